@@ -1,0 +1,102 @@
+"""envoi: write a reinforcement-learning environment once, send it to every framework.
+
+    class Catch(envoi.Model): ...            # pure functions over a state, see `envoi.Model`
+
+    env = Catch()
+    observation, info = env.reset(seed=0)
+    observation, reward, terminated, truncated, discount, info = env.step(env.sample_action())
+
+`envoi.adapters` takes environments to the frameworks and brings theirs here; `envoi.models` are small examples.
+"""
+
+from .batch import BatchEnv, BatchModel, Lanes, ModelBatch, batch
+from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
+from .env import Env, Reset, Snapshot, Step
+from .errors import (
+    ContextError,
+    EnvoiError,
+    EpisodeError,
+    LossyConversion,
+    MissingBackend,
+    SnapshotUnsupported,
+    SpecError,
+    UnknownName,
+)
+from .lanes import Infos
+from .model import Model
+from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
+from .spec import (
+    Array,
+    Discrete,
+    Graph,
+    GraphValue,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Spec,
+    Text,
+    contains,
+    sample,
+    spec_equal,
+    validate,
+    zeros,
+)
+from .streams import Streams
+from .wrapper import Wrapper
+from .wrappers import TimeLimit, Validated
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "BatchEnv",
+    "BatchModel",
+    "Categorical",
+    "ContextError",
+    "ContextSpace",
+    "Discrete",
+    "Env",
+    "EnvoiError",
+    "EpisodeError",
+    "Feature",
+    "FunctionReward",
+    "Graph",
+    "GraphValue",
+    "Infos",
+    "Lanes",
+    "LossyConversion",
+    "MissingBackend",
+    "Model",
+    "ModelBatch",
+    "ModelReward",
+    "MultiBinary",
+    "MultiDiscrete",
+    "NativeReward",
+    "NormalFloat",
+    "OneOf",
+    "Reset",
+    "Rewarder",
+    "Scaled",
+    "Sequence",
+    "Snapshot",
+    "SnapshotUnsupported",
+    "Spec",
+    "SpecError",
+    "Step",
+    "Streams",
+    "Sum",
+    "Text",
+    "TimeLimit",
+    "UniformFloat",
+    "UniformInteger",
+    "UnknownName",
+    "Validated",
+    "Wrapper",
+    "batch",
+    "contains",
+    "sample",
+    "spec_equal",
+    "validate",
+    "zeros",
+]

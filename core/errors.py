@@ -1,0 +1,77 @@
+"""Everything envoi raises on purpose.
+
+Each error also is the built-in error that its cause would have been, so that code which knows nothing of
+envoi can still catch it. A message names the place (`observation['cart'][2]`), what was expected, what came,
+and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EnvoiError(Exception):
+    """The root of all errors of envoi."""
+
+
+class SpecError(EnvoiError, ValueError):
+    """A value lies outside its spec, or a spec itself is impossible."""
+
+
+class EpisodeError(EnvoiError, RuntimeError):
+    """A call that the episode does not allow now, such as a step after the end."""
+
+
+class ContextError(EnvoiError, ValueError):
+    """A context names an unknown feature, or holds a value that its feature does not allow."""
+
+
+class UnknownName(EnvoiError, LookupError):
+    """A name that nothing answers to; the message lists near ones."""
+
+
+class SnapshotUnsupported(EnvoiError, NotImplementedError):
+    """The environment holds something that cannot be copied, so it cannot be put back as it was."""
+
+
+class MissingBackend(EnvoiError, ImportError):
+    """A framework is asked for that is not installed."""
+
+
+class LossyConversion(EnvoiError, TypeError):
+    """A target framework cannot express a part of an environment.
+
+    Args:
+        path: The leaf that would be lost, such as `observation['text']`.
+        field: What of it would be lost, such as `dtype`.
+        source: What it is in the core.
+        target: The framework that cannot say it.
+        hint: What to do instead.
+    """
+
+    def __init__(self, path: str, field: str, source: str, target: str, hint: str = "") -> None:
+        self.path, self.field, self.source, self.target, self.hint = path, field, source, target, hint
+        super().__init__(path, field, source, target, hint)
+
+    def __str__(self) -> str:
+        end = f"; {self.hint}" if self.hint else ""
+        return f"{self.path}: {self.target} cannot express its {self.field} ({self.source}){end}"
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
+    """A closing clause for a message about an unknown name: the nearest known ones, or all when few.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+        count: How many to suggest at most.
+    """
+    names = sorted(set(known))
+    lowered = {n.lower(): n for n in names}
+    close = [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, count, 0.5)]
+    if close:
+        return "did you mean " + " or ".join(repr(n) for n in close) + "?"
+    if not names:
+        return "there are none"
+    return "there are: " + ", ".join(names[:20]) + (", …" if len(names) > 20 else "")

@@ -1,0 +1,128 @@
+"""Values of many lanes as one value: each array leaf gets a leading lane axis.
+
+Leaves that no array holds (`Text`, `Sequence`, `Graph`, `OneOf`) become a tuple with one entry a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import tree
+from .env import Info
+from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+
+_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
+
+
+def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
+    """The values of all lanes as one.
+
+    Args:
+        spec: What one lane's value is.
+        values: One value for each of n lanes.
+
+    Returns:
+        The structure of `spec`; array leaves of shape (n, …) in the spec's dtype.
+    """
+    if isinstance(spec, Spec):
+        return np.array(values, spec.dtype) if isinstance(spec, _ARRAYS) else tuple(values)
+    return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
+
+
+def lane(spec: SpecTree, values: Any, index: int) -> Any:
+    """One lane's value out of a batch; its arrays are views."""
+    if isinstance(spec, Spec):
+        return values[index]
+    return tree.rebuild(spec, [lane(sub, values[key], index) for _, key, sub in tree.children(spec)])
+
+
+def take(values: Any, index: Any) -> Any:
+    """The chosen lanes of a tree of arrays, copied."""
+    return tree.map_leaves(lambda leaf: leaf[index], values)
+
+
+def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
+    """A tree of arrays like `values`, with `some` at the lanes `index`; `values` stays as it is."""
+
+    def replaced(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        result = old.copy(order="K")
+        result[index] = new
+        return result
+
+    return tree.map_leaves(replaced, values, some)
+
+
+def put_back(after: Any, index: NDArray[np.intp], before: Any) -> Any:
+    """`after`, with the lanes `index` as they were in `before`; leaves that are the same array stay shared."""
+
+    def held(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
+        if new is old:
+            return new
+        result = new.copy(order="K")
+        result[index] = old[index]
+        return result
+
+    return tree.map_leaves(held, after, before)
+
+
+class Infos(Sequence[Info]):
+    """The infos of all lanes; each lane's values keep their own types.
+
+    It is made from dicts, one a lane, or from columns (name → array with one element a lane), and reads as
+    both: `infos[i]` is lane i's dict, `infos.columns` are the columns.
+
+    Args:
+        lanes: One dict a lane.
+        columns: Arrays with a leading lane axis, by name, instead of `lanes`.
+        n: How many lanes, with `columns`.
+    """
+
+    __slots__ = ("_columns", "_lanes", "_n")
+
+    def __init__(
+        self,
+        lanes: Sequence[Info] | None = None,
+        *,
+        columns: Mapping[Any, Any] | None = None,
+        n: int | None = None,
+    ) -> None:
+        self._lanes, self._columns = lanes, columns
+        self._n = len(lanes) if lanes is not None else cast("int", n)
+
+    @property
+    def columns(self) -> Mapping[Any, Any] | None:
+        """The columns it was made from, or None when it was made from dicts."""
+        return self._columns
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> Info: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Info]: ...
+    def __getitem__(self, index: int | slice) -> Info | Sequence[Info]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._n))]
+        if not -self._n <= index < self._n:
+            raise IndexError(index)
+        if self._lanes is not None:
+            return self._lanes[index]
+        return {key: column[index] for key, column in (self._columns or {}).items()}
+
+    def __iter__(self) -> Iterator[Info]:
+        return (self[i] for i in range(self._n))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return list(self) == list(cast("Sequence[Any]", other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"Infos({list(self)!r})"

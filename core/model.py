@@ -1,0 +1,167 @@
+"""Models: environments written as pure functions over an explicit state.
+
+An author writes the definition of a Markov decision process; everything with a memory (episodes, seeds,
+snapshots, memoised observations) follows from it once, here. Because the functions are pure, a planner can call
+them itself: `model.transition(model.state, action, rng)` looks ahead and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .context import ContextSpace
+from .env import ENDED, NOT_RESET, Env, Info, Reset, Snapshot, Step
+from .errors import EpisodeError
+from .rewarder import ModelReward, Rewarder
+from .streams import Streams
+
+UNSET: Any = None
+"""The state before the first reset."""
+
+
+class Model(Env):
+    """An environment by its definition; subclass it, set the specs, and write the functions below.
+
+    A state is any value, and is never changed: `transition` makes a new one. All randomness comes from the `rng`
+    that a function is given.
+
+    Attributes:
+        context_space: The features that a context of this model may set, with defaults and bounds, or None.
+    """
+
+    context_space: ContextSpace | None = None
+
+    _state: Any = UNSET
+    _observation: Any = None
+    _over: str | None = NOT_RESET
+    _context: Mapping[str, Any] = {}  # noqa: RUF012 (a Mapping: replaced, never written)
+
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
+        """The state in which an episode begins.
+
+        Args:
+            rng: Draws from the dynamics stream.
+            context: The values of this episode: the defaults of `context_space`, then `env.context`, then
+                the `options` of `reset`. What the dynamics need of it belongs in the state.
+        """
+        raise NotImplementedError
+
+    def transition(self, state: Any, action: Any, rng: np.random.Generator) -> Any:
+        """The state that follows `state` under `action`."""
+        raise NotImplementedError
+
+    def observe(self, state: Any, rng: np.random.Generator) -> Any:
+        """What the agent sees of `state`: a value of `observation_spec`. Draws from a stream of its own."""
+        raise NotImplementedError
+
+    def reward(self, state: Any, action: Any, next_state: Any) -> Any:
+        """The reward of a transition, unless another rewarder is set."""
+        raise NotImplementedError
+
+    def terminal(self, state: Any) -> Any:
+        """Whether `state` ends the episode."""
+        raise NotImplementedError
+
+    def truncated(self, state: Any) -> Any:
+        """Whether the episode is cut off at `state`."""
+        return False
+
+    def discount(self, state: Any) -> Any:
+        """The factor on all that follows `state`; None for 0 after a termination and 1 otherwise."""
+        return None
+
+    def info(self, state: Any) -> Info:
+        """What else there is to say of `state`; a fresh dict."""
+        return {}
+
+    def draw(self, state: Any) -> Any:
+        """A picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        raise NotImplementedError
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "draw" in cls.__dict__ and cls.render_mode is None:
+            cls.render_mode = "rgb_array"
+            cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
+
+    # From here on the episode, which no author needs to touch.
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        if seed is not None:
+            self._streams = Streams(seed)
+        streams = self.streams
+        self._state = state = self.initial(streams.dynamics, self._episode_context(options))
+        self._observation = observation = self.observe(state, streams.observation)
+        self._over = None
+        return Reset(observation, self.info(state))
+
+    def step(self, action: Any) -> Step:
+        if self._over is not None:
+            self._refuse()
+        before, streams, rewarder = self._state, self.streams, self._rewarder or self.reward
+        state = self.transition(before, action, streams.dynamics)
+        observation = self.observe(state, streams.observation)
+        terminated, truncated = bool(self.terminal(state)), bool(self.truncated(state))
+        discount = self.discount(state)
+        if discount is None:
+            discount = 0.0 if terminated else 1.0
+        reward = rewarder(before, action, state)
+        result = Step(observation, reward, terminated, truncated, discount, self.info(state))
+        # Only now, so that an error in a function of the author leaves the episode where it was.
+        self._state, self._observation = state, observation
+        if terminated or truncated:
+            self._over = ENDED
+        return result
+
+    def _refuse(self) -> NoReturn:
+        raise EpisodeError(f"step: {self._over}")
+
+    @property
+    def state(self) -> Any:
+        if self._over is NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        return self._state
+
+    @property
+    def observation(self) -> Any:
+        if self._over is NOT_RESET:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context of the coming episodes, defaults filled in; settable, checked against `context_space`.
+
+        Raises:
+            ContextError: On setting a feature that the model does not have, or a value out of its bounds.
+        """
+        return {**(self.context_space.defaults if self.context_space else {}), **self._context}
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        if self.context_space is not None:
+            self.context_space.verify(context)
+        self._context = dict(context)
+
+    def _episode_context(self, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        if options and self.context_space is not None:
+            features = self.context_space.features
+            self.context_space.verify({name: value for name, value in options.items() if name in features})
+        return {**self.context, **(options or {})}
+
+    def _native_rewarder(self) -> Rewarder:
+        return ModelReward(self)
+
+    def snapshot(self) -> Snapshot:
+        streams = None if self._streams is None else self._streams.copy()
+        return Snapshot(type(self), (self._state, self._observation, self._over, self._context, streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._state, self._observation, self._over, self._context, streams = self._content(snapshot)
+        self._streams = None if streams is None else streams.copy()
+
+    def render(self) -> Any:
+        return self.draw(self.state) if self.render_mode == "rgb_array" else None

@@ -1,0 +1,74 @@
+"""Cart-pole: balance a pole on a cart by pushing the cart left or right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import BatchModel
+from ..context import ContextSpace, UniformFloat
+from ..spec import Array, Discrete
+
+X_LIMIT = 2.4
+ANGLE_LIMIT = 12 * 2 * math.pi / 360
+_HIGH = [2 * X_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf]
+
+
+class CartPoleState(NamedTuple):
+    """`motion` of shape (n, 4): position (m), velocity (m/s), angle (rad), angular velocity (rad/s); `physics`."""
+
+    motion: NDArray[np.float64]
+    physics: NDArray[np.float64]
+
+
+class CartPole(BatchModel):
+    """Barto, Sutton and Anderson's cart-pole (1983), in the Euler form of gymnasium's CartPole-v1.
+
+    The features of its context are CARL's, with gymnasium's values as defaults. The bounds of the observation are
+    gymnasium's too; a strong push over a long time step may carry the last observation past them.
+    """
+
+    observation_spec = Array((4,), "float32", np.negative(_HIGH), _HIGH)
+    action_spec = Discrete(2)
+    reward_spec = Array((), "float64", 1, 1, "reward")
+    context_space = ContextSpace(
+        [
+            UniformFloat("gravity", 0.1, np.inf, default=9.8),
+            UniformFloat("masscart", 0.1, 10, default=1.0),
+            UniformFloat("masspole", 0.01, 1, default=0.1),
+            UniformFloat("length", 0.05, 5, default=0.5),  # half the pole's length
+            UniformFloat("force_mag", 1, 100, default=10.0),
+            UniformFloat("tau", 0.002, 0.2, default=0.02),  # seconds per step
+            UniformFloat("initial_state_lower", -np.inf, np.inf, default=-0.05),
+            UniformFloat("initial_state_upper", -np.inf, np.inf, default=0.05),
+        ]
+    )
+
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
+        low, high = context["initial_state_lower"], context["initial_state_upper"]
+        mass, pole, length = context["masscart"] + context["masspole"], context["masspole"], context["length"]
+        physics = (context["gravity"], mass, pole, pole * length, length, context["force_mag"], context["tau"])
+        return CartPoleState(rng.uniform(low, high, (4, size)).T, np.array(physics).T)
+
+    def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
+        x, speed, angle, spin = state.motion.T
+        gravity, mass, pole, moment, length, strength, tau = state.physics.T
+        cos, sin = np.cos(angle), np.sin(angle)
+        push = (np.where(action == 1, strength, -strength) + moment * np.square(spin) * sin) / mass
+        spin_up = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * np.square(cos) / mass))
+        speed_up = push - moment * spin_up * cos / mass
+        motion = np.array((x + tau * speed, speed + tau * speed_up, angle + tau * spin, spin + tau * spin_up))
+        return CartPoleState(motion.T, state.physics)
+
+    def observe(self, state: CartPoleState, rng: np.random.Generator) -> NDArray[np.float32]:
+        return state.motion.astype(np.float32, order="C")
+
+    def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> NDArray[np.float64]:
+        return np.ones(len(next_state.motion))
+
+    def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
+        return (np.abs(state.motion[:, 0]) > X_LIMIT) | (np.abs(state.motion[:, 2]) > ANGLE_LIMIT)

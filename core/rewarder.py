@@ -1,0 +1,242 @@
+"""Rewarders: the reward function as a value of its own, which can be read, replaced, composed and compared.
+
+A rewarder is called as `rewarder(state, action, next_state)`. Written with numpy operations it works on a batch
+of transitions as on one. Two rewarders are equal when they are of one class and their attributes are equal.
+
+    env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
+    rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import tree
+from .errors import SpecError
+from .spec import Array, Spec, SpecTree
+
+RewardFunction = Callable[[Any, Any, Any], Any]
+"""`(state, action, next_state) -> reward`."""
+
+
+class Rewarder:
+    """A reward function with a range. Subclasses define `__call__`, and `reward_range` where they know it.
+
+    Attributes:
+        reward_range: The (lowest, highest) reward.
+    """
+
+    reward_range: tuple[float, float] = (-float("inf"), float("inf"))
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        """The reward of one transition, or an array of them where the arguments are batches."""
+        raise NotImplementedError
+
+    @property
+    def spec(self) -> SpecTree:
+        """The spec of the reward; a float64 scalar within `reward_range` unless a subclass says otherwise."""
+        low, high = self.reward_range
+        return Array((), "float64", None if low == -np.inf else low, None if high == np.inf else high, "reward")
+
+    def relabel(self, transitions: Iterable[tuple[Any, Any, Any]]) -> NDArray[Any]:
+        """The rewards of recorded transitions.
+
+        Args:
+            transitions: T triples (state, action, next_state).
+
+        Returns:
+            Shape (T, …): the reward of each.
+        """
+        return np.array([self(*transition) for transition in transitions])
+
+    def __add__(self, other: Rewarder | RewardFunction) -> Rewarder:
+        return Sum(self, as_rewarder(other))
+
+    def __radd__(self, other: Any) -> Rewarder:
+        return self if isinstance(other, int) and other == 0 else Sum(as_rewarder(other), self)  # for sum(…)
+
+    def __mul__(self, weight: float) -> Rewarder:
+        return Scaled(self, weight)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Rewarder:
+        return Scaled(self, -1)
+
+    def __sub__(self, other: Rewarder | RewardFunction) -> Rewarder:
+        return Sum(self, Scaled(as_rewarder(other), -1))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rewarder):
+            return NotImplemented
+        return self is other or _structure(self) == _structure(other)
+
+    def __hash__(self) -> int:
+        return hash(_structure(self))
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        """What makes two instances equal: the attributes by name, kept in slots or in a dict."""
+        slots = {name for kind in type(self).__mro__ for name in _slots(kind)}
+        found = {name: getattr(self, name) for name in slots if hasattr(self, name)}
+        return sorted({**found, **getattr(self, "__dict__", {})}.items())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._parts())
+        return f"{type(self).__name__}({said})"
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots: str | Iterable[str] = kind.__dict__.get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    private = [name for name in names if name.startswith("__") and not name.endswith("__")]
+    return tuple(f"_{kind.__name__.lstrip('_')}{n}" if n in private else n for n in names if n != "__weakref__")
+
+
+def _structure(value: Any) -> Hashable:
+    """A hashable stand-in, equal for values that are equal all the way down."""
+    if isinstance(value, Rewarder):
+        return (type(value), *((name, _structure(part)) for name, part in value._parts()))
+    if isinstance(value, np.ndarray):
+        array = cast("NDArray[Any]", value)
+        return ("array", array.shape, array.dtype.str, array.tobytes())
+    if isinstance(value, (set, frozenset)):
+        return ("set", frozenset(_structure(element) for element in cast("set[Any]", value)))
+    if isinstance(value, dict):
+        # Order does not matter for equality of dicts, so it must not matter here.
+        pairs = cast("dict[Hashable, Any]", value).items()
+        return ("dict", frozenset((key, _structure(element)) for key, element in pairs))
+    if tree.is_branch(value):
+        return (type(value), *(_structure(child) for child in value))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return cast("Hashable", value)
+
+
+class FunctionReward(Rewarder):
+    """A plain function as a rewarder.
+
+    Args:
+        function: `(state, action, next_state) -> reward`.
+        low: The lowest reward it gives.
+        high: The highest.
+    """
+
+    def __init__(self, function: RewardFunction, low: float = -float("inf"), high: float = float("inf")) -> None:
+        self.function = function
+        self.reward_range = (low, high)
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        return self.function(state, action, next_state)
+
+
+class ModelReward(Rewarder):
+    """The reward that a model defines itself, with the spec that it declares."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        return self.model.reward(state, action, next_state)
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        # Two instances of one model class with the same settings reward alike, wherever their episodes stand.
+        settings = [(name, value) for name, value in vars(self.model).items() if not name.startswith("_")]
+        return [("model", type(self.model)), *sorted(settings)]
+
+    @property
+    def spec(self) -> SpecTree:
+        return type(self.model).reward_spec
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return spec_range(self.spec)
+
+
+class NativeReward(Rewarder):
+    """The reward that an imported environment computes itself, step by step.
+
+    It belongs to the running environment and cannot be computed for other transitions.
+
+    Args:
+        spec: The spec of that reward.
+    """
+
+    def __init__(self, spec: SpecTree) -> None:
+        self._spec = spec
+
+    @property
+    def spec(self) -> SpecTree:
+        return self._spec
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return spec_range(self._spec)
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        raise SpecError(
+            "rewarder: the reward of an imported environment exists only while it steps; "
+            "to relabel or compose, write it as a function of (state, action, next_state)"
+        )
+
+
+class Sum(Rewarder):
+    """The sum of the rewards of several rewarders; a sum inside a sum is flattened."""
+
+    def __init__(self, *terms: Rewarder) -> None:
+        self.terms = tuple(inner for term in terms for inner in (term.terms if isinstance(term, Sum) else (term,)))
+        ranges = [term.reward_range for term in self.terms]
+        self.reward_range = (sum(low for low, _ in ranges), sum(high for _, high in ranges))
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        total = self.terms[0](state, action, next_state)
+        for term in self.terms[1:]:
+            total = total + term(state, action, next_state)
+        return total
+
+
+class Scaled(Rewarder):
+    """A weight times the reward of a rewarder."""
+
+    def __init__(self, rewarder: Rewarder, weight: float) -> None:
+        self.rewarder, self.weight = rewarder, weight
+        ends = [bound * weight if weight else 0.0 for bound in rewarder.reward_range]  # 0·inf would be nan
+        self.reward_range = (min(ends), max(ends))
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        return self.weight * self.rewarder(state, action, next_state)
+
+
+def as_rewarder(rewarder: Rewarder | RewardFunction) -> Rewarder:
+    """A rewarder as it is, or a plain function as one.
+
+    Raises:
+        SpecError: It is neither.
+    """
+    if isinstance(rewarder, Rewarder):
+        return rewarder
+    if callable(rewarder):
+        return FunctionReward(rewarder)
+    raise SpecError(f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}")
+
+
+def spec_range(spec: SpecTree) -> tuple[float, float]:
+    """The lowest and the highest number that a (possibly nested) reward spec allows."""
+    lows, highs = [0.0], [0.0]
+    leaves = [leaf for _, leaf in tree.leaves(spec) if isinstance(leaf, Spec)]
+    if leaves:
+        lows = [_bound(leaf, "low", -np.inf) for leaf in leaves]
+        highs = [_bound(leaf, "high", np.inf) for leaf in leaves]
+    return min(lows), max(highs)
+
+
+def _bound(leaf: Spec, side: str, default: float) -> float:
+    bound = getattr(leaf, side, None)
+    if bound is None or not bound.size:
+        return default
+    return float(bound.min() if side == "low" else bound.max())

@@ -1,0 +1,6 @@
+"""Wrappers, written once for single environments and batches."""
+
+from .timelimit import TimeLimit
+from .validated import Validated
+
+__all__ = ["TimeLimit", "Validated"]

@@ -1,0 +1,53 @@
+"""A time limit."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ..env import ENDED, Env, Reset, Step
+from ..errors import EpisodeError, SpecError
+from ..wrapper import Wrapper
+
+
+class TimeLimit(Wrapper):
+    """Truncates every episode at its `max_episode_steps`-th step; a termination at that very step stays one too.
+
+    Args:
+        env: The environment.
+        max_episode_steps: How many steps an episode has at most, at least 1.
+    """
+
+    memory = ("_elapsed",)
+
+    def __init__(self, env: Env, max_episode_steps: int) -> None:
+        super().__init__(env)
+        if max_episode_steps < 1:
+            raise SpecError(f"max_episode_steps: expected at least 1, got {max_episode_steps}")
+        self.max_episode_steps = int(max_episode_steps)
+        self._elapsed: Any = 0 if env.batch_size is None else np.zeros(env.batch_size, np.int64)
+
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
+        result = super().reset(seed=seed, options=options, mask=mask)
+        self._elapsed = self._elapsed * (0 if mask is None else ~mask)
+        return result
+
+    def step(self, action: Any, mask: Any = None) -> Step:
+        if self.batch_size is not None:
+            return self._step_lanes(action, mask)
+        if self._elapsed >= self.max_episode_steps:
+            raise EpisodeError(f"step: {ENDED}")
+        result = self.env.step(action)
+        self._elapsed += 1
+        return result if self._elapsed < self.max_episode_steps else result._replace(truncated=True)
+
+    def _step_lanes(self, action: Any, mask: Any) -> Step:
+        moved = True if mask is None else mask
+        over = (self._elapsed >= self.max_episode_steps) & moved
+        if over.any():
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED}")
+        observation, reward, terminated, truncated, discount, info = super().step(action, mask)
+        self._elapsed = self._elapsed + moved
+        limit = (self._elapsed >= self.max_episode_steps) & moved
+        return Step(observation, reward, terminated, cast("Any", truncated | limit), discount, info)

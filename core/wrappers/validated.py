@@ -1,0 +1,61 @@
+"""Validation of every value that passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..env import Env, Reset, Step
+from ..errors import SpecError
+from ..lanes import lane
+from ..spec import Array, Spec, SpecTree, validate
+from ..wrapper import Wrapper
+
+
+class Validated(Wrapper):
+    """Checks every action, observation, reward and discount against its spec; everything passes unchanged.
+
+    Args:
+        env: The environment.
+
+    Raises:
+        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode.
+    """
+
+    memory = ("_episode", "_step")
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self._episode = self._step = 0
+
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
+        self._episode, self._step = self._episode + 1, 0
+        result = super().reset(seed=seed, options=options, mask=mask)
+        self._check(self.observation_spec, result.observation, "observation")
+        return result
+
+    def step(self, action: Any, mask: Any = None) -> Step:
+        self._step += 1
+        self._check(self.action_spec, action, "action")
+        result = super().step(action, mask)
+        self._check(self.observation_spec, result.observation, "observation")
+        self._check(self.reward_spec, result.reward, "reward", number=True)
+        self._check(self.discount_spec, result.discount, "discount", number=True)
+        return result
+
+    def _check(self, spec: SpecTree, value: Any, what: str, number: bool = False) -> None:
+        lanes = [""] if self.batch_size is None else [f" of lane {i}" for i in range(self.batch_size)]
+        for index, where in enumerate(lanes):
+            one = value if self.batch_size is None else lane(spec, value, index)
+            try:
+                # Rewards and discounts are Python numbers in many environments; their specs speak of arrays.
+                validate(spec, tree.map_leaves(_as_array, spec, one) if number else one, what)
+            except SpecError as error:
+                at = f"step {self._step}" if self._step else "the reset"
+                raise SpecError(f"{error} (at {at} of episode {self._episode}{where})") from error
+
+
+def _as_array(spec: Spec, value: Any) -> Any:
+    return np.asarray(value, spec.dtype) if isinstance(spec, Array) and np.isscalar(value) else value

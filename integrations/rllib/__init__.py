@@ -1,0 +1,55 @@
+"""Train any env, core or foreign, with RLlib and Ray Tune on the new API stack.
+
+    from envoi.integrations.rllib import Settings, train, load_policy
+
+    train(Settings("gymnasium:CartPole-v1", stop_return=450), "runs/cartpole")
+    policy = load_policy("runs/cartpole")
+
+`register` and `configure` are for those who write their own Tune job. Importing this package imports neither
+Ray nor torch; the first use of what needs them does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .algorithms import ALGORITHMS, Algorithm
+from .folder import RunFolder
+from .settings import Settings
+from .training import Outcome, Report, resume, train
+
+if TYPE_CHECKING:
+    from .configuration import configure
+    from .environment import preflight, register
+    from .policy import Policy, load_policy
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Outcome",
+    "Policy",
+    "Report",
+    "RunFolder",
+    "Settings",
+    "configure",
+    "load_policy",
+    "preflight",
+    "register",
+    "resume",
+    "train",
+]
+
+_HEAVY = {
+    "configure": "configuration",
+    "preflight": "environment",
+    "register": "environment",
+    "Policy": "policy",
+    "load_policy": "policy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HEAVY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HEAVY[name]}", __name__), name)

@@ -1,0 +1,101 @@
+"""An `AlgorithmConfig` with sane values for an env: what RLlib's defaults get wrong is set right here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import envoi
+
+from .algorithms import check_actions, find
+from .environment import register
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+RETURNS = "episode_returns"
+"""Where a result holds the returns of the episodes that ended in its iteration, under `env_runners`."""
+
+
+def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
+    """The class of an algorithm; imports RLlib.
+
+    Raises:
+        envoi.EnvoiError: There is no such algorithm.
+        envoi.MissingBackend: Ray or torch is not installed.
+    """
+    algorithm = find(algo)
+    try:
+        return getattr(import_module(algorithm.module), algorithm.name)
+    except ImportError as error:
+        reason = " ".join(str(error).split())
+        raise envoi.MissingBackend(f"RLlib cannot be used ({reason}); pip install 'envoi[rllib]'") from error
+
+
+def configure(
+    env: Any,
+    algo: str = "PPO",
+    *,
+    lr: float | None = None,
+    num_envs: int | None = None,
+    num_env_runners: int = 0,
+    seed: int | None = None,
+    check_specs: bool = True,
+    failure: Path | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> AlgorithmConfig:
+    """An `AlgorithmConfig` for an env, which is registered on the way.
+
+    Args:
+        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
+        algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
+        lr: Learning rate; None for a good one.
+        num_envs: Envs that each runner steps together; None for a good number.
+        num_env_runners: Processes that step envs; 0 steps them where the algorithm runs.
+        seed: Fixes the initial weights, the exploration and the envs.
+        check_specs: Whether each observation is checked against the spec while training.
+        failure: A file where an error of the env is written down.
+        training: Further settings for `AlgorithmConfig.training`, which win over ours.
+
+    Raises:
+        envoi.EnvoiError: An unknown env or algorithm, or actions that the algorithm cannot choose from.
+    """
+    algorithm = find(algo)
+    config = load_algorithm(algo).get_default_config()
+    name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
+    made = register(name, env, check_specs=check_specs, failure=failure)({})
+    observations, actions = made.observation_space, made.action_space
+    made.close()
+    check_actions(algorithm, actions)
+    kind = type(actions).__name__
+
+    rate = lr if lr is not None else algorithm.lr.get(kind)
+    rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
+    config.environment(
+        name,
+        disable_env_checking=True,  # the checker draws from the envs' streams; envoi checks more
+        normalize_actions=kind == "Box",  # for other actions it only costs a deep copy of each
+    )
+    config.env_runners(
+        num_env_runners=num_env_runners,
+        num_envs_per_env_runner=num_envs or algorithm.num_envs,
+    )
+    config.training(**{**algorithm.training, **rates, **(training or {})})
+    config.debugging(seed=seed, log_level="ERROR")
+    config.callbacks(on_episode_end=_log_return)
+    if algorithm.model and len(observations.shape or ()) == 1:
+        from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+        config.rl_module(model_config=DefaultModelConfig(**algorithm.model))
+    if algorithm.name in {"APPO", "IMPALA"}:
+        config.reporting(min_time_s_per_iteration=2)  # RLlib would report every 10 s
+    return config
+
+
+def _log_return(*, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
+    """Log the return of a whole episode; `episode` itself is only its last chunk."""
+    total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
+    metrics_logger.log_value(RETURNS, float(total), reduce="item_series")

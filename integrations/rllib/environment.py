@@ -1,0 +1,158 @@
+"""Envs as RLlib sees them: registered by name, tried out beforehand, and their errors brought home.
+
+RLlib hides an exception of an env that runs in another process: the runner logs it there and dies, and what
+reaches the driver is an `ActorDiedError` or a result without episodes. So the env that a job trains on writes
+its own error to a file in the output folder, where the driver looks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+import envoi
+from envoi.adapters import to_rllib
+
+from .folder import write_atomically
+
+Creator = Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]]
+
+
+def register(
+    name: str, env: Any, *, check_specs: bool = False, failure: Path | None = None
+) -> Callable[..., gymnasium.Env[Any, Any]]:
+    """Register an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
+
+    Args:
+        name: The name to register it under.
+        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
+        check_specs: Whether each observation is checked against the spec.
+        failure: A file where an error of the env is written down, whatever process it happens in.
+
+    Returns:
+        The env creator that was registered.
+
+    Raises:
+        envoi.EnvoiError: The name is unknown, or the env cannot be expressed.
+        envoi.MissingBackend: Ray is not installed.
+    """
+    try:
+        from ray.tune import register_env
+    except ImportError as error:
+        raise envoi.MissingBackend("ray is not installed; pip install 'envoi[rllib]'") from error
+
+    creator: Creator = to_rllib(env, validate=check_specs)
+    if failure is not None:
+        creator = _Reported(creator, failure)
+    register_env(name, creator)
+    return creator
+
+
+class _Reported:
+    """An env creator whose envs write down their errors. A class, so that it can be pickled."""
+
+    def __init__(self, creator: Creator, failure: Path) -> None:
+        self._creator, self._failure = creator, failure
+
+    def __call__(self, env_context: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+        try:
+            return _ReportedEnv(self._creator(env_context), self._failure)
+        except Exception as error:
+            write_failure(self._failure, error)
+            raise
+
+
+class _ReportedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An env that writes down the error that ends it."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], failure: Path) -> None:
+        super().__init__(env)
+        self._failure = failure
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        try:
+            return self.env.reset(seed=seed, options=options)
+        except Exception as error:
+            write_failure(self._failure, error)
+            raise
+
+    def step(self, action: Any) -> Any:
+        try:
+            return self.env.step(action)
+        except Exception as error:
+            write_failure(self._failure, error)
+            raise
+
+
+def describe(error: BaseException) -> str:
+    """An env's error in one line: ours speak for themselves, others also say where they were raised."""
+    text = " ".join(str(error).split())
+    if isinstance(error, envoi.EnvoiError):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"the env raised {type(error).__name__}: {text}{place}"
+
+
+def write_failure(path: Path, error: BaseException) -> None:
+    """Write an env's error to a file."""
+    trace = "".join(traceback.format_exception(error))
+    write_atomically(path, json.dumps({"message": describe(error), "traceback": trace}, indent=1))
+
+
+def read_failure(path: Path) -> str | None:
+    """The one line of an error that `write_failure` wrote; None if there was none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["message"]
+    except FileNotFoundError:
+        return None
+
+
+def preflight(
+    env: Any, *, episodes: int = 5, steps: int = 1000, seconds: float = 5.0, seed: int = 0
+) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    """Play random actions on this machine and check every value, before a job is started.
+
+    Args:
+        env: As in `register`.
+        episodes: Stop after so many episodes, …
+        steps: … so many steps, …
+        seconds: … or so much time, whatever comes first.
+        seed: Seed of the env and of the actions.
+
+    Returns:
+        The observation space and the action space that RLlib will see.
+
+    Raises:
+        envoi.EnvoiError: The env breaks its spec, or raised an error of its own.
+    """
+    try:
+        tried = to_rllib(env, validate=True)({})
+        try:
+            _play(tried, episodes, steps, time.monotonic() + seconds, seed)
+        finally:
+            tried.close()
+    except envoi.EnvoiError:
+        raise
+    except Exception as error:
+        raise envoi.EnvoiError(describe(error)) from error
+    return tried.observation_space, tried.action_space
+
+
+def _play(env: gymnasium.Env[Any, Any], episodes: int, steps: int, deadline: float, seed: int) -> None:
+    env.action_space.seed(seed)
+    for episode in range(episodes):
+        env.reset(seed=seed if episode == 0 else None)
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = terminated or truncated
+            steps -= 1
+            if steps <= 0 or time.monotonic() > deadline:
+                return

@@ -1,0 +1,250 @@
+"""The output folder of a training job: what lies where, and writing it so that a kill at any moment is harmless.
+
+    config.yaml         what was asked for, and the versions that ran it
+    state.json          how far each trial is, and which checkpoint holds it
+    progress.csv        one row for each trial and iteration
+    checkpoint          link to the last checkpoint of the best trial
+    learning_curve.png  mean return and spread against env steps
+    tensorboard/        events, one folder for each trial
+    train.log           what Ray, RLlib and their workers said
+    tune/               Ray Tune's own folders, one for each time the job was started or resumed
+
+Files are replaced as a whole (`os.replace`) or grow by whole lines, and `state.json` names a checkpoint only
+when all of it is on disk, so `state.json` is the truth to resume from.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import envoi
+
+from .settings import Settings
+
+COLUMNS = (
+    "trial",
+    "lr",
+    "seed",
+    "iteration",
+    "env_steps",
+    "seconds",
+    "episodes",
+    "return_mean",
+    "return_std",
+    "return_min",
+    "return_p10",
+    "return_p50",
+    "return_p90",
+    "return_max",
+    "length_mean",
+    "steps_per_second",
+)
+"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time."""
+
+
+@dataclass
+class TrialState:
+    """How far a trial is, as of its last checkpoint.
+
+    Args:
+        checkpoint: Where the checkpoint lies, relative to the folder; None before the first.
+        iteration: Iterations of RLlib.
+        env_steps: Steps of the env.
+        seconds: Training time.
+        episodes: Episodes that ended.
+        returns: Returns of the last episodes, at most 100.
+        best: The highest mean return that was seen.
+        reached: The goal that stopped it; None if it can go on.
+    """
+
+    checkpoint: str | None = None
+    iteration: int = 0
+    env_steps: int = 0
+    seconds: float = 0.0
+    episodes: int = 0
+    returns: list[float] = field(default_factory=list)
+    best: float | None = None
+    reached: str | None = None
+
+    @property
+    def return_mean(self) -> float | None:
+        """Mean return of the last episodes; None before the first ended."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole: a reader or a kill sees the old or the new text, never a part."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _entries(path: Path) -> list[str]:
+    """What a folder holds, without what an interrupted write may have left."""
+    return [entry.name for entry in path.iterdir() if not entry.name.endswith(".tmp")]
+
+
+class RunFolder:
+    """The output folder of a training job.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+        self.config = self.path / "config.yaml"
+        self.state = self.path / "state.json"
+        self.progress = self.path / "progress.csv"
+        self.checkpoint = self.path / "checkpoint"
+        self.curve = self.path / "learning_curve.png"
+        self.evaluation = self.path / "evaluation.json"
+        self.tensorboard = self.path / "tensorboard"
+        self.log = self.path / "train.log"
+        self.failure = self.path / "failure.json"
+        self.tune = self.path / "tune"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a job was started here."""
+        return self.config.is_file()
+
+    def refuse_if_taken(self) -> None:
+        """Check that a new job could write here, and leave nothing behind.
+
+        Raises:
+            envoi.EnvoiError: It is no folder, not empty or not writable.
+        """
+        if self.exists:
+            raise envoi.EnvoiError(
+                f"{self.path} already holds a run; go on with it by `envoi train --resume --out {self.path}`, "
+                "or give another --out"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise envoi.EnvoiError(f"{self.path} is a file; --out takes a folder")
+        try:
+            if self.path.is_dir() and _entries(self.path):
+                raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
+            parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+            probe = parent / f".envoi.{uuid.uuid4().hex[:8]}.tmp"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
+        """Make the folder and write down what is asked for.
+
+        Raises:
+            envoi.EnvoiError: As `refuse_if_taken`.
+        """
+        self.refuse_if_taken()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_settings(settings, versions)
+        except OSError as error:
+            raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def write_settings(self, settings: Settings, versions: Mapping[str, str]) -> None:
+        """Write `config.yaml`."""
+        import yaml
+
+        values = settings.to_dict() | {"versions": dict(versions)}
+        write_atomically(self.config, yaml.safe_dump(values, sort_keys=False))
+
+    def read_settings(self) -> Settings:
+        """What was asked for.
+
+        Raises:
+            envoi.EnvoiError: The folder holds no run.
+        """
+        import yaml
+
+        if not self.exists:
+            what = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
+            raise envoi.EnvoiError(f"{self.path} {what}")
+        try:
+            values = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            return Settings.from_dict(values)
+        except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise envoi.EnvoiError(f"{self.config} is not a config of envoi: {reason}") from error
+
+    def read_state(self, settings: Settings) -> dict[int, TrialState]:
+        """How far each trial is; a checkpoint that is no longer there counts as none."""
+        try:
+            stored = json.loads(self.state.read_text(encoding="utf-8"))["trials"]
+        except FileNotFoundError:
+            stored = {}
+        except (ValueError, KeyError) as error:
+            raise envoi.EnvoiError(f"{self.state} is not a state of envoi: {error}") from error
+        states = {}
+        for trial in settings.trials:
+            state = TrialState(**stored.get(str(trial.index), {}))
+            kept = state.checkpoint is not None and (self.path / state.checkpoint).is_dir()
+            states[trial.index] = state if kept else TrialState()
+        return states
+
+    def write_state(self, states: Mapping[int, TrialState]) -> None:
+        """Write `state.json`, and let `checkpoint` show the last one of the best trial."""
+        document = {"format": 1, "trials": {str(index): asdict(state) for index, state in states.items()}}
+        write_atomically(self.state, json.dumps(document, indent=1))
+        index = best_trial(states)
+        target = states[index].checkpoint if index is not None else None
+        if target is None:
+            return
+        temporary = self.path / f".checkpoint.{uuid.uuid4().hex[:8]}.tmp"
+        temporary.symlink_to(target, target_is_directory=True)
+        temporary.replace(self.checkpoint)
+
+    def append_progress(self, row: Mapping[str, Any]) -> None:
+        """Append a row to `progress.csv`; one write, so a kill leaves whole lines."""
+        head = "" if self.progress.exists() else ",".join(COLUMNS) + "\n"
+        line = ",".join("" if row[name] is None else str(row[name]) for name in COLUMNS)
+        with self.progress.open("ab", buffering=0) as file:
+            file.write(f"{head}{line}\n".encode())
+
+    def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
+        """Drop the rows after each trial's checkpoint, from where a resumed job goes on."""
+        rows = [row for row in self.read_progress() if int(row["iteration"]) <= states[int(row["trial"])].iteration]
+        text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
+        write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
+
+    def read_progress(self) -> list[dict[str, str]]:
+        """The rows of `progress.csv` as text; a row that was cut off is left out."""
+        if not self.progress.exists():
+            return []
+        with self.progress.open(newline="", encoding="utf-8") as file:
+            text = file.read()
+        whole = text[: text.rfind("\n") + 1]
+        rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
+        return [row for row in rows if all(row.get(name) is not None for name in COLUMNS)]
+
+    def new_session(self) -> str:
+        """A name for Tune's folder of this start; earlier ones stay, as checkpoints lie there."""
+        taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()] if self.tune.is_dir() else []
+        return str(max(taken, default=0) + 1)
+
+
+def best_trial(states: Mapping[int, TrialState]) -> int | None:
+    """The trial with a checkpoint whose mean return is highest; None if none has a checkpoint."""
+    held: Sequence[int] = [index for index, state in states.items() if state.checkpoint is not None]
+
+    def mean(index: int) -> float:
+        value = states[index].return_mean
+        return value if value is not None else float("-inf")
+
+    return max(held, key=mean, default=None)

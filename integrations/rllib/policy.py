@@ -1,0 +1,130 @@
+"""A trained policy, taken from a checkpoint, without starting Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import envoi
+
+from .folder import RunFolder
+
+try:
+    import torch
+    from ray.rllib.connectors.env_to_module import EnvToModulePipeline
+    from ray.rllib.connectors.module_to_env import ModuleToEnvPipeline
+    from ray.rllib.core import DEFAULT_MODULE_ID
+    from ray.rllib.core.columns import Columns
+    from ray.rllib.core.rl_module.rl_module import RLModule
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+except ImportError as error:
+    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+
+
+class Policy:
+    """A policy of RLlib's new API stack, with the connectors it was trained with.
+
+    It acts in one episode at a time and keeps that episode, as connectors and recurrent modules look back.
+    Observations and actions have the canonical form of `envoi.adapters.rllib.Codec`.
+
+    Args:
+        checkpoint: The folder of an algorithm's checkpoint.
+        explore: Whether actions are sampled as in training, or the best is taken.
+        env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends.
+
+    Raises:
+        envoi.EnvoiError: The folder is no checkpoint that can be read.
+    """
+
+    def __init__(self, checkpoint: str | Path, *, explore: bool = False, env_steps: int = 0) -> None:
+        root = Path(checkpoint).resolve()
+        runner = root / "env_runner" if (root / "env_runner").is_dir() else root
+        try:
+            self.module = RLModule.from_checkpoint(
+                root / "learner_group" / "learner" / "rl_module" / DEFAULT_MODULE_ID
+            )
+            self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
+            self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
+        except (OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())
+            raise envoi.EnvoiError(f"{checkpoint} is not a checkpoint of RLlib: {reason}") from error
+        self.observation_space = self._to_module.input_observation_space
+        self.action_space = self._to_module.input_action_space
+        self.explore = explore
+        self._env_steps = env_steps
+        self.reset()
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode.
+
+        Args:
+            seed: Fixes what is sampled with `explore`.
+        """
+        self._episode = SingleAgentEpisode(
+            observation_space=self.observation_space, action_space=self.action_space
+        )
+        self._pending: tuple[Any, dict[str, Any]] | None = None
+        self._shared: dict[str, Any] = {}
+        if seed is not None:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration draws from it
+
+    def __call__(self, observation: Any, reward: float = 0.0) -> Any:
+        """Choose an action.
+
+        Args:
+            observation: The canonical observation.
+            reward: The last step's reward, for connectors that show it to the module.
+
+        Returns:
+            The canonical action.
+        """
+        if self._pending is None:
+            self._episode.add_env_reset(observation)
+        else:
+            action, extra = self._pending
+            self._episode.add_env_step(observation, action, reward, extra_model_outputs=extra)
+        with torch.no_grad():
+            batch = self._to_module(
+                episodes=[self._episode],
+                rl_module=self.module,
+                explore=self.explore,
+                shared_data=self._shared,
+            )
+            if self.explore:
+                output = self.module.forward_exploration(batch, t=self._env_steps)
+            else:
+                output = self.module.forward_inference(batch)
+            output = self._to_env(
+                batch=output,
+                episodes=[self._episode],
+                rl_module=self.module,
+                explore=self.explore,
+                shared_data=self._shared,
+            )
+        action = output.pop(Columns.ACTIONS)[0]
+        chosen = output.pop(Columns.ACTIONS_FOR_ENV, [action])[0]
+        self._pending = action, {name: values[0] for name, values in output.items()}
+        return chosen
+
+
+def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
+    """The policy that a job trained.
+
+    Args:
+        folder: The job's output folder; of a sweep, the policy of the best trial is taken.
+        explore: Whether actions are sampled as in training, or the best is taken.
+
+    Raises:
+        envoi.EnvoiError: The folder holds no run, or a run without a checkpoint yet.
+    """
+    run = RunFolder(folder)
+    states = run.read_state(run.read_settings())
+    if not run.checkpoint.exists():
+        raise envoi.EnvoiError(
+            f"{run.path} holds no checkpoint yet; go on with `envoi train --resume --out {run.path}`"
+        )
+    steps = max((state.env_steps for state in states.values()), default=0)
+    return Policy(run.checkpoint, explore=explore, env_steps=steps)

@@ -1,0 +1,134 @@
+"""What a training job is to do: all that is needed to run it, and to go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import envoi
+
+from .algorithms import find
+
+DEFAULT_STOP_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training run of a sweep.
+
+    Args:
+        index: Its number in the sweep, from 0.
+        lr: Learning rate; None is the algorithm's own.
+        seed: Fixes the initial weights, the exploration and the envs; differs from trial to trial.
+    """
+
+    index: int
+    lr: float | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a training job is to do.
+
+    Args:
+        env: Name of the env, as in `envoi.adapters.load`.
+        algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`; any case.
+        lr: Learning rates to sweep; empty for the algorithm's own.
+        samples: Trials for each learning rate, which differ by their seed.
+        num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
+        num_envs_per_runner: Envs that each of them steps together; None leaves it to the algorithm.
+        seed: Seed of the first trial; the next have the numbers after it.
+        stop_return: Stop a trial when the mean return over its last 100 episodes (at least 20) reaches this.
+        stop_steps: Stop a trial after so many env steps; if no stop is set, 1,000,000.
+        stop_minutes: Stop the job after so much time, in minutes; resuming gives it the same time again.
+        address: Address of a Ray cluster, such as "auto"; None starts a Ray of its own on this machine.
+        check_specs: Whether each observation is checked against the spec while training.
+
+    Raises:
+        envoi.EnvoiError: A value makes no sense.
+    """
+
+    env: str
+    algo: str = "PPO"
+    lr: tuple[float, ...] = ()
+    samples: int = 1
+    num_env_runners: int = 0
+    num_envs_per_runner: int | None = None
+    seed: int = 0
+    stop_return: float | None = None
+    stop_steps: int | None = None
+    stop_minutes: float | None = None
+    address: str | None = None
+    check_specs: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "algo", find(self.algo).name)
+        if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
+            object.__setattr__(self, "stop_steps", DEFAULT_STOP_STEPS)
+        for name, least in (("samples", 1), ("num_env_runners", 0), ("num_envs_per_runner", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise envoi.EnvoiError(f"{name} must be at least {least}, got {value}")
+        for name in ("stop_steps", "stop_minutes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise envoi.EnvoiError(f"{name} must be positive, got {value}")
+        for rate in self.lr:
+            if not 0 < rate < 1:
+                raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials of the sweep: every learning rate `samples` times."""
+        rates = self.lr or (None,)
+        pairs = [rate for _ in range(self.samples) for rate in rates]
+        return tuple(Trial(index, rate, self.seed + index) for index, rate in enumerate(pairs))
+
+    @property
+    def goal(self) -> str:
+        """When the job stops, in words."""
+        goals = []
+        if self.stop_return is not None:
+            goals.append(f"mean return {self.stop_return:g}")
+        if self.stop_steps is not None:
+            goals.append(f"{self.stop_steps:,} env steps")
+        if self.stop_minutes is not None:
+            goals.append(f"{self.stop_minutes:g} min")
+        return " or ".join(goals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values that YAML can hold."""
+        return asdict(self) | {"lr": list(self.lr)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """The settings from `to_dict`'s values; keys that it does not know are passed over."""
+        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
+        return cls(**known | {"lr": tuple(known.get("lr") or ())})
+
+    def resumed(self, changes: Mapping[str, Any]) -> Settings:
+        """The settings to go on with.
+
+        Args:
+            changes: What is asked for now. Only when to stop and where to run can change: a stop that is
+                asked for replaces all earlier stops.
+
+        Raises:
+            envoi.EnvoiError: Something else would change.
+        """
+        stops = {"stop_return", "stop_steps", "stop_minutes"}
+        free = stops | {"address", "num_env_runners", "check_specs"}
+        changes = dict(changes)
+        if "algo" in changes:
+            changes["algo"] = find(changes["algo"]).name
+        for name, value in changes.items():
+            if name not in free and value != getattr(self, name):
+                raise envoi.EnvoiError(
+                    f"--resume cannot change {name} from {getattr(self, name)} to {value}; "
+                    "start a new run in another folder instead"
+                )
+        if stops & changes.keys():
+            changes = dict.fromkeys(stops) | changes
+        return replace(self, **changes)
