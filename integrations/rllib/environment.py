@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 import envoi
+import gymnasium
 from envoi.adapters import to_rllib
 
 from .folder import write_atomically

@@ -1,4 +1,4 @@
-"""The output folder of a training job: what lies where, and writing it so that a kill at any moment is harmless.
+"""The output folder of a training job: what lies where, written so that a kill at any moment is harmless.
 
     config.yaml         what was asked for, and the versions that ran it
     state.json          how far each trial is, and which checkpoint holds it
@@ -122,6 +122,11 @@ class RunFolder:
         """Whether a job was started here."""
         return self.config.is_file()
 
+    @property
+    def blank(self) -> bool:
+        """Whether it is an empty folder, as a job leaves that is killed before its first file."""
+        return self.path.is_dir() and not _entries(self.path)
+
     def refuse_if_taken(self) -> None:
         """Check that a new job could write here, and leave nothing behind.
 
@@ -130,13 +135,13 @@ class RunFolder:
         """
         if self.exists:
             raise envoi.EnvoiError(
-                f"{self.path} already holds a run; go on with it by `envoi train --resume --out {self.path}`, "
-                "or give another --out"
+                f"{self.path} already holds a run; go on with it by "
+                f"`envoi train --resume --out {self.path}`, or give another --out"
             )
         if self.path.exists() and not self.path.is_dir():
             raise envoi.EnvoiError(f"{self.path} is a file; --out takes a folder")
         try:
-            if self.path.is_dir() and _entries(self.path):
+            if self.path.is_dir() and not self.blank:
                 raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
             parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
             probe = parent / f".envoi.{uuid.uuid4().hex[:8]}.tmp"
@@ -219,7 +224,11 @@ class RunFolder:
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Drop the rows after each trial's checkpoint, from where a resumed job goes on."""
-        rows = [row for row in self.read_progress() if int(row["iteration"]) <= states[int(row["trial"])].iteration]
+        rows = [
+            row
+            for row in self.read_progress()
+            if int(row["iteration"]) <= states[int(row["trial"])].iteration
+        ]
         text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
         write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import envoi
+import numpy as np
 
 from .folder import RunFolder
 

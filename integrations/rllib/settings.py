@@ -105,8 +105,9 @@ class Settings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
         """The settings from `to_dict`'s values; keys that it does not know are passed over."""
-        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
-        return cls(**known | {"lr": tuple(known.get("lr") or ())})
+        known: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name in values}
+        known["lr"] = tuple(known.get("lr") or ())
+        return cls(**known)
 
     def resumed(self, changes: Mapping[str, Any]) -> Settings:
         """The settings to go on with.

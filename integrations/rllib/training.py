@@ -76,8 +76,8 @@ def train(
         How it ended.
 
     Raises:
-        envoi.EnvoiError: The folder is taken, the env or the algorithm unfit, or the env failed while training;
-            then the last checkpoint stays.
+        envoi.EnvoiError: The folder is taken, the env or the algorithm unfit, or the env failed while
+            training; then the last checkpoint stays.
     """
     folder = RunFolder(out)
     folder.refuse_if_taken()
@@ -101,8 +101,8 @@ def resume(
         How it ended.
 
     Raises:
-        envoi.EnvoiError: The folder holds no run, a setting cannot change, or nothing is left to do; also as in
-            `train`.
+        envoi.EnvoiError: The folder holds no run, a setting cannot change, or nothing is left to do; also as
+            in `train`.
     """
     folder = RunFolder(out)
     earlier = folder.read_settings()
@@ -113,7 +113,7 @@ def resume(
             state.reached = None
     if all(state.reached is not None for state in states.values()):
         raise envoi.EnvoiError(
-            f"{folder.path} has already reached {settings.goal}; ask for more, such as --stop-return or --stop-steps"
+            f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
         )
     _check(settings)
     folder.write_settings(settings, _versions())
@@ -149,10 +149,12 @@ def _run(
 
 def _draw(folder: RunFolder, settings: Settings) -> list[str]:
     try:
-        from ..curve import draw_curve
+        from envoi.integrations.curve import draw_curve
     except ImportError:
         return [f"{folder.curve.name} was not drawn: pip install 'envoi[plots]'"]
-    draw_curve(folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return)
+    draw_curve(
+        folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return
+    )
     return []
 
 

@@ -1,0 +1,510 @@
+"""gymnasium, both ways.
+
+| core | gymnasium |
+|---|---|
+| `Array`, bounds or none | `Box`; "no bound" is ±inf, or the whole range of an integer dtype |
+| `Discrete`, `MultiDiscrete`, `MultiBinary` | the same |
+| `Text`, `Sequence`, `Graph`, `OneOf` | the same |
+| dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
+| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
+
+What is lost: nothing. A space that comes from a spec remembers it, so names, kinds of branches and the
+difference between no bound and an infinite one come back.
+
+What is refused: complex arrays, `MultiBinary` with a size of 0, a batch (it is a vector env).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from envoi import (
+    Array,
+    Discrete,
+    Env,
+    EpisodeError,
+    Graph,
+    LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
+    NativeReward,
+    OneOf,
+    Reset,
+    Rewarder,
+    Sequence,
+    Snapshot,
+    SnapshotUnsupported,
+    Spec,
+    SpecError,
+    Step,
+    Streams,
+    Text,
+    Validated,
+)
+from envoi.env import ENDED, NOT_RESET
+from envoi.spec import SpecTree, spec_equal
+from envoi.tree import children, leaves, rebuild
+
+from .losses import Loss
+from .values import Copy, incoming
+
+NAME = "gymnasium"
+
+_ORIGIN = "_envoi_spec"
+"""The attribute in which a space remembers the spec that it was made from."""
+
+
+# Specs and spaces.
+
+
+def to_space(spec: SpecTree, path: str = "spec") -> spaces.Space[Any]:
+    """The space with exactly the values of a (possibly nested) spec.
+
+    Raises:
+        LossyConversion: gymnasium has no such space; the message names the leaf.
+    """
+    space = _make_space(spec, path)
+    setattr(space, _ORIGIN, spec)
+    return space
+
+
+def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
+    if isinstance(spec, dict):
+        # A plain dict would be sorted.
+        items = ((key, to_space(sub, path + part)) for part, key, sub in children(spec))
+        return spaces.Dict(cast("Any", OrderedDict(items)))
+    if isinstance(spec, (list, tuple)):
+        return spaces.Tuple([to_space(sub, path + part) for part, _, sub in children(spec)])
+    if isinstance(spec, Array):
+        return _make_box(spec, path)
+    if isinstance(spec, Discrete):
+        return spaces.Discrete(spec.n, start=spec.start, dtype=cast("Any", spec.dtype))
+    if isinstance(spec, MultiDiscrete):
+        return spaces.MultiDiscrete(
+            np.array(spec.nvec), dtype=cast("Any", spec.dtype), start=cast("Any", np.array(spec.start))
+        )
+    if isinstance(spec, MultiBinary):
+        if 0 in spec.shape:
+            raise LossyConversion(path, "shape", f"{spec.shape}", NAME, "use an empty Array instead")
+        return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
+    if isinstance(spec, Text):
+        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=frozenset(spec.charset))
+    if isinstance(spec, Sequence):
+        return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
+    if isinstance(spec, Graph):
+        node, edge = to_space(spec.node, f"{path}.nodes"), spec.edge and to_space(spec.edge, f"{path}.edges")
+        return spaces.Graph(cast("Any", node), cast("Any", edge))
+    if isinstance(spec, OneOf):
+        return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
+    raise LossyConversion(path, "type", repr(spec), NAME)
+
+
+def _make_box(spec: Array, path: str) -> spaces.Box:
+    kind = spec.dtype.kind
+    if kind == "c":
+        raise LossyConversion(path, "dtype", str(spec.dtype), NAME, "split it into real and imaginary parts")
+    if kind in "bu":
+        least, most = (0, 1) if kind == "b" else (0, int(np.iinfo(spec.dtype).max))
+    else:
+        least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
+    low = least if spec.low is None else np.array(spec.low)
+    high = most if spec.high is None else np.array(spec.high)
+    return spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+
+
+def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
+    """The spec with exactly the values of a space.
+
+    Raises:
+        LossyConversion: It is a kind of space that nobody but its author knows.
+    """
+    origin = getattr(space, _ORIGIN, None)
+    if origin is not None and _make_space(origin, path) == space:
+        return origin
+    if isinstance(space, spaces.Dict):
+        return {key: from_space(sub, f"{path}[{key!r}]") for key, sub in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(from_space(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
+    if isinstance(space, spaces.Box):
+        return _from_box(space)
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n), int(space.start), cast("Any", space.dtype))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiDiscrete(space.nvec, space.start, cast("Any", space.dtype))
+    if isinstance(space, spaces.MultiBinary):
+        return MultiBinary(space.shape)
+    if isinstance(space, spaces.Text):
+        return Text(space.max_length, space.min_length, space.character_set)
+    if isinstance(space, spaces.Sequence):
+        return Sequence(from_space(space.feature_space, f"{path}[…]"), bool(space.stack))
+    if isinstance(space, spaces.Graph):
+        edge = None if space.edge_space is None else from_space(space.edge_space, f"{path}.edges")
+        return Graph(from_space(space.node_space, f"{path}.nodes"), edge)
+    if isinstance(space, spaces.OneOf):
+        return OneOf([from_space(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
+    raise LossyConversion(path, "type", f"a {type(space).__name__}", "the core", "use one of gymnasium's own spaces")
+
+
+def _from_box(space: spaces.Box) -> Array:
+    if space.dtype.kind == "f":
+        unbounded_low, unbounded_high = np.isneginf(space.low).all(), np.isposinf(space.high).all()
+    else:
+        least, most = (0, 1) if space.dtype == bool else (np.iinfo(space.dtype).min, np.iinfo(space.dtype).max)
+        unbounded_low = unbounded_high = (space.low == least).all() and (space.high == most).all()
+    low = None if unbounded_low else space.low
+    high = None if unbounded_high else space.high
+    return Array(space.shape, space.dtype, low, high)
+
+
+# Values: what has another container or type there than here.
+
+Convert = Callable[[Any], Any]
+
+
+def _encoder(spec: SpecTree) -> Convert | None:
+    """A core value as gymnasium wants it, or None where the two are the same."""
+    if isinstance(spec, Array):
+        return np.asarray if spec.shape == () else None
+    if isinstance(spec, Graph):
+        return lambda value: spaces.GraphInstance(value.nodes, value.edges, value.edge_links)
+    if isinstance(spec, Sequence):
+        element = None if spec.stack else _encoder(spec.spec)
+        return element and (lambda value: tuple(element(one) for one in value))
+    if isinstance(spec, OneOf):
+        return _convert_one_of([_encoder(sub) for sub in spec.specs])
+    if isinstance(spec, Spec):
+        return None
+    parts = [(key, _encoder(sub)) for _, key, sub in children(spec)]
+    if type(spec) in (dict, tuple) and not any(part for _, part in parts):
+        return None
+    if isinstance(spec, dict):
+        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
+    return lambda value: tuple(part(value[key]) if part else value[key] for key, part in parts)
+
+
+def _decoder(spec: SpecTree) -> Convert | None:
+    """A gymnasium value as the core has it, or None where the two are the same; containers are made anew."""
+    if isinstance(spec, Sequence):
+        element = None if spec.stack else _decoder(spec.spec)
+        return element and (lambda value: tuple(element(one) for one in value))
+    if isinstance(spec, OneOf):
+        return _convert_one_of([_decoder(sub) for sub in spec.specs])
+    if isinstance(spec, Spec):
+        return None
+    parts = [(key, _decoder(sub)) for _, key, sub in children(spec)]
+    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+
+
+def _convert_one_of(parts: list[Convert | None]) -> Convert | None:
+    if not any(parts):
+        return None
+
+    def convert(value: Any) -> Any:
+        part = parts[int(value[0])]
+        return (value[0], part(value[1]) if part else value[1])
+
+    return convert
+
+
+# Environments.
+
+
+def is_default_discount(discount: Any, terminated: bool) -> bool:
+    """Whether a discount says nothing that `terminated` does not say already."""
+    if isinstance(discount, (dict, list, tuple)):
+        return all(is_default_discount(leaf, terminated) for _, leaf in leaves(discount))
+    return bool(np.all(discount == (0.0 if terminated else 1.0))) and np.ndim(discount) == 0
+
+
+class ToGymnasium(gymnasium.Env[Any, Any]):
+    """A core environment as a gymnasium one.
+
+    A step calls the core's step and returns five of its six values. Everything else (spaces, what needs another
+    container) is decided here, once.
+
+    Args:
+        core: An environment of one lane.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core environment.
+    """
+
+    def __init__(self, core: Env, validate: bool = False) -> None:
+        if core.batch_size is not None:
+            raise SpecError(f"to_gymnasium: expected one environment, got a batch of {core.batch_size} lanes")
+        self.core = core
+        self._env = Validated(core) if validate else core
+        self.observation_space = to_space(core.observation_spec, "observation")
+        self.action_space = to_space(core.action_spec, "action")
+        self.metadata = dict(core.metadata)
+        self.render_mode = core.render_mode
+        self._plan()
+
+    def _plan(self) -> None:
+        self._encode = _encoder(self.core.observation_spec)
+        self._decode = _decoder(self.core.action_spec)
+        discount = self.core.discount_spec
+        self._scalar_discount = isinstance(discount, Array) and discount.shape == ()
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[Any, Any]]:
+        """Begins an episode; see `gymnasium.Env.reset`."""
+        if seed is not None:
+            self._np_random_seed = seed
+        observation, info = self._env.reset(seed=seed, options=options)
+        return (observation if self._encode is None else self._encode(observation)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
+        """Acts once; see `gymnasium.Env.step`."""
+        if self._decode is not None:
+            action = self._decode(action)
+        observation, reward, terminated, truncated, discount, info = self._env.step(action)
+        if self._encode is not None:
+            observation = self._encode(observation)
+        if self._scalar_discount:
+            if discount != (0.0 if terminated else 1.0):
+                info = {**info, "discount": discount}
+        elif not is_default_discount(discount, terminated):
+            info = {**info, "discount": discount}
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        """A picture, as `render_mode` says."""
+        return self.core.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds."""
+        self.core.close()
+
+    # gymnasium.Env's own `np_random` reads and writes this.
+    @property
+    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:
+        self.core.rng = generator
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_encode", "_decode")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_gymnasium({self.core!r})"
+
+    __str__ = __repr__
+
+
+class FromGymnasium(Env):
+    """A gymnasium environment as a core one.
+
+    A step calls the source's step, casts the observation where the source was careless, copies it where the
+    source still holds it, and reads a discount from `info["discount"]`.
+
+    Args:
+        source: The gymnasium environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The gymnasium environment.
+    """
+
+    def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
+        self.source = source
+        self.observation_spec = from_space(source.observation_space, "observation_space")
+        self.action_spec = from_space(source.action_space, "action_space")
+        self.reward_spec = NATIVE_REWARD
+        self.metadata = dict(source.metadata or {})
+        self.render_mode = source.render_mode
+        self._copy: Copy = copy
+        self._over: str | None = NOT_RESET
+        self._closed = False
+        self._observation: Any = None
+        self._plan()
+
+    def _plan(self) -> None:
+        self._incoming = incoming(self.observation_spec, self._copy)
+        self._encode = _encoder(self.action_spec)
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        if seed is not None:
+            self._streams = Streams(seed)
+        observation, info = self.source.reset(seed=seed, options=None if options is None else dict(options))
+        self._observation = observation = self._incoming(observation)
+        self._over = None
+        return Reset(observation, dict(info))
+
+    def step(self, action: Any) -> Step:
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        rewarder = self._rewarder
+        before = None if rewarder is None else self.state
+        sent = action if self._encode is None else self._encode(action)
+        observation, reward, terminated, truncated, info = self.source.step(sent)
+        self._observation = observation = self._incoming(observation)
+        if rewarder is not None:
+            reward = rewarder(before, action, self.state)
+        if terminated or truncated:
+            self._over = ENDED
+            terminated, truncated = bool(terminated), bool(truncated)
+        else:
+            terminated = truncated = False
+        info = dict(info)
+        discount = info.pop("discount") if "discount" in info else (0.0 if terminated else 1.0)
+        return Step(observation, reward, terminated, truncated, discount, info)
+
+    @property
+    def state(self) -> Any:
+        """The source's own `state` (or `s`, in the toy-text envs) where it has one, else the observation."""
+        if self._over is NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        native = self.source.unwrapped
+        for name in ("state", "s"):
+            state = getattr(native, name, None)
+            if state is not None and not callable(state):
+                return copy.deepcopy(state)
+        return self._observation
+
+    @property
+    def observation(self) -> Any:
+        if self._over is NOT_RESET:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    def _native_rewarder(self) -> Rewarder:
+        return NativeReward(NATIVE_REWARD)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's `np_random`; settable."""
+        return self.source.unwrapped.np_random
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        self.source.unwrapped.np_random = generator
+
+    def snapshot(self) -> Snapshot:
+        layers = self._layers()
+        try:
+            held = [copy.deepcopy(vars(layer), _itself(layers)) for layer in layers]
+        except Exception as error:  # whatever the source's own objects raise
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied ({error})") from error
+        streams = None if self._streams is None else self._streams.copy()
+        return Snapshot(type(self), (held, self._over, self._observation, streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        held, self._over, self._observation, streams = self._content(snapshot)
+        layers = self._layers()
+        for layer, attributes in zip(layers, copy.deepcopy(held, _itself(layers)), strict=True):
+            vars(layer).clear()
+            vars(layer).update(attributes)
+        self._streams = None if streams is None else streams.copy()
+
+    def _layers(self) -> list[gymnasium.Env[Any, Any]]:
+        """The source, from its outermost wrapper to the bare environment."""
+        layers = [self.source]
+        while isinstance(layers[-1], gymnasium.Wrapper):
+            layers.append(layers[-1].env)
+        return layers
+
+    def render(self) -> Any:
+        return self.source.render()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        return self.source.unwrapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_incoming", "_encode")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"from_gymnasium({self.source})"
+
+
+NATIVE_REWARD = Array((), "float64", name="reward")
+
+
+def _itself(layers: list[gymnasium.Env[Any, Any]]) -> dict[int, Any]:
+    """A memo for deepcopy under which the layers stay themselves, and only what they hold is copied."""
+    return {id(layer): layer for layer in layers}
+
+
+def recognises(env: object) -> bool:
+    """Whether `env` is an environment of this framework."""
+    return isinstance(env, gymnasium.Env)
+
+
+def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]:
+    """Any environment as a gymnasium one.
+
+    Args:
+        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
+        validate: Check every value against its spec, with an error that names leaf, step and episode.
+
+    Returns:
+        A `gymnasium.Env` with `.core`; the very same object for what came from gymnasium.
+
+    Raises:
+        LossyConversion: gymnasium cannot express a part of it.
+    """
+    from . import from_env  # noqa: PLC0415 (the registry imports this module)
+
+    if isinstance(env, gymnasium.Env) and not validate:
+        return env
+    core = from_env(env)
+    if isinstance(core, FromGymnasium) and core.rewarder == core._native_rewarder() and not validate:
+        return core.source
+    return ToGymnasium(core, validate)
+
+
+def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
+    """A gymnasium environment as a core one.
+
+    Args:
+        env: The environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core environment with `.source`; the very same object for what came from the core.
+
+    Raises:
+        LossyConversion: A space is of a kind that nobody but its author knows.
+    """
+    if isinstance(env, ToGymnasium):
+        return env.core
+    return FromGymnasium(env, copy)
+
+
+def losses(env: Env) -> list[Loss]:
+    """What of a core environment would not survive the way to gymnasium and back."""
+    found: list[Loss] = []
+    for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
+        try:
+            space = to_space(spec, what)
+        except LossyConversion as error:
+            found.append(Loss.of(error))
+            continue
+        assert spec_equal(from_space(space), spec)
+    return found

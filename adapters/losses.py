@@ -1,0 +1,37 @@
+"""What a conversion would lose, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envoi import LossyConversion
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One thing that does not survive the way to a framework and back.
+
+    Attributes:
+        path: The leaf, such as `observation['image']`.
+        field: What of it, such as `dtype`.
+        source: What it is in the core.
+        target: The framework.
+        refused: The conversion raises `LossyConversion`; otherwise it goes on, less precisely.
+        hint: What becomes of it, or what to do.
+    """
+
+    path: str
+    field: str
+    source: str
+    target: str
+    refused: bool
+    hint: str = ""
+
+    @classmethod
+    def of(cls, error: LossyConversion) -> Loss:
+        """The loss for which a conversion is refused."""
+        return cls(error.path, error.field, error.source, error.target, True, error.hint)
+
+    def __str__(self) -> str:
+        word = "refused" if self.refused else "narrowed"
+        return f"{self.path}: {self.field} {word} ({self.source}){'; ' + self.hint if self.hint else ''}"

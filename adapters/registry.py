@@ -1,0 +1,210 @@
+"""The frameworks there are, looked at only when they are asked for."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from envoi import Env, EnvoiError, MissingBackend, SpecError, UnknownName, models
+from envoi.errors import nearest
+
+from .losses import Loss
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A row of the registry.
+
+    Attributes:
+        name: The name of the spoke, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
+        package: What must be importable.
+        extra: What to install: `pip install 'envoi[<extra>]'`.
+    """
+
+    name: str
+    package: str
+    extra: str
+
+    def load(self) -> ModuleType:
+        """The spoke's module.
+
+        Raises:
+            MissingBackend: The framework is not installed.
+        """
+        if importlib.util.find_spec(self.package) is None:
+            raise MissingBackend(f"{self.package} is not installed; pip install 'envoi[{self.extra}]'")
+        return importlib.import_module(f"envoi.adapters.{self.name}")
+
+
+FRAMEWORKS = {
+    framework.name: framework
+    for framework in (
+        Framework("gymnasium", "gymnasium", "gymnasium"),
+        Framework("rllib", "ray", "rllib"),
+    )
+}
+TARGETS = tuple(FRAMEWORKS)
+
+
+def framework(name: str) -> Framework:
+    """The framework of a name.
+
+    Raises:
+        UnknownName: There is none; the message lists near names.
+    """
+    if name not in FRAMEWORKS:
+        raise UnknownName(f"{name}: no such framework; {nearest(name, FRAMEWORKS)}")
+    return FRAMEWORKS[name]
+
+
+def from_env(env: Any) -> Env:
+    """An environment of any framework as a core one. Looks only at frameworks that are imported already.
+
+    Args:
+        env: The environment; a core one is returned as it is.
+
+    Raises:
+        SpecError: Nothing recognises it.
+    """
+    if isinstance(env, Env):
+        return env
+    core = getattr(env, "core", None)
+    if isinstance(core, Env):
+        return core
+    for row in FRAMEWORKS.values():
+        if row.package in sys.modules:
+            spoke = row.load()
+            if hasattr(spoke, f"from_{row.name}") and spoke.recognises(env):
+                return getattr(spoke, f"from_{row.name}")(env)
+    kinds = ["a core envoi.Env", *(f"a {row.package} environment" for row in FRAMEWORKS.values())]
+    looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
+    raise SpecError(
+        f"env: expected one of: {', '.join(kinds)}; got a {type(env).__module__}.{type(env).__qualname__} "
+        f"with {looked or 'no public attributes'}"
+    )
+
+
+def convert(env: Any, target: str, **arguments: Any) -> Any:
+    """Any environment in the form of a framework: `convert(env, "gymnasium")` is `to_gymnasium(env)`.
+
+    Args:
+        env: A core environment or one of any framework.
+        target: The framework's name.
+        **arguments: For its `to_…`.
+    """
+    return getattr(framework(target).load(), f"to_{target}")(env, **arguments)
+
+
+def losses(env: Any, target: str) -> list[Loss]:
+    """What of an environment would not survive the way to a framework and back; empty is lossless.
+
+    Args:
+        env: A core environment or one of any framework.
+        target: The framework's name.
+    """
+    return framework(target).load().losses(from_env(env))
+
+
+# Environments by name.
+
+Loader = Callable[..., Any]
+
+
+def load(name: str, **arguments: Any) -> Env:
+    """An environment by name, as a core one.
+
+        load("gymnasium:CartPole-v1")
+        load("gymnasium:FrozenLake-v1?map_name=8x8&is_slippery=False")
+        load("envoi:catch")
+        load("python:my_module:make_env")
+
+    Args:
+        name: `scheme:name`, with optional `?argument=value&…`; values are Python literals, or else strings.
+        **arguments: More arguments for whatever makes the environment.
+
+    Raises:
+        UnknownName: There is no such scheme or environment; the message suggests near ones.
+        MissingBackend: Its framework is not installed.
+    """
+    scheme, colon, rest = name.partition(":")
+    if not colon or not rest or scheme not in SCHEMES:
+        if not colon:
+            guess = f"did you mean {_guess(name)!r}?"
+        else:
+            guess = nearest(scheme, SCHEMES)
+        raise UnknownName(f"{name}: expected 'scheme:name' with a scheme of {', '.join(SCHEMES)}; {guess}")
+    rest, _, query = rest.partition("?")
+    return from_env(SCHEMES[scheme](rest, **{**_arguments(name, query), **arguments}))
+
+
+def _guess(name: str) -> str:
+    close = difflib.get_close_matches(name.lower(), models.MODELS, 1)
+    return f"envoi:{close[0]}" if close else f"gymnasium:{name}"
+
+
+def _arguments(name: str, query: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not equals or not key.isidentifier():
+            raise SpecError(f"{name}: expected '?argument=value&…', got {part!r}")
+        try:
+            found[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[key] = value
+    return found
+
+
+def _load_gymnasium(name: str, **arguments: Any) -> Any:
+    framework("gymnasium").load()
+    import gymnasium  # noqa: PLC0415 (only when asked for)
+
+    arguments = {"disable_env_checker": True, **arguments}
+    try:
+        return gymnasium.make(name, **arguments)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingBackend(f"gymnasium:{name}: {error}") from error
+    except gymnasium.error.Error as error:
+        near = nearest(name, gymnasium.registry)
+        raise UnknownName(f"gymnasium:{name}: {str(error).rstrip('.')}; {near}") from error
+    except ModuleNotFoundError as error:
+        raise MissingBackend(f"gymnasium:{name}: {error}; install what it needs") from error
+    except TypeError as error:
+        raise SpecError(f"gymnasium:{name}: {error}") from error
+
+
+def _load_envoi(name: str, **arguments: Any) -> Any:
+    try:
+        return models.make(name, **arguments)
+    except TypeError as error:
+        raise SpecError(f"envoi:{name}: {error}") from error
+
+
+def _load_python(name: str, **arguments: Any) -> Any:
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise UnknownName(f"python:{name}: expected 'python:module:factory'")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnknownName(f"python:{name}: {error}; run it from the folder of the module, or install it") from error
+    made = module
+    for part in attribute.split("."):
+        if not hasattr(made, part):
+            public = [known for known in vars(made) if not known.startswith("_")]
+            raise UnknownName(f"python:{name}: {module_name} has no {part!r}; {nearest(part, public)}")
+        made = getattr(made, part)
+    return made(**arguments) if callable(made) else made
+
+
+SCHEMES: dict[str, Loader] = {"gymnasium": _load_gymnasium, "envoi": _load_envoi, "python": _load_python}
+"""How to make an environment, by the scheme of its name."""
+
+__all__ = ["FRAMEWORKS", "SCHEMES", "TARGETS", "EnvoiError", "Framework", "convert", "from_env", "load", "losses"]

@@ -1,0 +1,148 @@
+"""Values on their way in: what a framework returned becomes what its spec declares, and nobody else's.
+
+Two things happen to a foreign value. It is cast where the source was careless (a Python number, a 0-d array,
+another width of the same kind), never where information could be lost. And an array that the source still
+holds, and so may overwrite at its next step, is copied.
+
+Whether somebody else holds an array can be told: CPython counts references. An array that is referenced by
+nothing but the tuple or dict it came in cannot change behind our back, so the common case costs no copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from envoi import Array, Discrete, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
+from envoi.spec import SpecTree
+from envoi.tree import children, map_leaves, rebuild
+
+Copy = Literal["auto"] | bool
+"""Whether to copy arrays: where the source still holds them (`"auto"`), always, or never."""
+
+Take = Callable[..., Any]
+"""`(value, held=False) -> value`, where `held` says that somebody else holds the container of `value`."""
+
+
+def _references(value: Any, held: bool = False) -> int:
+    return sys.getrefcount(value)
+
+
+def _base_references(value: np.ndarray[Any, Any]) -> int:
+    base = value.base
+    return sys.getrefcount(base)
+
+
+def _baselines() -> tuple[int, int]:
+    """The counts of a value that nobody holds but the frame or container it came from, and of a view's base."""
+    value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
+    return min(_references(value), _references(container[0])), _base_references(view)
+
+
+_ALONE, _BASE_ALONE = _baselines()
+
+
+def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
+    base = value.base
+    return type(base) is not np.ndarray or base.base is not None or _base_references(value) > _BASE_ALONE + 1
+
+
+def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
+    """A function that takes a source's value over, as `spec` declares it.
+
+    Args:
+        spec: What the value should be.
+        copy: Whether to copy arrays.
+
+    Returns:
+        `value -> value`, to be called with a local variable. A value that does not fit its spec passes unchanged:
+        validation is another matter.
+    """
+    if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return _incoming_array(spec.dtype, spec.shape, copy)
+    if isinstance(spec, Discrete):
+        kind = spec.dtype.type
+        return lambda value, held=False: _integer(value, kind)
+    if isinstance(spec, (dict, list, tuple)):
+        return _incoming_branch(spec, copy)
+    if isinstance(spec, Sequence):
+        return _incoming_sequence(spec, copy)
+    if isinstance(spec, OneOf):
+        parts = [incoming(sub, copy) for sub in spec.specs]
+        return lambda value, held=False: (np.int64(value[0]), parts[int(value[0])](value[1], True))
+    if isinstance(spec, Graph):
+        return lambda value, held=False: GraphValue(*map(_copied, (value.nodes, value.edges, value.edge_links)))
+    return lambda value, held=False: value
+
+
+def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) -> Take:
+    auto, always = copy == "auto", copy is True
+
+    def take(value: Any, held: bool = False) -> Any:
+        if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+            return _fitted(value, dtype, shape)
+        # The count is read here, in the frame that `_references` was calibrated for.
+        if always or (
+            auto and (held or sys.getrefcount(value) > _ALONE or (value.base is not None and _base_is_held(value)))
+        ):
+            return value.copy()
+        return value
+
+    return take
+
+
+def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
+    parts = [(key, incoming(sub, copy)) for _, key, sub in children(spec)]
+    is_dict, size = isinstance(spec, dict), len(spec)
+
+    def take(value: Any, held: bool = False) -> Any:
+        if not hasattr(value, "__len__") or len(value) != size or isinstance(value, dict) is not is_dict:
+            return value
+        if is_dict and any(key not in value for key, _ in parts):
+            return value
+        # Who holds a container can write into its leaves.
+        held = held or sys.getrefcount(value) > _ALONE
+        return rebuild(spec, [part(value[key], held) for key, part in parts])
+
+    return take
+
+
+def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
+    if spec.stack:
+        return lambda value, held=False: map_leaves(lambda _, leaf: np.array(leaf), spec.spec, value)
+    element = incoming(spec.spec, copy)
+    return lambda value, held=False: tuple(element(one, True) for one in value) if hasattr(value, "__iter__") else value
+
+
+def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """A new array of the dtype where the value is of the same kind and shape; else the value itself."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return value
+    if array.shape != shape or array.dtype.kind not in "biufc":
+        return value
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        # A Python int has no width of its own: it fits every integer dtype that holds it.
+        if not (array.dtype.kind in "iu" and dtype.kind in "iu"):
+            return value
+        info = np.iinfo(dtype)
+        if array.size and (array.min() < info.min or array.max() > info.max):
+            return value
+    return array.astype(dtype)
+
+
+def _integer(value: Any, kind: type[np.integer[Any]]) -> Any:
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return value if type(value) is kind else kind(value)
+    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub":
+        return kind(value[()])
+    return value
+
+
+def _copied(value: Any) -> Any:
+    return None if value is None else np.array(value)
+

@@ -1,0 +1,51 @@
+"""The command line `envoi`.
+
+An error of ours or of usage is one line and exit code 2; `--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import envoi
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: What to run, without the program's name; None takes it from the process.
+
+    Returns:
+        The exit code: 0, 1 for an error that is a bug, 2 for bad input, 130 after Ctrl-C.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        from .commands import run
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
+            raise
+        return _fail(f"{error.name} is not installed; pip install 'envoi[cli]'", 2)
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except Exception as error:
+        if "--debug" in arguments:
+            raise
+        message = " ".join(str(error).split())
+        if isinstance(error, envoi.EnvoiError):
+            return _fail(message, 2)
+        if isinstance(error, ModuleNotFoundError):
+            return _fail(f"{error.name} is not installed; pip install 'envoi[all]'", 2)
+        return _fail(f"a bug: {type(error).__name__}: {message} (--debug shows the traceback)", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"envoi: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

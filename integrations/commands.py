@@ -1,0 +1,211 @@
+"""The commands of `envoi`. Whatever is slow to import is imported by the command that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import envoi
+import typer
+
+from .rllib.algorithms import ALGORITHMS, find
+from .rllib.folder import RunFolder
+from .rllib.settings import DEFAULT_STOP_STEPS, Settings
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+EnvName = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
+
+
+class Form(StrEnum):
+    """The forms of an env that a policy can be evaluated on."""
+
+    core = "core"
+    gymnasium = "gymnasium"
+    both = "both"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command.
+
+    Returns:
+        Its exit code.
+
+    Raises:
+        envoi.EnvoiError: Bad input, bad usage included.
+    """
+    try:
+        code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
+    except _usage_error() as error:
+        context: Any = getattr(error, "ctx", None)
+        help_hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+        message = getattr(error, "format_message")()  # noqa: B009 - typer's click is private
+        raise envoi.EnvoiError(f"{message.rstrip('.')}{help_hint}") from error
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error() -> type[Exception]:
+    """Click's base of usage errors, wherever this typer keeps its click."""
+    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"envoi {version('envoi')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with: [bold]envoi train gymnasium:CartPole-v1 --stop-return 450[/bold]")
+def envoi_(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Any reinforcement-learning environment, in every framework: train on it, evaluate, look at it."""
+
+
+@app.command()
+def train(
+    context: typer.Context,
+    env: Annotated[str | None, typer.Argument(help=f"The env, {EnvName}.", show_default=False)] = None,
+    algo: Annotated[str, typer.Option(help=f"The algorithm: {', '.join(ALGORITHMS)}.")] = "PPO",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The output folder, new or empty.", show_default="runs/<env>-<algo>"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    stop_return: Annotated[
+        float | None,
+        typer.Option(help="Stop at this mean return over the last 100 episodes.", show_default=False),
+    ] = None,
+    stop_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after so many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"
+        ),
+    ] = None,
+    stop_minutes: Annotated[
+        float | None, typer.Option(help="Stop after so many minutes of this call.", show_default=False)
+    ] = None,
+    lr: Annotated[
+        str | None,
+        typer.Option(help="Learning rates to try, such as 1e-4,1e-3.", show_default="a good one"),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Trials for each learning rate, with seeds of their own.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the first trial.")] = 0,
+    num_env_runners: Annotated[
+        int, typer.Option(help="Processes that step envs; 0 steps them where the policy learns.")
+    ] = 0,
+    num_envs_per_runner: Annotated[
+        int | None,
+        typer.Option(help="Envs that each process steps together.", show_default="the algorithm's"),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="A Ray cluster to train on, such as auto.", show_default="this machine"),
+    ] = None,
+    check_specs: Annotated[
+        bool, typer.Option(help="Check each observation against the env's spec while training.")
+    ] = True,
+    debug: Debug = False,
+) -> None:
+    """Train a policy with RLlib, as a Ray Tune job.
+
+    It leaves the checkpoint, progress.csv, learning_curve.png, TensorBoard events and its own config in the
+    output folder. Ctrl-C saves and stops; --resume goes on, also after a kill.
+    """
+    del debug  # `envoi.integrations.cli` looks for it
+    asked: dict[str, Any] = {
+        "env": env,
+        "algo": algo,
+        "lr": _rates(lr),
+        "samples": samples,
+        "num_env_runners": num_env_runners,
+        "num_envs_per_runner": num_envs_per_runner,
+        "seed": seed,
+        "stop_return": stop_return,
+        "stop_steps": stop_steps,
+        "stop_minutes": stop_minutes,
+        "address": address,
+        "check_specs": check_specs,
+    }
+    if resume and out is None:
+        raise typer.BadParameter("--resume needs the folder to go on in: --out FOLDER")
+    if env is None and not resume:
+        raise typer.BadParameter(f"which env? Give its name, {EnvName}")
+    find(algo)
+    from .display import training
+
+    if resume and out is not None and not (env and RunFolder(out).blank):
+        given = {name: value for name, value in asked.items() if _given(context, name)}
+        code = training(RunFolder(out), changes=given)
+    else:
+        code = training(RunFolder(out or _free_folder(env or "", algo)), settings=Settings(**asked))
+    raise typer.Exit(code)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="The output folder of envoi train.", show_default=False)],
+    episodes: Annotated[int, typer.Option(help="How many whole episodes.")] = 20,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same episodes.")] = 0,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Sample the actions as in training, rather than take the best.")
+    ] = False,
+    form: Annotated[
+        Form, typer.Option(help="The form of the env to run; both also checks that they agree.")
+    ] = Form.core,
+    max_steps: Annotated[int, typer.Option(help="An episode longer than this is an error.")] = 100_000,
+    debug: Debug = False,
+) -> None:
+    """Run a trained policy: its return with a 95 % interval, into evaluation.json as well."""
+    del debug
+    from .display import evaluating
+
+    evaluating(folder, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
+
+
+@app.command()
+def info(
+    env: Annotated[str, typer.Argument(help=f"The env, {EnvName}.", show_default=False)],
+    debug: Debug = False,
+) -> None:
+    """Show an env: its specs, its seeds, and what each framework would lose."""
+    del debug
+    from .description import describe
+
+    describe(env)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _rates(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(rate) for rate in text.split(",")) if text else ()
+    except ValueError:
+        raise typer.BadParameter(
+            f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}"
+        ) from None
+
+
+def _free_folder(env: str, algo: str) -> Path:
+    """`runs/cartpole-v1-ppo`, or with a number if that is taken."""
+    kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
+    name = f"{''.join(kept).strip('-')}-{algo}".lower()
+    candidates = [Path("runs") / name, *(Path("runs") / f"{name}-{n}" for n in range(2, 1000))]
+    return next(path for path in candidates if not path.exists())

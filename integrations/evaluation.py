@@ -1,0 +1,250 @@
+"""Evaluate a trained policy: whole episodes, one at a time, each from a seed of its own.
+
+Episodes that are run side by side and counted as they end favour the short ones; these are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import envoi
+import numpy as np
+from envoi.adapters import load, to_gymnasium
+from envoi.adapters.rllib import Codec
+
+from .rllib import RunFolder, load_policy
+from .rllib.folder import write_atomically
+
+Form = Literal["core", "gymnasium"]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Args:
+        seed: What the env was reset with.
+        episode_return: Sum of the rewards, not discounted.
+        length: Steps.
+        trace: SHA-256 of all observations in their canonical form.
+    """
+
+    seed: int
+    episode_return: float
+    length: int
+    trace: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % confidence interval by Student's t.
+
+    Args:
+        mean: The mean.
+        std: Standard deviation of the sample (n - 1); None for one value.
+        low: Lower end of the interval; None for one value.
+        high: Upper end.
+    """
+
+    mean: float
+    std: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {self.high - self.mean:.2f}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found.
+
+    Args:
+        env: Name of the env.
+        algo: Name of the algorithm.
+        checkpoint: The checkpoint, relative to the folder.
+        form: The form of the env that the episodes are from.
+        forms_agree: Whether the other form gave the same episodes; None if it was not run.
+        explore: Whether actions were sampled.
+        seed: What the episodes' seeds are made from.
+        episode_return: The return.
+        length: The length.
+        episodes: The episodes.
+    """
+
+    env: str
+    algo: str
+    checkpoint: str
+    form: Form
+    forms_agree: bool | None
+    explore: bool
+    seed: int
+    episode_return: Estimate
+    length: Estimate
+    episodes: tuple[Episode, ...]
+
+
+class _Played(Protocol):
+    """An env in some form, reduced to what an episode needs."""
+
+    def begin(self, seed: int) -> Any: ...
+
+    def step(self, action: Any) -> tuple[Any, float, bool]: ...
+
+    def close(self) -> None: ...
+
+
+class _Core:
+    def __init__(self, env: envoi.Env) -> None:
+        self._env = env
+
+    def begin(self, seed: int) -> Any:
+        return self._env.reset(seed=seed).observation
+
+    def step(self, action: Any) -> tuple[Any, float, bool]:
+        step = self._env.step(action)
+        return step.observation, float(step.reward), bool(step.terminated or step.truncated)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+class _Gymnasium:
+    def __init__(self, env: envoi.Env) -> None:
+        self._env = to_gymnasium(env)
+
+    def begin(self, seed: int) -> Any:
+        return self._env.reset(seed=seed)[0]
+
+    def step(self, action: Any) -> tuple[Any, float, bool]:
+        observation, reward, terminated, truncated, _ = self._env.step(action)
+        return observation, float(reward), bool(terminated or truncated)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def evaluate(
+    folder: str | Path,
+    *,
+    episodes: int = 20,
+    seed: int = 0,
+    explore: bool = False,
+    forms: Sequence[Form] = ("core",),
+    max_steps: int = 100_000,
+    observe: Callable[[Episode], None] | None = None,
+) -> Evaluation:
+    """Run the policy that a job trained, and write `evaluation.json` into its folder.
+
+    Args:
+        folder: The job's output folder.
+        episodes: How many episodes.
+        seed: What their seeds are made from; the same seed gives the same episodes.
+        explore: Sample the actions as in training, rather than take the best.
+        forms: Forms of the env to run, each for all episodes; of two it is checked that they agree.
+        max_steps: An episode longer than this is an error.
+        observe: Called after each episode.
+
+    Returns:
+        What was found.
+
+    Raises:
+        envoi.EnvoiError: The folder holds no trained policy, an episode did not end, or the forms differ.
+    """
+    if episodes < 1:
+        raise envoi.EnvoiError(f"episodes must be at least 1, got {episodes}")
+    run = RunFolder(folder)
+    settings = run.read_settings()
+    policy = load_policy(folder, explore=explore)
+    seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
+    found: dict[Form, tuple[Episode, ...]] = {}
+    for form in forms:
+        env = load(settings.env)
+        codec = Codec(env)
+        played: _Played = _Core(env) if form == "core" else _Gymnasium(env)
+        try:
+            found[form] = tuple(_episodes(played, codec, policy, seeds, max_steps, observe))
+        finally:
+            played.close()
+    first, *others = found.values()
+    for form, other in zip(forms[1:], others, strict=True):
+        _compare(first, other, forms[0], form)
+    evaluation = Evaluation(
+        env=settings.env,
+        algo=settings.algo,
+        checkpoint=run.checkpoint.readlink().as_posix() if run.checkpoint.is_symlink() else "checkpoint",
+        form=forms[0],
+        forms_agree=True if others else None,
+        explore=explore,
+        seed=seed,
+        episode_return=estimate([e.episode_return for e in first]),
+        length=estimate([float(e.length) for e in first]),
+        episodes=first,
+    )
+    document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
+    write_atomically(run.evaluation, json.dumps(document, indent=1))
+    return evaluation
+
+
+def _episodes(
+    env: _Played,
+    codec: Codec,
+    policy: Any,
+    seeds: Sequence[int],
+    max_steps: int,
+    observe: Callable[[Episode], None] | None,
+) -> Iterator[Episode]:
+    for seed in seeds:
+        policy.reset(seed)
+        observation = codec.encode(env.begin(seed))
+        trace = hashlib.sha256(np.ascontiguousarray(observation).tobytes())
+        rewards: list[float] = []
+        over = False
+        while not over:
+            if len(rewards) == max_steps:
+                raise envoi.EnvoiError(
+                    f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
+                )
+            action = policy(observation, rewards[-1] if rewards else 0.0)
+            observed, reward, over = env.step(codec.decode(action))
+            observation = codec.encode(observed)
+            trace.update(np.ascontiguousarray(observation).tobytes())
+            rewards.append(reward)
+        episode = Episode(seed, sum(rewards), len(rewards), trace.hexdigest())
+        if observe is not None:
+            observe(episode)
+        yield episode
+
+
+def _compare(ours: Sequence[Episode], theirs: Sequence[Episode], our_form: Form, their_form: Form) -> None:
+    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if one != other:
+            raise envoi.EnvoiError(
+                f"the {our_form} and the {their_form} form differ in episode {index} (seed {one.seed}): "
+                f"return {one.episode_return:g} against {other.episode_return:g}, "
+                f"length {one.length} against {other.length}"
+            )
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The mean of a sample and its 95 % confidence interval by Student's t.
+
+    Args:
+        values: The sample, not empty.
+    """
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Estimate(mean, None, None, None)
+    from scipy.stats import t
+
+    std = statistics.stdev(values)
+    half = float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5
+    return Estimate(mean, std, mean - half, mean + half)

@@ -1,0 +1,207 @@
+"""What a job writes down while it runs, when it asks for checkpoints, and when it stops."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import envoi
+import numpy as np
+from ray import tune
+from tensorboardX import SummaryWriter
+
+from .configuration import RETURNS
+from .environment import read_failure
+from .folder import RunFolder, TrialState
+from .settings import Settings, Trial
+from .training import Observer, Report
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial as TuneTrial
+
+WINDOW = 100
+"""Episodes over which the return is averaged."""
+LEAST = 20
+"""Episodes that a mean return must be taken over to count: the first to end are the short ones."""
+CHECKPOINT_SECONDS = 15.0
+
+
+class Recorder(tune.Callback, tune.Stopper):
+    """Writes down what the trials do, asks for checkpoints, and stops them.
+
+    Args:
+        settings: What to do.
+        folder: Where to write.
+        states: How far each trial is.
+        observe: Called after each iteration of each trial.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: RunFolder,
+        states: Mapping[int, TrialState],
+        observe: Observer | None,
+    ) -> None:
+        self.saved = dict(states)
+        self.failures: dict[int, str] = {}
+        self.interrupted = False
+        self._settings, self._folder, self._observe = settings, folder, observe
+        self._live = {index: replace(state, returns=list(state.returns)) for index, state in states.items()}
+        self._earlier = {index: state.seconds for index, state in states.items()}
+        self._running: set[int] = set()
+        self._speed: dict[int, float] = {}
+        self._checkpointed: dict[int, float] = {}
+        self._writers: dict[int, SummaryWriter] = {}
+        minutes = settings.stop_minutes
+        self._deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune stores it to restore the job by, which is not how this job goes on
+
+    def _trial(self, config: Mapping[str, Any]) -> Trial:
+        return self._settings.trials[config["seed"] - self._settings.seed]
+
+    @property
+    def _ending(self) -> bool:
+        return self.interrupted or time.monotonic() > self._deadline
+
+    def __call__(self, _trial_id: str, result: dict[str, Any]) -> bool:
+        """Take in a result; tell whether its trial stops."""
+        index = self._trial(result["config"]).index
+        state = self._live[index]
+        self._running.add(index)
+        state.iteration = result["training_iteration"]
+        before = state.env_steps
+        state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
+        self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
+        state.seconds = self._earlier[index] + result["time_total_s"]
+        ended = result.get("env_runners", {}).get(RETURNS, [])
+        if isinstance(ended, list):  # a NaN if none ended
+            state.episodes += len(ended)
+            state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
+        mean = state.return_mean
+        if mean is not None and len(state.returns) >= LEAST:
+            state.best = mean if state.best is None else max(state.best, mean)
+            if self._settings.stop_return is not None and mean >= self._settings.stop_return:
+                state.reached = f"mean return {mean:.4g}"
+        if self._settings.stop_steps is not None and state.env_steps >= self._settings.stop_steps:
+            state.reached = state.reached or f"{state.env_steps:,} env steps"
+        return state.reached is not None or self._ending
+
+    def stop_all(self) -> bool:
+        """Whether to stop what has no result to save."""
+        return self._ending and not self._running
+
+    def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:
+        """Write a row and events; ask for a checkpoint now and then."""
+        mine = self._trial(result["config"])
+        state = self._live[mine.index]
+        speed = self._speed[mine.index]
+        row = _row(mine, state, result, speed)
+        self._folder.append_progress(row)
+        self._write_events(mine.index, state, row, result)
+        now = time.monotonic()
+        if now - self._checkpointed.get(mine.index, float("-inf")) > CHECKPOINT_SECONDS:
+            self._checkpointed[mine.index] = now
+            result["should_checkpoint"] = True
+        if self._observe is not None:
+            self._observe(Report(mine, replace(state), speed))
+
+    def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:
+        """Write down that a checkpoint is whole; its trial waits for it, so its state is the live one."""
+        index = self._trial(trial.config).index
+        path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
+        self.saved[index] = replace(self._live[index], checkpoint=path.as_posix())
+        self._folder.write_state(self.saved)
+
+    def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:
+        """Note that a trial has stopped."""
+        self._running.discard(self._trial(trial.config).index)
+
+    def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:
+        """Note that a trial has failed, and why."""
+        self._raise_failure()
+        mine = self._trial(trial.config)
+        self._running.discard(mine.index)
+        self.failures[mine.index] = f"trial {mine.index} failed: {_cause(trial.get_pickled_error())}"
+
+    def on_step_end(self, **_: Any) -> None:
+        """End the job as soon as an env has failed, in whatever process."""
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        message = read_failure(self._folder.failure)
+        if message is not None:
+            raise envoi.EnvoiError(message)
+
+    def _write_events(
+        self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> None:
+        if index not in self._writers:
+            self._writers[index] = SummaryWriter(str(self._folder.tensorboard / f"trial_{index}"))
+        numbers = {f"envoi/{name}": row[name] for name in ("return_mean", "length_mean", "steps_per_second")}
+        for part in ("learners", "env_runners"):
+            numbers |= _flat(result.get(part, {}), part)
+        for name, value in numbers.items():
+            if isinstance(value, (int, float, np.number)) and np.isfinite(value):
+                self._writers[index].add_scalar(name, value, state.env_steps)
+        self._writers[index].flush()
+
+    def close(self) -> None:
+        """Close the events."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+def _flat(values: Any, prefix: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        return {prefix: values}
+    return {
+        path: leaf for key, value in values.items() for path, leaf in _flat(value, f"{prefix}/{key}").items()
+    }
+
+
+def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: float) -> dict[str, Any]:
+    """A row of `progress.csv`."""
+    row: dict[str, Any] = {
+        "trial": trial.index,
+        "lr": trial.lr,
+        "seed": trial.seed,
+        "iteration": state.iteration,
+        "env_steps": state.env_steps,
+        "seconds": round(state.seconds, 3),
+        "episodes": state.episodes,
+        "steps_per_second": round(speed, 1),
+    }
+    length = result.get("env_runners", {}).get("episode_len_mean")
+    row["length_mean"] = None if length is None or np.isnan(length) else round(float(length), 3)
+    for name in ("mean", "std", "min", "p10", "p50", "p90", "max"):
+        row[f"return_{name}"] = None
+    if state.returns:
+        low, tenth, median, ninetieth, high = np.percentile(state.returns, [0, 10, 50, 90, 100])
+        row |= {
+            "return_mean": state.return_mean,
+            "return_std": statistics.pstdev(state.returns),
+            "return_min": float(low),
+            "return_p10": float(tenth),
+            "return_p50": float(median),
+            "return_p90": float(ninetieth),
+            "return_max": float(high),
+        }
+    return row
+
+
+def _cause(error: BaseException | None) -> str:
+    """The root of an error that came through Ray, in one line."""
+    while error is not None:
+        inner = getattr(error, "cause", None) or error.__cause__
+        if inner is None or inner is error:
+            break
+        error = inner
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1].strip() if lines else 'no message'}"
