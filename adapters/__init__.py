@@ -17,7 +17,7 @@ from .registry import FRAMEWORKS, SCHEMES, TARGETS, Framework, convert, from_env
 
 if TYPE_CHECKING:
     from .gymnasium import from_gymnasium, to_gymnasium
-    from .rllib import to_rllib
+    from .rllib import from_rllib, to_rllib
 
 __all__ = [
     "FRAMEWORKS",
@@ -28,6 +28,7 @@ __all__ = [
     "convert",
     "from_env",
     "from_gymnasium",
+    "from_rllib",
     "load",
     "losses",
     "to_gymnasium",

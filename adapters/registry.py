@@ -6,6 +6,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,15 +76,12 @@ def from_env(env: Any) -> Env:
     """
     if isinstance(env, Env):
         return env
-    core = getattr(env, "core", None)
-    if isinstance(core, Env):
-        return core
     for row in FRAMEWORKS.values():
         if row.package in sys.modules:
             spoke = row.load()
-            if hasattr(spoke, f"from_{row.name}") and spoke.recognises(env):
+            if spoke.recognises(env):
                 return getattr(spoke, f"from_{row.name}")(env)
-    kinds = ["a core envoi.Env", *(f"a {row.package} environment" for row in FRAMEWORKS.values())]
+    kinds = ["a core envoi.Env", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
     looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
     raise SpecError(
         f"env: expected one of: {', '.join(kinds)}; got a {type(env).__module__}.{type(env).__qualname__} "
@@ -145,8 +143,9 @@ def load(name: str, **arguments: Any) -> Env:
 
 
 def _guess(name: str) -> str:
+    """What a name without a scheme may have meant."""
     close = difflib.get_close_matches(name.lower(), models.MODELS, 1)
-    return f"envoi:{close[0]}" if close else f"gymnasium:{name}"
+    return f"envoi:{close[0]}" if close and not re.search(r"-v\d+$", name) else f"gymnasium:{name}"
 
 
 def _arguments(name: str, query: str) -> dict[str, Any]:
@@ -172,8 +171,9 @@ def _load_gymnasium(name: str, **arguments: Any) -> Any:
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingBackend(f"gymnasium:{name}: {error}") from error
     except gymnasium.error.Error as error:
-        near = nearest(name, gymnasium.registry)
-        raise UnknownName(f"gymnasium:{name}: {str(error).rstrip('.')}; {near}") from error
+        near = nearest(f"gymnasium:{name}", (f"gymnasium:{known}" for known in gymnasium.registry))
+        why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
+        raise UnknownName(f"gymnasium:{name}: {why}; {near}") from error
     except ModuleNotFoundError as error:
         raise MissingBackend(f"gymnasium:{name}: {error}; install what it needs") from error
     except TypeError as error:

@@ -1,8 +1,12 @@
 """Batches: many lanes of one environment, stepped together.
 
 A `BatchEnv` is an `Env` whose values have a leading lane axis. It never resets a lane by itself: a lane that has
-ended must be reset, `reset(mask=…)`, before it is stepped again, and `step(actions, mask)` leaves the other
-lanes as they are. The auto-reset modes of the frameworks are built from these two calls.
+ended is begun anew by `reset(mask=…)`, or by `step(actions, restart=…)` while the other lanes act. The auto-reset
+modes of the frameworks are one call each:
+
+    next step    step(actions, restart=over)
+    same step    step(actions), then reset(mask=over)
+    disabled     step(actions), and reset(mask=…) when the user says so
 
 `envoi.batch(env, n)` makes one from anything: a `BatchModel` steps all lanes in one numpy call, any other
 environment is looped over.
@@ -22,10 +26,10 @@ from . import tree
 from .context import ContextSpace
 from .env import ENDED, NOT_RESET, Env, Info, Reset, Snapshot, Step
 from .errors import ContextError, EpisodeError, SpecError
-from .lanes import Infos, lane, put, put_back, stack, take
+from .lanes import Infos, lane, put, stack, take
 from .model import Model
 from .rewarder import Rewarder, RewardFunction
-from .spec import sample, zeros
+from .spec import sample
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
 
@@ -68,15 +72,16 @@ class BatchEnv(Env):
         """
         raise NotImplementedError
 
-    def step(self, action: Any, mask: Mask | None = None) -> Step:
-        """Acts once in the lanes of `mask`, or in all.
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        """Acts once in every lane, but for those that begin a new episode instead.
 
         Args:
             action: Leaves of shape (n, …).
-            mask: Shape (n,); the other lanes stay where they are, and report reward 0, no end, discount 1.
+            restart: Shape (n,), the lanes that are reset instead, whatever their action; they report their first
+                observation and reset info, reward 0, no end, and discount 1.
 
         Raises:
-            EpisodeError: One of those lanes was not reset before, or has ended.
+            EpisodeError: One of the other lanes was not reset before, or has ended.
         """
         raise NotImplementedError
 
@@ -219,49 +224,58 @@ class ModelBatch(BatchEnv):
         if not self._begun and mask is not None and not mask.all():
             raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
         streams = self.streams
-        columns = {**self._columns, **self._checked(options)} if options else self._columns
         if mask is None:
-            self._state = model.initial(streams.dynamics, columns, n)
-            self._observation = model.observe(self._state, streams.observation)
-            infos = Infos(columns=model.info(self._state), n=n)
+            self._state = self._initial(None, options)
             self._over = ~self._all
         else:
             index = np.flatnonzero(mask)
-            fresh = model.initial(streams.dynamics, take(columns, index), len(index))
-            observation = model.observe(fresh, streams.observation)
-            self._state = put(self._state, index, fresh)
-            self._observation = put(self._observation, index, observation)
-            infos = _spread(model.info(fresh), index, n)
+            self._state = put(self._state, index, self._initial(index, options))
             self._over = self._over & ~mask
+        observation = model.observe(self._state, streams.observation)
+        if mask is not None:
+            # Lanes that were not reset keep the observation that they have, even a noisy one.
+            observation = put(observation, np.flatnonzero(~mask), take(self._observation, ~mask))
+        self._observation = observation
         self._begun, self._some_over = True, bool(self._over.any())
-        return Reset(self._observation, cast("Any", infos))
+        return Reset(observation, cast("Any", Infos(columns=model.info(self._state), n=n, mask=mask)))
 
-    def step(self, action: Any, mask: Mask | None = None) -> Step:
-        if self._some_over and (mask is None or (self._over & mask).any()):
-            self._refuse(self._over if mask is None else self._over & mask)
-        model, streams, before = self.model, self.streams, self._state
+    def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
+        """Initial states for the lanes `index`, or for all, each with its own context."""
+        columns = {**self._columns, **self._checked(options)} if options else self._columns
+        rng = self.streams.dynamics
+        if index is None:
+            return self.model.initial(rng, columns, self.batch_size)
+        size = len(index)
+        if options or self._contexts_differ:
+            return self.model.initial(rng, take(columns, index), size)
+        return self.model.initial(rng, {name: column[:size] for name, column in columns.items()}, size)
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        if self._some_over:
+            over = self._over if restart is None else self._over & ~restart
+            if over.any():
+                self._refuse(over)
+        n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         state = model.transition(before, action, streams.dynamics)
-        observation = model.observe(state, streams.observation)
         reward = (self._rewarder or model.reward)(before, action, state)
+        if not isinstance(reward, (np.ndarray, dict, tuple, list)):
+            reward = np.full(n, reward)
+        if restart is not None:
+            index = np.flatnonzero(restart)
+            state = put(state, index, self._initial(index))
+            reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
+        observation = model.observe(state, streams.observation)
         terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
         discount = model.discount(state)
+        if restart is not None:
+            terminated, truncated = terminated & ~restart, truncated & ~restart
+            discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
             discount = 1.0 - terminated
-        infos = Infos(columns=model.info(state), n=self.batch_size)
-        if not isinstance(reward, (np.ndarray, dict, tuple, list)):
-            reward = np.full(self.batch_size, reward)
-        if mask is not None:
-            still = np.flatnonzero(~mask)
-            state = put_back(state, still, before)
-            observation = put_back(observation, still, self._observation)
-            reward = tree.map_leaves(lambda leaf: _with(leaf, still, 0), reward)
-            discount = _with(discount, still, 1)
-            terminated, truncated = terminated & mask, truncated & mask
-            infos = Infos([info if moved else {} for info, moved in zip(infos, mask.tolist(), strict=True)])
         self._state, self._observation = state, observation
-        over = terminated | truncated
-        self._over = over if mask is None else self._over | over
-        self._some_over = bool(self._over.any())
+        self._over = over = terminated | truncated
+        self._some_over = bool(over.any())
+        infos = Infos(columns=model.info(state), n=n)
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
 
     def _flags(self, value: Any) -> Mask:
@@ -312,6 +326,7 @@ class ModelBatch(BatchEnv):
             space.verify({name: None for name in context if name not in space.features})
         self._context = {**self.model.context, **context}
         self._columns = self._checked(self._context)
+        self._contexts_differ = any(np.ndim(value) for value in self._context.values())
 
     def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The values as columns of one a lane; those of known features are checked."""
@@ -383,13 +398,12 @@ class Lanes(BatchEnv):
             infos.append(env.reset(seed=seeds[index], options=options).info if chosen else {})
         return Reset(self.observation, cast("Any", Infos(infos)))
 
-    def step(self, action: Any, mask: Mask | None = None) -> Step:
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
         spec = self.action_spec
+        begin = [False] * self.batch_size if restart is None else restart.tolist()
         steps = [
-            env.step(lane(spec, action, index))
-            if mask is None or mask[index]
-            else Step(env.observation, zeros(self.reward_spec) * 0, False, False, 1.0, {})
-            for index, env in enumerate(self.envs)
+            self._first(env.reset()) if new else env.step(lane(spec, action, index))
+            for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
         ]
         observations, rewards, terminated, truncated, discounts, infos = zip(*steps, strict=True)
         return Step(
@@ -397,9 +411,14 @@ class Lanes(BatchEnv):
             stack(self.reward_spec, rewards),
             cast("Any", np.array(terminated, bool)),
             cast("Any", np.array(truncated, bool)),
-            np.array(discounts),
+            stack(self.discount_spec, discounts),
             cast("Any", Infos(infos)),
         )
+
+    def _first(self, reset: Reset) -> Step:
+        reward = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.reward_spec)
+        discount = tree.map_leaves(lambda leaf: np.ones(leaf.shape, leaf.dtype), self.discount_spec)
+        return Step(reset.observation, reward, False, False, discount, reset.info)
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -491,9 +510,3 @@ def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[
     result[index] = value
     return result
 
-
-def _spread(info: Info, index: NDArray[np.intp], n: int) -> Infos:
-    infos: list[Info] = [{} for _ in range(n)]
-    for lane_index, one in zip(index.tolist(), Infos(columns=info, n=len(index)), strict=True):
-        infos[lane_index] = one
-    return Infos(infos)

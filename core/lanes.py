@@ -56,47 +56,35 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
     return tree.map_leaves(replaced, values, some)
 
 
-def put_back(after: Any, index: NDArray[np.intp], before: Any) -> Any:
-    """`after`, with the lanes `index` as they were in `before`; leaves that are the same array stay shared."""
-
-    def held(new: NDArray[Any], old: NDArray[Any]) -> NDArray[Any]:
-        if new is old:
-            return new
-        result = new.copy(order="K")
-        result[index] = old[index]
-        return result
-
-    return tree.map_leaves(held, after, before)
-
-
 class Infos(Sequence[Info]):
     """The infos of all lanes; each lane's values keep their own types.
 
     It is made from dicts, one a lane, or from columns (name → array with one element a lane), and reads as
-    both: `infos[i]` is lane i's dict, `infos.columns` are the columns.
+    a sequence of dicts.
 
     Args:
         lanes: One dict a lane.
         columns: Arrays with a leading lane axis, by name, instead of `lanes`.
         n: How many lanes, with `columns`.
+        mask: The lanes that the columns speak of, shape (n,); the others have empty dicts.
+
+    Attributes:
+        columns: The columns it was made from, or None when it was made from dicts.
+        mask: The lanes that the columns speak of, or None for all.
     """
 
-    __slots__ = ("_columns", "_lanes", "_n")
+    __slots__ = ("_lanes", "_n", "columns", "mask")
 
     def __init__(
         self,
         lanes: Sequence[Info] | None = None,
         *,
         columns: Mapping[Any, Any] | None = None,
-        n: int | None = None,
+        n: int = 0,
+        mask: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._lanes, self._columns = lanes, columns
-        self._n = len(lanes) if lanes is not None else cast("int", n)
-
-    @property
-    def columns(self) -> Mapping[Any, Any] | None:
-        """The columns it was made from, or None when it was made from dicts."""
-        return self._columns
+        self._lanes, self.columns, self.mask = lanes, columns, mask
+        self._n = n if lanes is None else len(lanes)
 
     def __len__(self) -> int:
         return self._n
@@ -112,7 +100,9 @@ class Infos(Sequence[Info]):
             raise IndexError(index)
         if self._lanes is not None:
             return self._lanes[index]
-        return {key: column[index] for key, column in (self._columns or {}).items()}
+        if self.mask is not None and not self.mask[index]:
+            return {}
+        return {key: column[index] for key, column in (self.columns or {}).items()}
 
     def __iter__(self) -> Iterator[Info]:
         return (self[i] for i in range(self._n))

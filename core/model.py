@@ -101,7 +101,7 @@ class Model(Env):
     def step(self, action: Any) -> Step:
         if self._over is not None:
             self._refuse()
-        before, streams, rewarder = self._state, self.streams, self._rewarder or self.reward
+        before, streams, rewarder = self._state, self._streams or self.streams, self._rewarder or self.reward
         state = self.transition(before, action, streams.dynamics)
         observation = self.observe(state, streams.observation)
         terminated, truncated = bool(self.terminal(state)), bool(self.truncated(state))

@@ -1,7 +1,7 @@
 """Wrappers: environments made of another environment.
 
 A wrapper forwards everything and changes what it must. One class serves single environments and batches alike:
-values of a batch have a leading lane axis, and `mask` says which lanes a call is about.
+values of a batch have a leading lane axis, and `mask` and `restart` say which lanes begin a new episode.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class Wrapper(Env):
             return self.env.reset(seed=cast("int | None", seed), options=options)
         return cast("Any", self.env).reset(seed=seed, options=options, mask=mask)
 
-    def step(self, action: Any, mask: NDArray[np.bool_] | None = None) -> Step:
-        if mask is None:
+    def step(self, action: Any, restart: NDArray[np.bool_] | None = None) -> Step:
+        if restart is None:
             return self.env.step(action)
-        return cast("Any", self.env).step(action, mask)
+        return cast("Any", self.env).step(action, restart)
 
     @property
     def state(self) -> Any:

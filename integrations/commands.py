@@ -142,17 +142,19 @@ def train(
         "check_specs": check_specs,
     }
     if resume and out is None:
-        raise typer.BadParameter("--resume needs the folder to go on in: --out FOLDER")
+        raise envoi.EnvoiError("--resume needs the folder to go on in: --out FOLDER")
     if env is None and not resume:
-        raise typer.BadParameter(f"which env? Give its name, {EnvName}")
+        raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
-    from .display import training
+    from .rllib import Job
 
     if resume and out is not None and not (env and RunFolder(out).blank):
-        given = {name: value for name, value in asked.items() if _given(context, name)}
-        code = training(RunFolder(out), changes=given)
+        job = Job.existing(out, {name: value for name, value in asked.items() if _given(context, name)})
     else:
-        code = training(RunFolder(out or _free_folder(env or "", algo)), settings=Settings(**asked))
+        job = Job.new(Settings(**asked), out or _free_folder(env or "", algo))
+    from .display import training
+
+    code = training(job)
     raise typer.Exit(code)
 
 
@@ -198,7 +200,7 @@ def _rates(text: str | None) -> tuple[float, ...]:
     try:
         return tuple(float(rate) for rate in text.split(",")) if text else ()
     except ValueError:
-        raise typer.BadParameter(
+        raise envoi.EnvoiError(
             f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}"
         ) from None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,7 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .rllib import Outcome, Report, RunFolder, Settings, resume, train
+from .rllib import Job, Outcome, Report, RunFolder, Settings
 from .rllib.noise import redirected
 
 PLAIN_SECONDS = 5.0
@@ -37,38 +37,24 @@ def _terminal() -> Iterator[Console]:
         yield Console(file=copy, highlight=False, soft_wrap=True)
 
 
-def training(
-    folder: RunFolder, *, settings: Settings | None = None, changes: Mapping[str, Any] | None = None
-) -> int:
-    """Train and show it.
-
-    Args:
-        folder: The output folder.
-        settings: What to do in a new folder; None goes on in one that holds a run.
-        changes: What changes when going on.
+def training(job: Job) -> int:
+    """Run a job and show it.
 
     Returns:
         The exit code.
 
     Raises:
-        envoi.EnvoiError: As `train` and `resume`.
+        envoi.EnvoiError: As `Job.run`.
     """
-    if settings is None:
-        shown = folder.read_settings().resumed(changes or {})
-    else:
-        folder.refuse_if_taken()
-        shown = settings
+    folder = job.folder
     with _terminal() as console:
-        display = _Display(console, folder, shown)
+        display = _Display(console, folder, job.settings)
         try:
             with display:
-                if settings is None:
-                    outcome = resume(folder.path, observe=display.observe, quiet=True, **(changes or {}))
-                else:
-                    outcome = train(settings, folder.path, observe=display.observe, quiet=True)
+                outcome = job.run(observe=display.observe, quiet=True)
         except KeyboardInterrupt:
-            held = "its last checkpoint is kept; " if folder.checkpoint.exists() else ""
-            console.print(f"interrupted; {held}{_how_to_go_on(folder)}" if folder.exists else "interrupted")
+            held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
+            console.print(f"[bold]interrupted[/bold]; {held}{_how_to_go_on(folder)}")
             return 130
         for note in outcome.notes:
             console.print(f"[yellow]note:[/yellow] {note}")
@@ -156,7 +142,7 @@ class _Display:
     def _render(self) -> RenderableType:
         elapsed = _duration(time.monotonic() - self._began)
         if not self._reports:
-            self._spinner.update(text=Text(f"checking the env and starting Ray … {elapsed}"))
+            self._spinner.update(text=Text(f"starting Ray … {elapsed}"))
             return self._spinner
         table = Table(box=None, pad_edge=False, header_style="dim")
         several = len(self._settings.trials) > 1
@@ -211,7 +197,7 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
     run.read_settings()  # a wrong folder is told before anything slow is imported
     with _terminal() as console:
         with redirected(run.log):
-            from .evaluation import Form, evaluate
+            from .evaluation import Episode, Form, evaluate
         forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
         ticks = iter(
             track(
@@ -220,6 +206,10 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
             )
         )  # fmt: skip
         next(ticks)
+
+        def tick(_: Episode) -> None:
+            next(ticks, None)
+
         with redirected(run.log):
             found = evaluate(
                 folder,
@@ -228,7 +218,7 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
                 explore=explore,
                 forms=forms,
                 max_steps=max_steps,
-                observe=lambda _: next(ticks, None),
+                observe=tick,
             )
         how = "sampled" if explore else "greedy"
         console.print(

@@ -52,7 +52,7 @@ class CartPole(BatchModel):
         low, high = context["initial_state_lower"], context["initial_state_upper"]
         mass, pole, length = context["masscart"] + context["masspole"], context["masspole"], context["length"]
         physics = (context["gravity"], mass, pole, pole * length, length, context["force_mag"], context["tau"])
-        return CartPoleState(rng.uniform(low, high, (4, size)).T, np.array(physics).T)
+        return CartPoleState((low + (high - low) * rng.random((4, size))).T, np.array(physics).T)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
         x, speed, angle, spin = state.motion.T

@@ -33,21 +33,23 @@ class TimeLimit(Wrapper):
         self._elapsed = self._elapsed * (0 if mask is None else ~mask)
         return result
 
-    def step(self, action: Any, mask: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None) -> Step:
         if self.batch_size is not None:
-            return self._step_lanes(action, mask)
+            return self._step_lanes(action, restart)
         if self._elapsed >= self.max_episode_steps:
             raise EpisodeError(f"step: {ENDED}")
         result = self.env.step(action)
         self._elapsed += 1
         return result if self._elapsed < self.max_episode_steps else result._replace(truncated=True)
 
-    def _step_lanes(self, action: Any, mask: Any) -> Step:
-        moved = True if mask is None else mask
-        over = (self._elapsed >= self.max_episode_steps) & moved
-        if over.any():
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED}")
-        observation, reward, terminated, truncated, discount, info = super().step(action, mask)
-        self._elapsed = self._elapsed + moved
-        limit = (self._elapsed >= self.max_episode_steps) & moved
-        return Step(observation, reward, terminated, cast("Any", truncated | limit), discount, info)
+    def _step_lanes(self, action: Any, restart: Any) -> Step:
+        elapsed = self._elapsed + 1
+        if restart is not None:
+            elapsed[restart] = 0
+        if (elapsed > self.max_episode_steps).any():
+            lanes = np.flatnonzero(elapsed > self.max_episode_steps).tolist()
+            raise EpisodeError(f"step: in lanes {lanes}, {ENDED}")
+        observation, reward, terminated, truncated, discount, info = super().step(action, restart)
+        self._elapsed = elapsed
+        truncated = cast("Any", truncated | (elapsed >= self.max_episode_steps))
+        return Step(observation, reward, terminated, truncated, discount, info)

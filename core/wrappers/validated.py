@@ -36,25 +36,32 @@ class Validated(Wrapper):
         self._check(self.observation_spec, result.observation, "observation")
         return result
 
-    def step(self, action: Any, mask: Any = None) -> Step:
+    def step(self, action: Any, restart: Any = None) -> Step:
         self._step += 1
-        self._check(self.action_spec, action, "action")
-        result = super().step(action, mask)
+        self._check(self.action_spec, action, "action", restart)
+        result = super().step(action, restart)
         self._check(self.observation_spec, result.observation, "observation")
-        self._check(self.reward_spec, result.reward, "reward", number=True)
-        self._check(self.discount_spec, result.discount, "discount", number=True)
+        self._check(self.reward_spec, result.reward, "reward", restart)
+        self._check(self.discount_spec, result.discount, "discount", restart)
         return result
 
-    def _check(self, spec: SpecTree, value: Any, what: str, number: bool = False) -> None:
-        lanes = [""] if self.batch_size is None else [f" of lane {i}" for i in range(self.batch_size)]
-        for index, where in enumerate(lanes):
-            one = value if self.batch_size is None else lane(spec, value, index)
-            try:
-                # Rewards and discounts are Python numbers in many environments; their specs speak of arrays.
-                validate(spec, tree.map_leaves(_as_array, spec, one) if number else one, what)
-            except SpecError as error:
-                at = f"step {self._step}" if self._step else "the reset"
-                raise SpecError(f"{error} (at {at} of episode {self._episode}{where})") from error
+    def _check(self, spec: SpecTree, value: Any, what: str, skip: Any = None) -> None:
+        if self.batch_size is None:
+            self._check_one(spec, value, what, f"of episode {self._episode}")
+            return
+        for index in range(self.batch_size):
+            if skip is None or not skip[index]:
+                self._check_one(spec, lane(spec, value, index), what, f"in lane {index}")
+
+    def _check_one(self, spec: SpecTree, value: Any, what: str, where: str) -> None:
+        if what in ("reward", "discount"):
+            # Python numbers in many environments, while their specs speak of arrays.
+            value = tree.map_leaves(_as_array, spec, value)
+        try:
+            validate(spec, value, what)
+        except SpecError as error:
+            at = f"step {self._step}" if self._step else "the reset"
+            raise SpecError(f"{error} (at {at} {where})") from error
 
 
 def _as_array(spec: Spec, value: Any) -> Any:

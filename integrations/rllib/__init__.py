@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .algorithms import ALGORITHMS, Algorithm
 from .folder import RunFolder
 from .settings import Settings
-from .training import Outcome, Report, resume, train
+from .training import Job, Outcome, Report, resume, train
 
 if TYPE_CHECKING:
     from .configuration import configure
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Job",
     "Outcome",
     "Policy",
     "Report",

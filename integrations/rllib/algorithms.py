@@ -44,7 +44,7 @@ class Algorithm:
         return f"ray.rllib.algorithms.{self.name.lower()}"
 
 
-_ANY = frozenset({"Discrete", "MultiDiscrete", "Box"})
+_ANY = frozenset({"Discrete", "MultiDiscrete", "Box", "Tuple"})
 
 # PPO: RLlib's defaults clip the value loss at 10, which stalls the critic as soon as returns reach hundreds,
 # and take a rate of 5e-5. With these CartPole reaches a mean return of 450 after about 30,000 steps.

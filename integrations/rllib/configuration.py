@@ -77,7 +77,7 @@ def configure(
     config.environment(
         name,
         disable_env_checking=True,  # the checker draws from the envs' streams; envoi checks more
-        normalize_actions=kind == "Box",  # for other actions it only costs a deep copy of each
+        normalize_actions=kind in {"Box", "Tuple"},  # for other actions it only costs a deep copy of each
     )
     config.env_runners(
         num_env_runners=num_env_runners,

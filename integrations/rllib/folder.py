@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -246,6 +247,13 @@ class RunFolder:
         """A name for Tune's folder of this start; earlier ones stay, as checkpoints lie there."""
         taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()] if self.tune.is_dir() else []
         return str(max(taken, default=0) + 1)
+
+    def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
+        """Remove what Tune left of earlier starts, but for checkpoints that are still the last."""
+        held = {Path(state.checkpoint).parts[1] for state in states.values() if state.checkpoint}
+        for entry in _entries(self.tune) if self.tune.is_dir() else []:
+            if entry not in held:
+                shutil.rmtree(self.tune / entry, ignore_errors=True)
 
 
 def best_trial(states: Mapping[int, TrialState]) -> int | None:

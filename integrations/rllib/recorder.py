@@ -97,7 +97,9 @@ class Recorder(tune.Callback, tune.Stopper):
         """Whether to stop what has no result to save."""
         return self._ending and not self._running
 
-    def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:
+    # Tune calls these by keyword, with more than is named here.
+
+    def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Write a row and events; ask for a checkpoint now and then."""
         mine = self._trial(result["config"])
         state = self._live[mine.index]
@@ -112,25 +114,25 @@ class Recorder(tune.Callback, tune.Stopper):
         if self._observe is not None:
             self._observe(Report(mine, replace(state), speed))
 
-    def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:
+    def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Write down that a checkpoint is whole; its trial waits for it, so its state is the live one."""
         index = self._trial(trial.config).index
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
         self.saved[index] = replace(self._live[index], checkpoint=path.as_posix())
         self._folder.write_state(self.saved)
 
-    def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:
+    def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Note that a trial has stopped."""
         self._running.discard(self._trial(trial.config).index)
 
-    def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:
+    def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Note that a trial has failed, and why."""
         self._raise_failure()
         mine = self._trial(trial.config)
         self._running.discard(mine.index)
         self.failures[mine.index] = f"trial {mine.index} failed: {_cause(trial.get_pickled_error())}"
 
-    def on_step_end(self, **_: Any) -> None:
+    def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End the job as soon as an env has failed, in whatever process."""
         self._raise_failure()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -58,67 +58,100 @@ class Outcome:
 Observer = Callable[[Report], None]
 
 
-def train(
-    settings: Settings, out: str | Path, *, observe: Observer | None = None, quiet: bool = False
-) -> Outcome:
-    """Train in a new folder, as a Ray Tune job.
-
-    If Ray runs in this process already it is used and left running; otherwise one is started on this machine
-    (or `settings.address` joined) and left at the end. Ctrl-C lets the iteration end, saves, and returns.
+@dataclass(frozen=True)
+class Job:
+    """A job that has passed all checks that need no Ray, and has its folder.
 
     Args:
+        folder: Where everything lies.
         settings: What to do.
-        out: The output folder, new or empty; see `envoi.integrations.rllib.folder`.
-        observe: Called after each iteration of each trial.
-        quiet: Whether stdout and stderr of this process go to `train.log` meanwhile.
-
-    Returns:
-        How it ended.
-
-    Raises:
-        envoi.EnvoiError: The folder is taken, the env or the algorithm unfit, or the env failed while
-            training; then the last checkpoint stays.
+        states: How far each trial is, by index.
     """
-    folder = RunFolder(out)
-    folder.refuse_if_taken()
-    _check(settings)
-    folder.start(settings, _versions())
-    return _run(settings, folder, folder.read_state(settings), observe, quiet)
+
+    folder: RunFolder
+    settings: Settings
+    states: dict[int, TrialState]
+
+    @classmethod
+    def new(cls, settings: Settings, out: str | Path) -> Job:
+        """A job in a new or empty folder.
+
+        Raises:
+            envoi.EnvoiError: The folder is taken, or the env or algorithm unfit; nothing was written then.
+        """
+        folder = RunFolder(out)
+        folder.refuse_if_taken()
+        _check(settings)
+        folder.start(settings, _versions())
+        return cls(folder, settings, folder.read_state(settings))
+
+    @classmethod
+    def existing(cls, out: str | Path, changes: Mapping[str, Any]) -> Job:
+        """A job that was interrupted, killed, or reached its goal.
+
+        Args:
+            out: Its folder.
+            changes: Settings that change, see `Settings.resumed`.
+
+        Raises:
+            envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, or the
+                env is no longer fit.
+        """
+        folder = RunFolder(out)
+        earlier = folder.read_settings()
+        settings = earlier.resumed(changes)
+        states = folder.read_state(settings)
+        if settings.goal != earlier.goal:
+            for state in states.values():
+                state.reached = None
+        if all(state.reached is not None for state in states.values()):
+            raise envoi.EnvoiError(
+                f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
+            )
+        _check(settings)
+        folder.write_settings(settings, _versions())
+        folder.rewind_progress(states)
+        return cls(folder, settings, states)
+
+    def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
+        """Train until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
+
+        If Ray runs in this process already it is used and left running; otherwise one is started on this
+        machine (or `settings.address` joined) and left at the end.
+
+        Args:
+            observe: Called after each iteration of each trial.
+            quiet: Whether stdout and stderr of this process go to `train.log` meanwhile.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.
+        """
+        # Small networks are about nine times slower with a thread for each core. Before torch is imported.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        self.folder.failure.unlink(missing_ok=True)
+        with redirected(self.folder.log) if quiet else nullcontext():
+            from .tuning import run
+
+            self.folder.drop_sessions(self.states)
+            saved, interrupted, failures = run(
+                self.settings, self.folder, self.states, observe, log_to_driver=quiet
+            )
+            self.folder.drop_sessions(saved)
+            notes = [*failures, *_draw(self.folder, self.settings)]
+        return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
 
 
-def resume(
-    out: str | Path, *, observe: Observer | None = None, quiet: bool = False, **changes: Any
-) -> Outcome:
-    """Go on with a job that was interrupted, killed, or reached its goal.
+def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
+    """Train in a new or empty folder: `Job.new` and `Job.run`."""
+    return Job.new(settings, out).run(observe=observe)
 
-    Args:
-        out: Its output folder.
-        observe: As in `train`.
-        quiet: As in `train`.
-        **changes: Settings that shall change: when to stop (replaces all earlier stops) and where to run.
 
-    Returns:
-        How it ended.
-
-    Raises:
-        envoi.EnvoiError: The folder holds no run, a setting cannot change, or nothing is left to do; also as
-            in `train`.
-    """
-    folder = RunFolder(out)
-    earlier = folder.read_settings()
-    settings = earlier.resumed(changes)
-    states = folder.read_state(settings)
-    if settings.goal != earlier.goal:
-        for state in states.values():
-            state.reached = None
-    if all(state.reached is not None for state in states.values()):
-        raise envoi.EnvoiError(
-            f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
-        )
-    _check(settings)
-    folder.write_settings(settings, _versions())
-    folder.rewind_progress(states)
-    return _run(settings, folder, states, observe, quiet)
+def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) -> Outcome:
+    """Go on with the job in a folder: `Job.existing` and `Job.run`."""
+    return Job.existing(out, changes).run(observe=observe)
 
 
 def _check(settings: Settings) -> None:
@@ -127,24 +160,6 @@ def _check(settings: Settings) -> None:
 
     _, actions = preflight(settings.env, seed=settings.seed)
     check_actions(find(settings.algo), actions)
-
-
-def _run(
-    settings: Settings,
-    folder: RunFolder,
-    states: dict[int, TrialState],
-    observe: Observer | None,
-    quiet: bool,
-) -> Outcome:
-    # Small networks are about nine times slower with a thread for each core. Before torch is imported.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    folder.failure.unlink(missing_ok=True)
-    with redirected(folder.log) if quiet else nullcontext():
-        from .tuning import run
-
-        saved, interrupted, failures = run(settings, folder, states, observe, log_to_driver=quiet)
-        notes = [*failures, *_draw(folder, settings)]
-    return Outcome(folder, settings, saved, best_trial(saved), interrupted, tuple(notes))
 
 
 def _draw(folder: RunFolder, settings: Settings) -> list[str]:
