@@ -23,8 +23,6 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
-
 from envoi import (
     Array,
     Discrete,
@@ -51,6 +49,7 @@ from envoi import (
 from envoi.env import ENDED, NOT_RESET
 from envoi.spec import SpecTree, spec_equal
 from envoi.tree import children, leaves, rebuild
+from gymnasium import spaces
 
 from .losses import Loss
 from .values import Copy, incoming
@@ -254,9 +253,7 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         discount = self.core.discount_spec
         self._scalar_discount = isinstance(discount, Array) and discount.shape == ()
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, dict[Any, Any]]:
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
         if seed is not None:
             self._np_random_seed = seed
@@ -469,7 +466,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     Raises:
         LossyConversion: gymnasium cannot express a part of it.
     """
-    from . import from_env  # noqa: PLC0415 (the registry imports this module)
+    from . import from_env
 
     if isinstance(env, gymnasium.Env) and not validate:
         return env

@@ -163,7 +163,7 @@ def _arguments(name: str, query: str) -> dict[str, Any]:
 
 def _load_gymnasium(name: str, **arguments: Any) -> Any:
     framework("gymnasium").load()
-    import gymnasium  # noqa: PLC0415 (only when asked for)
+    import gymnasium
 
     arguments = {"disable_env_checker": True, **arguments}
     try:
@@ -207,4 +207,14 @@ def _load_python(name: str, **arguments: Any) -> Any:
 SCHEMES: dict[str, Loader] = {"gymnasium": _load_gymnasium, "envoi": _load_envoi, "python": _load_python}
 """How to make an environment, by the scheme of its name."""
 
-__all__ = ["FRAMEWORKS", "SCHEMES", "TARGETS", "EnvoiError", "Framework", "convert", "from_env", "load", "losses"]
+__all__ = [
+    "FRAMEWORKS",
+    "SCHEMES",
+    "TARGETS",
+    "EnvoiError",
+    "Framework",
+    "convert",
+    "from_env",
+    "load",
+    "losses",
+]

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-
 from envoi import Array, Discrete, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
@@ -145,4 +144,3 @@ def _integer(value: Any, kind: type[np.integer[Any]]) -> Any:
 
 def _copied(value: Any) -> Any:
     return None if value is None else np.array(value)
-

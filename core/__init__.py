@@ -9,7 +9,8 @@
 `envoi.adapters` takes environments to the frameworks and brings theirs here; `envoi.models` are small examples.
 """
 
-from .batch import BatchEnv, BatchModel, Lanes, ModelBatch, batch
+from .batch import BatchEnv
+from .batchmodel import BatchModel, ModelBatch
 from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
 from .env import Env, Reset, Snapshot, Step
 from .errors import (
@@ -23,6 +24,7 @@ from .errors import (
     UnknownName,
 )
 from .lanes import Infos
+from .loop import Lanes, batch
 from .model import Model
 from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .spec import (

@@ -94,7 +94,7 @@ class Env(ABC):
     discount_spec: SpecTree = Array((), "float64", 0, 1, "discount")
     state_spec: SpecTree | None = None
     batch_size: int | None = None
-    metadata: Mapping[str, Any] = {"render_modes": []}  # noqa: RUF012 (a Mapping: read, never written)
+    metadata: Mapping[str, Any] = {"render_modes": []}
     render_mode: str | None = None
 
     _streams: Streams | None = None
@@ -196,7 +196,7 @@ class Env(ABC):
         """A picture of the state as `render_mode` says: for `"rgb_array"` uint8 of shape (height, width, 3)."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most environments hold nothing)
         """Releases what the environment holds; may be called again."""
 
     @property

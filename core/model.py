@@ -37,7 +37,7 @@ class Model(Env):
     _state: Any = UNSET
     _observation: Any = None
     _over: str | None = NOT_RESET
-    _context: Mapping[str, Any] = {}  # noqa: RUF012 (a Mapping: replaced, never written)
+    _context: Mapping[str, Any] = {}
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
         """The state in which an episode begins.

@@ -48,9 +48,7 @@ def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     """Applies `function(leaf, *other leaves)` to each leaf, keeping the structure of `tree`."""
     if not is_branch(tree):
         return function(tree, *others)
-    return rebuild(
-        tree, [map_leaves(function, sub, *(o[key] for o in others)) for _, key, sub in children(tree)]
-    )
+    return rebuild(tree, [map_leaves(function, sub, *(o[key] for o in others)) for _, key, sub in children(tree)])
 
 
 def leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, Any]]:

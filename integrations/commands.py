@@ -92,9 +92,7 @@ def train(
     ] = None,
     stop_steps: Annotated[
         int | None,
-        typer.Option(
-            help="Stop after so many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"
-        ),
+        typer.Option(help="Stop after so many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
     ] = None,
     stop_minutes: Annotated[
         float | None, typer.Option(help="Stop after so many minutes of this call.", show_default=False)
@@ -200,9 +198,7 @@ def _rates(text: str | None) -> tuple[float, ...]:
     try:
         return tuple(float(rate) for rate in text.split(",")) if text else ()
     except ValueError:
-        raise envoi.EnvoiError(
-            f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}"
-        ) from None
+        raise envoi.EnvoiError(f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}") from None
 
 
 def _free_folder(env: str, algo: str) -> Path:

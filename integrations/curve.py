@@ -38,9 +38,7 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
         mean = [float(row["return_mean"]) for row in own]
         low = [float(row["return_p10"]) for row in own]
         high = [float(row["return_p90"]) for row in own]
-        axes.fill_between(
-            steps, low, high, color=colour, alpha=0.16 if len(trials) == 1 else 0.08, linewidth=0
-        )
+        axes.fill_between(steps, low, high, color=colour, alpha=0.16 if len(trials) == 1 else 0.08, linewidth=0)
         axes.plot(steps, mean, color=colour, linewidth=2, label=_label(own[0], len(trials), len(rates)))
         axes.plot(steps[-1], mean[-1], "o", color=colour, markersize=5)
         if len(trials) == 1:

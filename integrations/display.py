@@ -78,10 +78,7 @@ def _conclusion(outcome: Outcome) -> str:
         rate = f", lr {trial.lr:g}" if trial.lr is not None else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
-    done = (
-        f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; "
-        f"saved in {folder.path}"
-    )
+    done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {folder.path}"
     if state.reached is not None:
         return f"[bold green]reached[/bold green] {done}; see it with: envoi evaluate {folder.path}"
     verb = "interrupted" if outcome.interrupted else "out of time"
@@ -158,9 +155,7 @@ class _Display:
                 _number(report.state.best),
                 f"{report.state.env_steps:,}",
                 f"{report.steps_per_second:,.0f}",
-                Text(
-                    _sparkline(self._means.get(index, [])), style="green" if report.state.reached else "cyan"
-                ),
+                Text(_sparkline(self._means.get(index, [])), style="green" if report.state.reached else "cyan"),
             )
         self._spinner.update(text=Text(f"{elapsed}   Ctrl-C saves and stops", style="dim"))
         return Group(table, self._spinner)
@@ -221,9 +216,7 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
                 observe=tick,
             )
         how = "sampled" if explore else "greedy"
-        console.print(
-            f"{found.algo} on {found.env}, {len(found.episodes)} whole episodes, {how}, {found.form} form"
-        )
+        console.print(f"{found.algo} on {found.env}, {len(found.episodes)} whole episodes, {how}, {found.form} form")
         console.print(f"return [bold]{found.episode_return}[/bold]  (95 % interval, Student's t)")
         console.print(f"length {found.length}")
         if found.forms_agree:

@@ -36,7 +36,9 @@ def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> E
         UnknownName: There is no such model; the message lists near names.
     """
     if name not in MODELS:
-        raise UnknownName(f"envoi:{name}: no such model; {nearest(f'envoi:{name}', (f'envoi:{known}' for known in MODELS))}")
+        raise UnknownName(
+            f"envoi:{name}: no such model; {nearest(f'envoi:{name}', (f'envoi:{known}' for known in MODELS))}"
+        )
     model, limit = MODELS[name]
     limit = max_episode_steps or limit
     env = model(**arguments)

@@ -63,9 +63,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         algorithm.name: algorithm
         for algorithm in (
-            Algorithm(
-                "PPO", _ANY, 16, _PPO, _PPO_MODEL, {"Discrete": 1e-3, "MultiDiscrete": 1e-3, "Box": 3e-4}
-            ),
+            Algorithm("PPO", _ANY, 16, _PPO, _PPO_MODEL, {"Discrete": 1e-3, "MultiDiscrete": 1e-3, "Box": 3e-4}),
             Algorithm("APPO", _ANY, 8),
             Algorithm("IMPALA", _ANY, 8),
             Algorithm("DQN", frozenset({"Discrete"}), 1),

@@ -225,11 +225,7 @@ class RunFolder:
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Drop the rows after each trial's checkpoint, from where a resumed job goes on."""
-        rows = [
-            row
-            for row in self.read_progress()
-            if int(row["iteration"]) <= states[int(row["trial"])].iteration
-        ]
+        rows = [row for row in self.read_progress() if int(row["iteration"]) <= states[int(row["trial"])].iteration]
         text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
         write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
 

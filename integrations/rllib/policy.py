@@ -41,9 +41,7 @@ class Policy:
         root = Path(checkpoint).resolve()
         runner = root / "env_runner" if (root / "env_runner").is_dir() else root
         try:
-            self.module = RLModule.from_checkpoint(
-                root / "learner_group" / "learner" / "rl_module" / DEFAULT_MODULE_ID
-            )
+            self.module = RLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module" / DEFAULT_MODULE_ID)
             self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
             self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
         except (OSError, ValueError, KeyError) as error:
@@ -61,9 +59,7 @@ class Policy:
         Args:
             seed: Fixes what is sampled with `explore`.
         """
-        self._episode = SingleAgentEpisode(
-            observation_space=self.observation_space, action_space=self.action_space
-        )
+        self._episode = SingleAgentEpisode(observation_space=self.observation_space, action_space=self.action_space)
         self._pending: tuple[Any, dict[str, Any]] | None = None
         self._shared: dict[str, Any] = {}
         if seed is not None:

@@ -130,7 +130,8 @@ class Recorder(tune.Callback, tune.Stopper):
         self._raise_failure()
         mine = self._trial(trial.config)
         self._running.discard(mine.index)
-        self.failures[mine.index] = f"trial {mine.index} failed: {_cause(trial.get_pickled_error())}"
+        error = trial.get_pickled_error() or trial.get_error()
+        self.failures[mine.index] = f"trial {mine.index} failed: {_cause(error)}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End the job as soon as an env has failed, in whatever process."""
@@ -141,9 +142,7 @@ class Recorder(tune.Callback, tune.Stopper):
         if message is not None:
             raise envoi.EnvoiError(message)
 
-    def _write_events(
-        self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]
-    ) -> None:
+    def _write_events(self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         if index not in self._writers:
             self._writers[index] = SummaryWriter(str(self._folder.tensorboard / f"trial_{index}"))
         numbers = {f"envoi/{name}": row[name] for name in ("return_mean", "length_mean", "steps_per_second")}
@@ -163,9 +162,7 @@ class Recorder(tune.Callback, tune.Stopper):
 def _flat(values: Any, prefix: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         return {prefix: values}
-    return {
-        path: leaf for key, value in values.items() for path, leaf in _flat(value, f"{prefix}/{key}").items()
-    }
+    return {path: leaf for key, value in values.items() for path, leaf in _flat(value, f"{prefix}/{key}").items()}
 
 
 def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: float) -> dict[str, Any]:

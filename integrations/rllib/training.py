@@ -136,9 +136,7 @@ class Job:
             from .tuning import run
 
             self.folder.drop_sessions(self.states)
-            saved, interrupted, failures = run(
-                self.settings, self.folder, self.states, observe, log_to_driver=quiet
-            )
+            saved, interrupted, failures = run(self.settings, self.folder, self.states, observe, log_to_driver=quiet)
             self.folder.drop_sessions(saved)
             notes = [*failures, *_draw(self.folder, self.settings)]
         return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
@@ -167,9 +165,7 @@ def _draw(folder: RunFolder, settings: Settings) -> list[str]:
         from envoi.integrations.curve import draw_curve
     except ImportError:
         return [f"{folder.curve.name} was not drawn: pip install 'envoi[plots]'"]
-    draw_curve(
-        folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return
-    )
+    draw_curve(folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return)
     return []
 
 

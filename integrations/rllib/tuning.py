@@ -25,9 +25,7 @@ from .training import Observer
 # Read by Ray when it is imported or started.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # the recorder below writes what they would
-os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = (
-    "1"  # its handler drops what was learned since the last checkpoint
-)
+os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # its handler drops what was learned since the last checkpoint
 
 try:
     import ray
@@ -69,9 +67,7 @@ def run(
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
             param_space=_search_space(settings, folder, states, todo),
-            tune_config=tune.TuneConfig(
-                trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}"
-            ),
+            tune_config=tune.TuneConfig(trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}"),
             run_config=tune.RunConfig(
                 name=folder.new_session(),
                 storage_path=str(folder.tune.resolve()),
@@ -94,9 +90,7 @@ def run(
     return recorder.saved, recorder.interrupted, failed
 
 
-def _search_space(
-    settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
-) -> Any:
+def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]) -> Any:
     config = configure(
         settings.env,
         settings.algo,
@@ -109,9 +103,7 @@ def _search_space(
     seeds: Any = tune.grid_search([trial.seed for trial in todo])
     config.debugging(seed=seeds)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}
-    config.callbacks(
-        on_algorithm_init=_Restore({s: folder.path.resolve() / path for s, path in held.items() if path})
-    )
+    config.callbacks(on_algorithm_init=_Restore({s: folder.path.resolve() / path for s, path in held.items() if path}))
     return config
 
 

@@ -1,0 +1,310 @@
+"""Models over a leading lane axis: the dynamics written once, for one lane and for thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from . import tree
+from .batch import BatchEnv, Mask
+from .context import ContextSpace
+from .env import ENDED, NOT_RESET, Reset, Snapshot, Step
+from .errors import ContextError, EpisodeError
+from .lanes import Infos, lane, put, take
+from .model import Model
+from .rewarder import Rewarder, RewardFunction
+from .streams import Streams, lane_seeds
+
+
+class BatchModel(Model):
+    """A model whose functions are written over a leading lane axis, so that one numpy call steps all lanes.
+
+    States are arrays, or dicts, lists, tuples or named tuples of arrays, all of shape (n, …). It is an `Env` of
+    one lane as it stands (without the axis), and `envoi.batch(model, n)` makes n lanes of it.
+    """
+
+    _one: ModelBatch | None = None
+
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The states in which `size` episodes begin.
+
+        Args:
+            rng: Draws from the dynamics stream.
+            context: As for `Model.initial`, each value an array of shape (size,): contexts may differ per lane.
+            size: How many lanes.
+        """
+        raise NotImplementedError
+
+    # As an Env of one lane, it is a batch of one without the axis.
+
+    @property
+    def _lanes(self) -> ModelBatch:
+        if self._one is None:
+            self._one = ModelBatch(self, 1)
+        return self._one
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        lanes = self._lanes
+        if seed is not None:
+            lanes.use(Streams(seed))
+        observation, info = lanes.reset(options=options)
+        return Reset(lane(self.observation_spec, observation, 0), info[0])
+
+    def step(self, action: Any) -> Step:
+        actions = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], action)
+        observation, reward, terminated, truncated, discount, info = self._lanes.step(actions)
+        return Step(
+            lane(self.observation_spec, observation, 0),
+            lane(self.reward_spec, reward, 0),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            lane(self.discount_spec, discount, 0),
+            info[0],
+        )
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context of the coming episodes, defaults filled in; settable."""
+        return super().context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        self._context = dict(context)
+        self._lanes.context = context
+
+    @property
+    def state(self) -> Any:
+        return take(self._lanes.state, 0)
+
+    @property
+    def observation(self) -> Any:
+        return lane(self.observation_spec, self._lanes.observation, 0)
+
+    @property
+    def streams(self) -> Streams:
+        return self._lanes.streams
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of the dynamics; settable."""
+        return self._lanes.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._lanes.rng = generator
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """What computes the reward; settable."""
+        return super().rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self._lanes.rewarder = rewarder
+        self._rewarder, self.reward_spec = self._lanes.rewarder, self._lanes.reward_spec
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(type(self), (self._context, self._lanes.snapshot()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._context, lanes = self._content(snapshot)
+        self._lanes.restore(lanes)
+
+    def render(self) -> Any:
+        return self.draw(self.state) if self.render_mode == "rgb_array" else None
+
+
+class ModelBatch(BatchEnv):
+    """n lanes of a `BatchModel`, stepped by one call of its functions. One stream serves all lanes.
+
+    Args:
+        model: The model; only its functions are used, never its own episode.
+        n: How many lanes.
+    """
+
+    def __init__(self, model: BatchModel, n: int) -> None:
+        super().__init__(n)
+        self.model = model
+        self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
+        self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
+        self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
+        self._rewarder = model._rewarder  # pyright: ignore[reportPrivateUsage]
+        self._state: Any = None
+        self._observation: Any = None
+        self._over: Mask = np.ones(n, bool)
+        self._some_over = True
+        self._begun = False
+        self._all: Mask = np.ones(n, bool)
+        self.context = model.context
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        n, model = self.batch_size, self.model
+        if seed is not None:
+            self.use(_streams_of(seed, n))
+        if not self._begun and mask is not None and not mask.all():
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        streams = self.streams
+        if mask is None:
+            self._state = self._initial(None, options)
+            self._over = ~self._all
+        else:
+            index = np.flatnonzero(mask)
+            self._state = put(self._state, index, self._initial(index, options))
+            self._over = self._over & ~mask
+        observation = model.observe(self._state, streams.observation)
+        if mask is not None:
+            # Lanes that were not reset keep the observation that they have, even a noisy one.
+            observation = put(observation, np.flatnonzero(~mask), take(self._observation, ~mask))
+        self._observation = observation
+        self._begun, self._some_over = True, bool(self._over.any())
+        return Reset(observation, cast("Any", Infos(columns=model.info(self._state), n=n, mask=mask)))
+
+    def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
+        """Initial states for the lanes `index`, or for all, each with its own context."""
+        columns = {**self._columns, **self._checked(options)} if options else self._columns
+        rng = self.streams.dynamics
+        if index is None:
+            return self.model.initial(rng, columns, self.batch_size)
+        size = len(index)
+        if options or self._contexts_differ:
+            return self.model.initial(rng, take(columns, index), size)
+        return self.model.initial(rng, {name: column[:size] for name, column in columns.items()}, size)
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        if self._some_over:
+            over = self._over if restart is None else self._over & ~restart
+            if over.any():
+                self._refuse(over)
+        n, model, streams, before = self.batch_size, self.model, self.streams, self._state
+        state = model.transition(before, action, streams.dynamics)
+        reward = (self._rewarder or model.reward)(before, action, state)
+        if not isinstance(reward, (np.ndarray, dict, tuple, list)):
+            reward = np.full(n, reward)
+        if restart is not None:
+            index = np.flatnonzero(restart)
+            state = put(state, index, self._initial(index))
+            reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
+        observation = model.observe(state, streams.observation)
+        terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
+        discount = model.discount(state)
+        if restart is not None:
+            terminated, truncated = terminated & ~restart, truncated & ~restart
+            discount = discount if discount is None else _with(discount, index, 1)
+        if discount is None:
+            discount = 1.0 - terminated
+        self._state, self._observation = state, observation
+        self._over = over = terminated | truncated
+        self._some_over = bool(over.any())
+        infos = Infos(columns=model.info(state), n=n)
+        return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+
+    def _flags(self, value: Any) -> Mask:
+        return value if isinstance(value, np.ndarray) else np.full(self.batch_size, value, bool)
+
+    def _refuse(self, lanes: Mask) -> None:
+        if not self._begun:
+            raise EpisodeError(f"step: {NOT_RESET}")
+        raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED}")
+
+    def use(self, streams: Streams) -> None:
+        """Replaces the random streams."""
+        self._streams = streams
+
+    @property
+    def state(self) -> Any:
+        if not self._begun:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        return self._state
+
+    @property
+    def observation(self) -> Any:
+        if not self._begun:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    def _native_rewarder(self) -> Rewarder:
+        return self.model.rewarder
+
+    @property
+    def context_space(self) -> ContextSpace | None:
+        """The model's features."""
+        return self.model.context_space
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The contexts of the coming episodes: one value for all lanes, or an array of one a lane; settable.
+
+        Raises:
+            ContextError: On setting an unknown feature, a value out of bounds, or not one value a lane.
+        """
+        return self._context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        space = self.model.context_space
+        if space is not None:
+            space.verify({name: None for name in context if name not in space.features})
+        self._context = {**self.model.context, **context}
+        self._columns = self._checked(self._context)
+        self._contexts_differ = any(np.ndim(value) for value in self._context.values())
+
+    def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """The values as columns of one a lane; those of known features are checked."""
+        features = self.model.context_space.features if self.model.context_space else {}
+        columns: dict[str, NDArray[Any]] = {}
+        for name, value in context.items():
+            array = np.asarray(value)
+            if array.ndim and len(array) != self.batch_size:
+                raise ContextError(
+                    f"context[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
+                    f"got {len(array)}"
+                )
+            if name in features:
+                for one in dict.fromkeys(array.ravel().tolist()):
+                    ContextSpace([features[name]]).verify({name: one})
+            columns[name] = array if array.ndim else np.full(self.batch_size, array)
+        return columns
+
+    def snapshot(self) -> Snapshot:
+        streams = None if self._streams is None else self._streams.copy()
+        held = (self._state, self._observation, self._over, self._begun, self._context)
+        return Snapshot(type(self), (held, streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        (self._state, self._observation, self._over, self._begun, context), streams = self._content(snapshot)
+        self._some_over = bool(self._over.any())
+        self.context = context
+        self._streams = None if streams is None else streams.copy()
+
+    def render(self) -> Any:
+        """A picture of each lane, of shape (n, height, width, 3)."""
+        if self.render_mode != "rgb_array":
+            return None
+        return np.stack([self.model.draw(take(self.state, i)) for i in range(self.batch_size)])
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.model
+
+
+def _streams_of(seed: int | Sequence[int | None], n: int) -> Streams:
+    if isinstance(seed, (Sequence, np.ndarray)):
+        words = [0 if s is None else s for s in lane_seeds(seed, n)]
+        seed = int(SeedSequence(words).generate_state(1, np.uint64)[0])
+    return Streams(seed)
+
+
+def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[Any]:
+    result = np.array(values)
+    result[index] = value
+    return result

@@ -1,0 +1,149 @@
+"""Batches of any environment: a loop over lanes, and the function that picks the best batch there is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from . import tree
+from .batch import BatchEnv, Mask
+from .batchmodel import BatchModel, ModelBatch
+from .env import Env, Info, Reset, Snapshot, Step
+from .lanes import Infos, lane, stack
+from .rewarder import Rewarder, RewardFunction
+from .streams import Streams, lane_seeds
+from .wrapper import Wrapper
+
+
+class Lanes(BatchEnv):
+    """n separate environments, looped over. Lane i behaves exactly as that environment alone.
+
+    Args:
+        envs: The environments, of equal specs.
+    """
+
+    def __init__(self, envs: Sequence[Env]) -> None:
+        super().__init__(len(envs))
+        self.envs = tuple(envs)
+        first = self.envs[0]
+        self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
+        self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
+        self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        seeds = lane_seeds(seed, self.batch_size)
+        if isinstance(seed, (int, np.integer)):
+            self._streams = Streams(int(seed))
+        infos: list[Info] = []
+        for index, env in enumerate(self.envs):
+            chosen = mask is None or mask[index]
+            infos.append(env.reset(seed=seeds[index], options=options).info if chosen else {})
+        return Reset(self.observation, cast("Any", Infos(infos)))
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        spec = self.action_spec
+        begin = [False] * self.batch_size if restart is None else restart.tolist()
+        steps = [
+            self._first(env.reset()) if new else env.step(lane(spec, action, index))
+            for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
+        ]
+        observations, rewards, terminated, truncated, discounts, infos = zip(*steps, strict=True)
+        return Step(
+            stack(self.observation_spec, observations),
+            stack(self.reward_spec, rewards),
+            cast("Any", np.array(terminated, bool)),
+            cast("Any", np.array(truncated, bool)),
+            stack(self.discount_spec, discounts),
+            cast("Any", Infos(infos)),
+        )
+
+    def _first(self, reset: Reset) -> Step:
+        reward = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.reward_spec)
+        discount = tree.map_leaves(lambda leaf: np.ones(leaf.shape, leaf.dtype), self.discount_spec)
+        return Step(reset.observation, reward, False, False, discount, reset.info)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The state of each lane."""
+        return tuple(env.state for env in self.envs)
+
+    @property
+    def observation(self) -> Any:
+        return stack(self.observation_spec, [env.observation for env in self.envs])
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The rewarder of the lanes; settable for all of them."""
+        return self.envs[0].rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        for env in self.envs:
+            env.rewarder = rewarder
+        self.reward_spec = self.envs[0].reward_spec
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A generator for the batch; setting it gives each lane one of its own that follows from it."""
+        return self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        for env, seed in zip(self.envs, lane_seeds(int(generator.integers(2**63)), self.batch_size), strict=True):
+            env.rng = np.random.default_rng(seed)
+
+    def snapshot(self) -> Snapshot:
+        streams = None if self._streams is None else self._streams.copy()
+        return Snapshot(type(self), ([env.snapshot() for env in self.envs], streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        lanes, streams = self._content(snapshot)
+        for env, held in zip(self.envs, lanes, strict=True):
+            env.restore(held)
+        self._streams = None if streams is None else streams.copy()
+
+    def render(self) -> Any:
+        """A picture of each lane, as its `render_mode` says."""
+        return tuple(env.render() for env in self.envs)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self
+
+
+def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
+    """N independent lanes of an environment.
+
+    A `BatchModel`, also inside wrappers, steps all lanes in one call; anything else is looped over.
+
+    Args:
+        env: An environment, whose copies become the lanes (it is left as it is), or a function that makes one.
+        n: How many lanes.
+
+    Returns:
+        A `BatchEnv`, or for a wrapped `BatchModel` the same wrappers around one.
+    """
+    if isinstance(env, Wrapper) and isinstance(env.unwrapped, BatchModel):
+        return cast("BatchEnv", env.over(batch(env.env, n)))
+    if isinstance(env, BatchModel):
+        return ModelBatch(copy.copy(env), n)
+    if isinstance(env, Env):
+        return Lanes([copy.deepcopy(env) for _ in range(n)])
+    made = env()
+    if isinstance(made.unwrapped, BatchModel):
+        return batch(made, n)
+    return Lanes([made, *(env() for _ in range(n - 1))])

@@ -1,0 +1,288 @@
+"""Specs whose values are arrays of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ..errors import SpecError
+from .base import Spec, is_uniform, set_fields, short, shown
+
+_INTEGERS = (int, np.integer)
+
+
+def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        result = np.dtype(dtype)
+    except TypeError as error:
+        raise SpecError(f"dtype: expected a numpy dtype, got {dtype!r}") from error
+    if result.kind not in "biufc":
+        raise SpecError(f"dtype: expected bool, integer, float or complex, got {result}; for strings use Text")
+    return result
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    result = (int(shape),) if isinstance(shape, _INTEGERS) else tuple(int(size) for size in shape)
+    if any(size < 0 for size in result):
+        raise SpecError(f"shape: expected sizes of at least 0, got {result}")
+    return result
+
+
+def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """`value` in `dtype`, broadcast to `shape` (a view without memory of its own when uniform)."""
+    given = np.asarray(value)
+    if given.dtype.kind not in "biufc" or np.isnan(given).any():
+        raise SpecError(f"{what}: expected numbers, got {value!r}")
+    if dtype.kind in "iu" and given.size:
+        info = np.iinfo(dtype)
+        if given.min() < info.min or given.max() > info.max or (given != np.trunc(given)).any():
+            raise SpecError(f"{what}: expected integers that fit {dtype}, got {short(given)}")
+    try:
+        given = np.broadcast_to(given, shape)
+    except ValueError as error:
+        raise SpecError(f"{what}: expected something of shape {shape}, got shape {given.shape}") from error
+    with np.errstate(over="ignore"):
+        if is_uniform(given):
+            return np.broadcast_to(np.array(given.flat[0], dtype), shape)
+        result = np.array(given, dtype)
+    result.flags.writeable = False
+    return result
+
+
+def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise SpecError(
+            f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "
+            f"make it with np.asarray(…, {str(dtype)!r})"
+        )
+    if value.shape != shape:
+        raise SpecError(f"{path}: expected shape {shape}, got {value.shape}")
+    if value.dtype != dtype:
+        raise SpecError(f"{path}: expected dtype {dtype}, got {value.dtype}; cast with .astype({str(dtype)!r})")
+    return np.asarray(value)
+
+
+def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
+    """Raises a SpecError that names the first element out of bounds."""
+    for bound, word, wrong in (
+        (low, "below its lower", value < low),
+        (high, "above its upper", value > high),
+    ):
+        if wrong.any():
+            at = np.unravel_index(int(np.argmax(wrong)), value.shape)
+            index = "".join(f"[{int(i)}]" for i in at)
+            limit = np.broadcast_to(bound, value.shape)[at]
+            raise SpecError(f"{path}{index}: {value[at]} is {word} bound {limit}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Array(Spec):
+    """Arrays of one shape and dtype, within optional bounds.
+
+    Args:
+        shape: Sizes of the axes; `()` for a scalar.
+        dtype: Any numpy bool, integer, float or complex dtype.
+        low: Lower bounds (inclusive), a number or something that broadcasts to `shape`; None for no bound.
+        high: Upper bounds, likewise.
+        name: What the value is called where a framework has a place for it.
+
+    Raises:
+        SpecError: The bounds do not fit shape or dtype, or a lower bound lies above its upper bound.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    low: NDArray[Any] | None
+    high: NDArray[Any] | None
+    name: str | None
+
+    def __init__(
+        self,
+        shape: int | tuple[int, ...] | list[int],
+        dtype: DTypeLike = "float32",
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        size, kind = _shape(shape), _dtype(dtype)
+        below = None if low is None else _read_only(low, kind, size, "low")
+        above = None if high is None else _read_only(high, kind, size, "high")
+        if below is not None and above is not None:
+            check_bounds(below, below, above, "low")
+        set_fields(self, shape=size, dtype=kind, low=below, high=above, name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        array = _check_array(value, self.shape, self.dtype, path)
+        if self.dtype.kind in "fc" and np.isnan(array).any():
+            at = np.unravel_index(int(np.argmax(np.isnan(array))), array.shape)
+            raise SpecError(f"{path}{''.join(f'[{int(i)}]' for i in at)}: expected a number, got nan")
+        if self.low is not None or self.high is not None:
+            low = array if self.low is None else self.low
+            check_bounds(array, low, array if self.high is None else self.high, path)
+
+    def sample(self, rng: np.random.Generator) -> NDArray[Any]:
+        kind = self.dtype.kind
+        if kind == "b":
+            low = np.False_ if self.low is None else self.low
+            high = np.True_ if self.high is None else self.high
+            return (rng.integers(0, 2, self.shape).astype(bool) | low) & high
+        if kind in "iu":
+            info = np.iinfo(self.dtype)
+            low = info.min if self.low is None else self.low
+            high = info.max if self.high is None else self.high
+            return np.asarray(rng.integers(low, high, self.shape, cast("Any", self.dtype), endpoint=True))
+        if kind == "c":
+            return np.asarray(rng.normal(size=self.shape) + 1j * rng.normal(size=self.shape)).astype(self.dtype)
+        # Uniform between two finite bounds, exponential from one, normal where there is none.
+        low = np.full(self.shape, -np.inf) if self.low is None else self.low.astype(np.float64)
+        high = np.full(self.shape, np.inf) if self.high is None else self.high.astype(np.float64)
+        has_low, has_high = np.isfinite(low), np.isfinite(high)
+        low0, high0 = np.where(has_low, low, 0.0), np.where(has_high, high, 0.0)
+        share = rng.random(self.shape)
+        tail = rng.exponential(size=self.shape)
+        value = np.select(
+            [has_low & has_high, has_low, has_high],
+            [low0 * (1 - share) + high0 * share, low0 + tail, high0 - tail],
+            rng.normal(size=self.shape),
+        )
+        biggest = np.finfo(self.dtype).max
+        value = np.clip(value, -biggest, biggest).astype(self.dtype)
+        return np.asarray(np.clip(value, self.low, self.high))
+
+    def zeros(self) -> NDArray[Any]:
+        value = np.zeros(self.shape, self.dtype)
+        return value if self.low is None and self.high is None else np.asarray(np.clip(value, self.low, self.high))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Discrete(Spec):
+    """The integers start, …, start + n - 1, as Python or numpy integers of any width.
+
+    Args:
+        n: How many there are, at least 1.
+        start: The smallest.
+        dtype: The integer dtype in which frameworks get them.
+        name: What the value is called.
+
+    Raises:
+        SpecError: `n` is below 1, or the integers do not fit `dtype`.
+    """
+
+    n: int
+    start: int
+    dtype: np.dtype[Any]
+    name: str | None
+
+    def __init__(self, n: int, start: int = 0, dtype: DTypeLike = "int64", name: str | None = None) -> None:
+        kind = _dtype(dtype)
+        if not isinstance(n, _INTEGERS) or isinstance(n, bool) or n < 1:
+            raise SpecError(f"n: expected an integer of at least 1, got {n!r}")
+        if kind.kind not in "iu" or start < np.iinfo(kind).min or start + n - 1 > np.iinfo(kind).max:
+            raise SpecError(f"dtype: expected an integer dtype that holds {start} … {start + n - 1}, got {kind}")
+        set_fields(self, n=int(n), start=int(start), dtype=kind, name=name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Always `()`: the value is a scalar."""
+        return ()
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        array = np.asarray(value) if isinstance(value, (int, np.integer, np.ndarray)) else None
+        if array is None or array.shape != () or array.dtype.kind not in "iu":
+            raise SpecError(f"{path}: expected an integer, got {shown(value)}")
+        number = int(array)
+        if not self.start <= number < self.start + self.n:
+            raise SpecError(f"{path}: expected {self.start} … {self.start + self.n - 1}, got {number}")
+
+    def sample(self, rng: np.random.Generator) -> np.integer[Any]:
+        return self.dtype.type(self.start + int(rng.integers(self.n)))
+
+    def zeros(self) -> np.integer[Any]:
+        return self.dtype.type(min(max(0, self.start), self.start + self.n - 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiDiscrete(Spec):
+    """Arrays of integers, element i being start[i], …, start[i] + nvec[i] - 1.
+
+    Args:
+        nvec: How many values each element has; its shape is the value's shape.
+        start: The smallest value of each, a number or of the shape of `nvec`.
+        dtype: An integer dtype.
+        name: What the value is called.
+
+    Raises:
+        SpecError: An element has no value, or its integers do not fit `dtype`.
+    """
+
+    nvec: NDArray[Any]
+    start: NDArray[Any]
+    dtype: np.dtype[Any]
+    name: str | None
+
+    def __init__(
+        self, nvec: ArrayLike, start: ArrayLike = 0, dtype: DTypeLike = "int64", name: str | None = None
+    ) -> None:
+        kind, shape = _dtype(dtype), np.shape(nvec)
+        if kind.kind not in "iu":
+            raise SpecError(f"dtype: expected an integer dtype, got {kind}")
+        counts = _read_only(nvec, np.dtype(np.int64), shape, "nvec")
+        starts = _read_only(start, kind, shape, "start")
+        check_bounds(counts, 1, counts, "nvec")
+        info = np.iinfo(kind)
+        for first, count in zip(starts.ravel().tolist(), counts.ravel().tolist(), strict=True):
+            if first + count - 1 > info.max:
+                raise SpecError(f"dtype: expected one that holds {first} … {first + count - 1}, got {kind}")
+        set_fields(self, nvec=counts, start=starts, dtype=kind, name=name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a value."""
+        return self.nvec.shape
+
+    @property
+    def last(self) -> NDArray[Any]:
+        """The largest value of each element."""
+        return self.start + (self.nvec - 1).astype(self.dtype)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        check_bounds(_check_array(value, self.shape, self.dtype, path), self.start, self.last, path)
+
+    def sample(self, rng: np.random.Generator) -> NDArray[Any]:
+        return np.asarray(self.start + rng.integers(0, self.nvec).astype(self.dtype))
+
+    def zeros(self) -> NDArray[Any]:
+        return np.asarray(np.clip(np.zeros(self.shape, self.dtype), self.start, self.last))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiBinary(Spec):
+    """int8 arrays of 0 and 1.
+
+    Args:
+        shape: The shape of a value; an integer n means `(n,)`.
+        name: What the value is called.
+    """
+
+    shape: tuple[int, ...]
+    name: str | None
+
+    def __init__(self, shape: int | tuple[int, ...] | list[int], name: str | None = None) -> None:
+        set_fields(self, shape=_shape(shape), name=name)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Always int8."""
+        return np.dtype(np.int8)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        check_bounds(_check_array(value, self.shape, self.dtype, path), 0, 1, path)
+
+    def sample(self, rng: np.random.Generator) -> NDArray[Any]:
+        return np.asarray(rng.integers(0, 2, self.shape, np.int8))
+
+    def zeros(self) -> NDArray[Any]:
+        return np.zeros(self.shape, np.int8)

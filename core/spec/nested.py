@@ -1,0 +1,79 @@
+"""Dicts, lists, tuples and named tuples of specs, to any depth."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..errors import SpecError
+from .base import Spec, SpecTree, frozen, shown
+
+
+def check_spec(spec: SpecTree, path: str = "spec") -> None:
+    """Checks that `spec` is a spec or a nested structure of specs.
+
+    Raises:
+        SpecError: Something in it is no spec; the message names where.
+    """
+    for where, leaf in tree.leaves(spec, path):
+        if not isinstance(leaf, Spec):
+            raise SpecError(
+                f"{where}: expected a spec (Array, Discrete, …) or a dict, list or tuple of specs, got {shown(leaf)}"
+            )
+
+
+def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
+    """Checks that `value` lies in a possibly nested spec.
+
+    Args:
+        spec: A spec or a nested structure of specs.
+        value: Anything.
+        path: How to call the value in the message.
+
+    Raises:
+        SpecError: It does not; the message names the leaf, what was expected and what came.
+    """
+    if isinstance(spec, Spec):
+        spec.validate(value, path)
+        return
+    if isinstance(spec, dict):
+        branch = cast("dict[Any, Any]", spec)
+        if not isinstance(value, dict):
+            raise SpecError(f"{path}: expected a dict with keys {list(branch)}, got {shown(value)}")
+        given = cast("dict[Any, Any]", value)
+        if given.keys() != branch.keys():
+            missing = [k for k in branch if k not in given]
+            extra = [k for k in given if k not in branch]
+            raise SpecError(f"{path}: expected keys {list(branch)}; missing {missing}, too many {extra}")
+    elif type(value) is not type(spec):
+        raise SpecError(f"{path}: expected a {type(spec).__name__}, got {shown(value)}")
+    elif len(value) != len(spec):
+        raise SpecError(f"{path}: expected {len(spec)} elements, got {len(value)}")
+    for part, key, sub in tree.children(spec):
+        validate(sub, value[key], path + part)
+
+
+def contains(spec: SpecTree, value: Any) -> bool:
+    """Whether `value` lies in a possibly nested spec."""
+    try:
+        validate(spec, value)
+    except SpecError:
+        return False
+    return True
+
+
+def sample(spec: SpecTree, rng: np.random.Generator) -> Any:
+    """A random value of a possibly nested spec, see `Spec.sample`."""
+    return tree.map_leaves(lambda leaf: leaf.sample(rng), spec)
+
+
+def zeros(spec: SpecTree) -> Any:
+    """The value of a possibly nested spec that is nearest to all zeros, see `Spec.zeros`."""
+    return tree.map_leaves(lambda leaf: leaf.zeros(), spec)
+
+
+def spec_equal(a: SpecTree, b: SpecTree) -> bool:
+    """Whether two possibly nested specs are equal: names, bounds, kinds of branches and order of keys too."""
+    return frozen(a) == frozen(b)

@@ -1,0 +1,211 @@
+"""Specs whose values no single array holds: text, sequences, graphs, alternatives."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..errors import SpecError
+from .arrays import Array, Discrete, check_bounds
+from .base import Spec, SpecTree, set_fields, shown
+from .nested import check_spec, sample, validate, zeros
+
+
+class GraphValue(NamedTuple):
+    """A value of a `Graph` spec.
+
+    Attributes:
+        nodes: Shape (n, …), n ≥ 0 nodes.
+        edges: Shape (m, …), or None when edges carry no values.
+        edge_links: Shape (m, 2), integer pairs (source node, target node), or None.
+    """
+
+    nodes: NDArray[Any]
+    edges: NDArray[Any] | None
+    edge_links: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Text(Spec):
+    """Strings over a charset, of bounded length.
+
+    Args:
+        max_length: The most characters a value has.
+        min_length: The fewest.
+        charset: The characters that may occur; letters and digits by default.
+        name: What the value is called.
+
+    Raises:
+        SpecError: The lengths are impossible, or characters are needed and there are none.
+    """
+
+    max_length: int
+    min_length: int
+    charset: str
+    name: str | None
+
+    def __init__(
+        self,
+        max_length: int,
+        min_length: int = 1,
+        charset: str | frozenset[str] | set[str] = string.ascii_letters + string.digits,
+        name: str | None = None,
+    ) -> None:
+        letters = "".join(sorted(set(charset)))
+        if not 0 <= min_length <= max_length:
+            raise SpecError(f"max_length: expected at least min_length ({min_length}) ≥ 0, got {max_length}")
+        if max_length and not letters:
+            raise SpecError("charset: expected at least one character, got none")
+        set_fields(self, max_length=int(max_length), min_length=int(min_length), charset=letters, name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        if not isinstance(value, str):
+            raise SpecError(f"{path}: expected a string, got {shown(value)}")
+        if not self.min_length <= len(value) <= self.max_length:
+            raise SpecError(f"{path}: expected {self.min_length} … {self.max_length} characters, got {len(value)}")
+        if strange := sorted(set(value).difference(self.charset)):
+            raise SpecError(f"{path}: expected characters of {self.charset!r}, got {''.join(strange)!r} too")
+
+    def sample(self, rng: np.random.Generator) -> str:
+        length = int(rng.integers(self.min_length, self.max_length, endpoint=True))
+        return "".join(self.charset[i] for i in rng.integers(0, max(len(self.charset), 1), length))
+
+    def zeros(self) -> str:
+        return self.charset[:1] * self.min_length
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sequence(Spec):
+    """Tuples, of any length, of values of one spec.
+
+    Args:
+        spec: The spec of an element, possibly nested.
+        stack: Values are the elements stacked along a new first axis, instead of a tuple.
+        name: What the value is called.
+    """
+
+    spec: SpecTree
+    stack: bool
+    name: str | None
+
+    def __init__(self, spec: SpecTree, stack: bool = False, name: str | None = None) -> None:
+        check_spec(spec)
+        set_fields(self, spec=spec, stack=bool(stack), name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        if self.stack:
+            lengths = {len(leaf) for _, leaf in tree.leaves(value)}
+            if len(lengths) > 1:
+                raise SpecError(f"{path}: expected leaves of one length, got lengths {sorted(lengths)}")
+            value = [tree.map_leaves(lambda leaf, i=i: leaf[i], value) for i in range(lengths.pop() if lengths else 0)]
+        elif not isinstance(value, tuple):
+            raise SpecError(f"{path}: expected a tuple, got {shown(value)}")
+        for index, element in enumerate(cast("tuple[Any, ...]", value)):
+            validate(self.spec, element, f"{path}[{index}]")
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        elements = tuple(sample(self.spec, rng) for _ in range(int(rng.geometric(0.25)) - 1))
+        return self.stacked(elements) if self.stack else elements
+
+    def zeros(self) -> Any:
+        return self.stacked(()) if self.stack else ()
+
+    def stacked(self, elements: tuple[Any, ...]) -> Any:
+        """The elements as one value with a new first axis."""
+        if not elements:
+            return tree.map_leaves(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), self.spec)
+        return tree.map_leaves(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *elements)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(Spec):
+    """Graphs of any size, whose nodes and edges carry values.
+
+    Args:
+        node: The spec of a node's value, an `Array` or `Discrete`.
+        edge: The spec of an edge's value, likewise, or None when edges carry none.
+        name: What the value is called.
+    """
+
+    node: Array | Discrete
+    edge: Array | Discrete | None
+    name: str | None
+
+    def __init__(self, node: Array | Discrete, edge: Array | Discrete | None = None, name: str | None = None) -> None:
+        for part, spec in (("node", node), ("edge", edge)):
+            if not (isinstance(spec, (Array, Discrete)) or (part == "edge" and spec is None)):
+                raise SpecError(f"{part}: expected an Array or a Discrete, got {spec!r}")
+        set_fields(self, node=node, edge=edge, name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        if not all(hasattr(value, part) for part in GraphValue._fields):
+            raise SpecError(f"{path}: expected a GraphValue(nodes, edges, edge_links), got {shown(value)}")
+        _check_rows(self.node, value.nodes, f"{path}.nodes")
+        if (value.edges is None) != (value.edge_links is None) and self.edge is not None:
+            raise SpecError(f"{path}: expected both edges and edge_links, or neither")
+        if value.edges is not None:
+            if self.edge is None:
+                raise SpecError(f"{path}.edges: expected None, for edges carry no values, got {shown(value.edges)}")
+            _check_rows(self.edge, value.edges, f"{path}.edges")
+        if value.edge_links is not None:
+            links = np.asarray(value.edge_links)
+            if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
+                raise SpecError(f"{path}.edge_links: expected integers of shape (m, 2), got {shown(links)}")
+            check_bounds(links, 0, len(value.nodes) - 1, f"{path}.edge_links")
+
+    def sample(self, rng: np.random.Generator) -> GraphValue:
+        n = int(rng.integers(1, 10))
+        nodes = np.stack([np.asarray(self.node.sample(rng)) for _ in range(n)])
+        if self.edge is None:
+            return GraphValue(nodes, None, None)
+        m = int(rng.integers(1, 10))
+        edges = np.stack([np.asarray(self.edge.sample(rng)) for _ in range(m)])
+        return GraphValue(nodes, edges, rng.integers(0, n, (m, 2), np.int32))
+
+    def zeros(self) -> GraphValue:
+        return GraphValue(np.asarray(self.node.zeros())[None], None, None)
+
+
+def _check_rows(spec: Array | Discrete, rows: Any, path: str) -> None:
+    if not isinstance(rows, np.ndarray):
+        raise SpecError(f"{path}: expected an array, got {shown(rows)}")
+    for index, row in enumerate(cast("NDArray[Any]", rows)):
+        spec.validate(row, f"{path}[{index}]")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OneOf(Spec):
+    """A value of exactly one of several specs: `(index, value)`.
+
+    Args:
+        specs: The alternatives, at least one.
+        name: What the value is called.
+    """
+
+    specs: tuple[SpecTree, ...]
+    name: str | None
+
+    def __init__(self, specs: tuple[SpecTree, ...] | list[SpecTree], name: str | None = None) -> None:
+        if not specs:
+            raise SpecError("specs: expected at least one alternative, got none")
+        for spec in specs:
+            check_spec(spec)
+        set_fields(self, specs=tuple(specs), name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != 2:
+            raise SpecError(f"{path}: expected (index, value), got {shown(value)}")
+        Discrete(len(self.specs)).validate(value[0], f"{path}[0]")
+        validate(self.specs[int(value[0])], value[1], f"{path}[1]")
+
+    def sample(self, rng: np.random.Generator) -> tuple[np.int64, Any]:
+        index = np.int64(rng.integers(len(self.specs)))
+        return index, sample(self.specs[index], rng)
+
+    def zeros(self) -> tuple[np.int64, Any]:
+        return np.int64(0), zeros(self.specs[0])
