@@ -5,7 +5,7 @@ start at 0 gets invalid actions). So the form that RLlib gets is canonical:
 
 | core | RLlib |
 |---|---|
-| an image: `Array` of shape (h, w, c), h = w in `IMAGE_SIZES` | `Box` float32 of that shape; integers are scaled to 0 … 1 |
+| an image: `Array` of shape (h, w, c), h = w in `IMAGE_SIZES` | `Box` float32 of that shape; integers scaled to 0 … 1 |
 | any other observation, nested or not | one flat `Box` float32; integers with few values one-hot |
 | `Discrete` action | `Discrete(n)`, from 0 |
 | `MultiDiscrete`, `MultiBinary`, narrow integer `Array` actions | one flat `MultiDiscrete`, from 0 |

@@ -43,7 +43,7 @@ class BatchEnv(Env):
     def __init__(self, n: int) -> None:
         if n < 1:
             raise SpecError(f"n: expected at least 1 lane, got {n}")
-        self.batch_size = n
+        self.batch_size = n  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def reset(
         self,

@@ -56,7 +56,7 @@ class BatchModel(Model):
 
     def step(self, action: Any) -> Step:
         actions = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], action)
-        observation, reward, terminated, truncated, discount, info = self._lanes.step(actions)
+        observation, reward, terminated, truncated, discount, info = cast("Any", self._lanes.step(actions))
         return Step(
             lane(self.observation_spec, observation, 0),
             lane(self.reward_spec, reward, 0),
@@ -190,15 +190,15 @@ class ModelBatch(BatchEnv):
         reward = (self._rewarder or model.reward)(before, action, state)
         if not isinstance(reward, (np.ndarray, dict, tuple, list)):
             reward = np.full(n, reward)
-        if restart is not None:
-            index = np.flatnonzero(restart)
+        index = None if restart is None else np.flatnonzero(restart)
+        if index is not None:
             state = put(state, index, self._initial(index))
             reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
         terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
         discount = model.discount(state)
-        if restart is not None:
-            terminated, truncated = terminated & ~restart, truncated & ~restart
+        if index is not None:
+            terminated, truncated = _with(terminated, index, False), _with(truncated, index, False)
             discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
             discount = 1.0 - terminated

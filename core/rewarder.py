@@ -57,7 +57,9 @@ class Rewarder:
         return Sum(self, as_rewarder(other))
 
     def __radd__(self, other: Any) -> Rewarder:
-        return self if isinstance(other, int) and other == 0 else Sum(as_rewarder(other), self)  # for sum(…)
+        if isinstance(other, int) and other == 0:  # where sum(…) begins
+            return self
+        return Sum(as_rewarder(cast("RewardFunction", other)), self)
 
     def __mul__(self, weight: float) -> Rewarder:
         return Scaled(self, weight)

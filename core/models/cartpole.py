@@ -66,7 +66,8 @@ class CartPole(BatchModel):
         x, speed, angle, spin = state.motion.T
         gravity, mass, pole, moment, length, strength, tau = state.physics.T
         cos, sin = np.cos(angle), np.sin(angle)
-        push = (np.where(action == 1, strength, -strength) + moment * np.square(spin) * sin) / mass
+        force = np.copysign(strength, np.asarray(action) - 0.5)
+        push = (force + moment * np.square(spin) * sin) / mass
         spin_up = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * np.square(cos) / mass))
         speed_up = push - moment * spin_up * cos / mass
         motion = np.array((x + tau * speed, speed + tau * speed_up, angle + tau * spin, spin + tau * spin_up))

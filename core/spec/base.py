@@ -113,7 +113,7 @@ def shown(value: Any) -> str:
     return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 
 
-def set_fields(spec: Spec, **values: Any) -> None:
+def set_fields(spec: Spec, /, **values: Any) -> None:
     """Sets the fields of a frozen spec, in its constructor."""
     for name, value in values.items():
         object.__setattr__(spec, name, value)

@@ -114,15 +114,14 @@ def read_failure(path: Path) -> str | None:
 
 
 def preflight(
-    env: Any, *, episodes: int = 5, steps: int = 1000, seconds: float = 5.0, seed: int = 0
+    env: Any, *, steps: int = 1000, seconds: float = 5.0, seed: int = 0
 ) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
     """Play random actions on this machine and check every value, before a job is started.
 
     Args:
         env: As in `register`.
-        episodes: Stop after so many episodes, …
-        steps: … so many steps, …
-        seconds: … or so much time, whatever comes first.
+        steps: Stop after so many steps, over as many episodes as it takes, …
+        seconds: … or after so much time.
         seed: Seed of the env and of the actions.
 
     Returns:
@@ -134,7 +133,7 @@ def preflight(
     try:
         tried = to_rllib(env, validate=True)({})
         try:
-            _play(tried, episodes, steps, time.monotonic() + seconds, seed)
+            _play(tried, steps, time.monotonic() + seconds, seed)
         finally:
             tried.close()
     except envoi.EnvoiError:
@@ -144,14 +143,12 @@ def preflight(
     return tried.observation_space, tried.action_space
 
 
-def _play(env: gymnasium.Env[Any, Any], episodes: int, steps: int, deadline: float, seed: int) -> None:
+def _play(env: gymnasium.Env[Any, Any], steps: int, deadline: float, seed: int) -> None:
     env.action_space.seed(seed)
-    for episode in range(episodes):
-        env.reset(seed=seed if episode == 0 else None)
-        over = False
-        while not over:
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            over = terminated or truncated
-            steps -= 1
-            if steps <= 0 or time.monotonic() > deadline:
-                return
+    env.reset(seed=seed)
+    for _ in range(steps):
+        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            env.reset()
+        if time.monotonic() > deadline:
+            return

@@ -127,17 +127,21 @@ class Recorder(tune.Callback, tune.Stopper):
 
     def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Note that a trial has failed, and why."""
-        self._raise_failure()
         mine = self._trial(trial.config)
         self._running.discard(mine.index)
         error = trial.get_pickled_error() or trial.get_error()
-        self.failures[mine.index] = f"trial {mine.index} failed: {_cause(error)}"
+        self.failures[mine.index] = f"trial {mine.index} failed: {root_cause(error)}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End the job as soon as an env has failed, in whatever process."""
-        self._raise_failure()
+        self.raise_failure()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise what an env has written down, if one failed.
+
+        Raises:
+            envoi.EnvoiError: One did.
+        """
         message = read_failure(self._folder.failure)
         if message is not None:
             raise envoi.EnvoiError(message)
@@ -195,12 +199,15 @@ def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: floa
     return row
 
 
-def _cause(error: BaseException | None) -> str:
+def root_cause(error: BaseException | None) -> str:
     """The root of an error that came through Ray, in one line."""
     while error is not None:
         inner = getattr(error, "cause", None) or error.__cause__
         if inner is None or inner is error:
             break
         error = inner
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1].strip() if lines else 'no message'}"
+    # Where the error itself could not be sent, Tune gives the text of its traceback.
+    text = str(error).partition("During handling of the above exception")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = lines[-1] if lines else "no message"
+    return last if isinstance(error, tune.TuneError) else f"{type(error).__name__}: {last}"

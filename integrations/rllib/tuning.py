@@ -32,7 +32,7 @@ try:
     from ray import tune
 
     from .configuration import configure, load_algorithm
-    from .recorder import Recorder
+    from .recorder import Recorder, root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
@@ -82,8 +82,14 @@ def run(
             tuner.fit()
         except KeyboardInterrupt:
             recorder.interrupted = True
+        except (tune.TuneError, ValueError) as error:
+            recorder.raise_failure()
+            raise envoi.EnvoiError(
+                f"the job failed: {root_cause(error)}; the full report is in {folder.log}"
+            ) from error
         finally:
             recorder.close()
+        recorder.raise_failure()
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")

@@ -1,0 +1,41 @@
+# make demo    set everything up in .venv, train PPO on CartPole through envoi and RLlib Tune, evaluate it
+# make test    set everything up and run the tests
+# make lint    ruff, and pyright on the built wheel
+# make bench   ours beside every peer
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
+
+# Two threads on two cores make tiny networks several times slower.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/ready
+	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
+	$(BIN)/envoi evaluate $(RUN) --episodes 20 --form both
+
+test: $(VENV)/ready
+	$(BIN)/pytest
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/lint
+	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w build/lint .
+	$(BIN)/pip install -q --no-deps --target build/lint build/lint/*.whl
+	$(BIN)/pyright
+
+bench: $(VENV)/ready
+	$(BIN)/python benchmarks/core.py
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt setuptools wheel
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info
