@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
 from envoi import Array, Discrete, Env, LossyConversion, MultiBinary, MultiDiscrete, Spec
 from envoi.spec import SpecTree
 from envoi.tree import children, leaves, rebuild
-from gymnasium import spaces
-from numpy.typing import NDArray
 
 from .losses import Loss
 

@@ -23,6 +23,8 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
+
 from envoi import (
     Array,
     Discrete,
@@ -49,7 +51,6 @@ from envoi import (
 from envoi.env import ENDED, NOT_RESET
 from envoi.spec import SpecTree, spec_equal
 from envoi.tree import children, leaves, rebuild
-from gymnasium import spaces
 
 from .losses import Loss
 from .values import Copy, incoming

@@ -33,6 +33,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+
 from envoi import Env, SpecError
 
 from .codec import Codec, losses

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+
 from envoi import Array, Discrete, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .context import ContextSpace
-from .env import ENDED, NOT_RESET, Env, Info, Reset, Snapshot, Step
+from .env import ENDED, NOT_RESET, Env, Info, Reset, Snapshot, Step, make_step
 from .errors import EpisodeError
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
@@ -109,7 +109,7 @@ class Model(Env):
         if discount is None:
             discount = 0.0 if terminated else 1.0
         reward = rewarder(before, action, state)
-        result = Step(observation, reward, terminated, truncated, discount, self.info(state))
+        result = make_step((observation, reward, terminated, truncated, discount, self.info(state)))
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._observation = state, observation
         if terminated or truncated:

@@ -8,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import envoi
 import typer
+
+import envoi
 
 from .rllib.algorithms import ALGORITHMS, find
 from .rllib.folder import RunFolder

@@ -14,7 +14,9 @@ _COLOURS = ("#2c6fbb", "#d1495b", "#3a9d6e", "#e09f3e", "#7b5ea7", "#4f8a8b", "#
 
 
 def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: float | None = None) -> None:
-    """Draw the learning curve of each trial: the mean return, and the middle 80 % of the returns as a band.
+    """Draw the learning curve of each trial: the mean return, and one standard deviation around it.
+
+    The band is cut off where no return was seen, so that it shows none that cannot be.
 
     Args:
         rows: Rows of `progress.csv`, as text.
@@ -25,9 +27,10 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
     figure = Figure(figsize=(8.4, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    trials = sorted({int(row["trial"]) for row in rows})
+    rate_of = {int(row["trial"]): row["lr"] for row in rows}
+    trials = sorted(rate_of, key=lambda trial: (float(rate_of[trial] or 0), trial))
     shown = [row for row in rows if row["return_mean"]]
-    rates = list(dict.fromkeys(row["lr"] for row in rows))
+    rates = list(dict.fromkeys(rate_of[trial] for trial in trials))
     for trial in trials:
         own = [row for row in shown if int(row["trial"]) == trial]
         if not own:
@@ -36,8 +39,9 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
         colour = _COLOURS[(rates.index(own[0]["lr"]) if len(rates) > 1 else trial) % len(_COLOURS)]
         steps = [int(row["env_steps"]) for row in own]
         mean = [float(row["return_mean"]) for row in own]
-        low = [float(row["return_p10"]) for row in own]
-        high = [float(row["return_p90"]) for row in own]
+        std = [float(row["return_std"]) for row in own]
+        low = [max(m - s, float(row["return_min"])) for m, s, row in zip(mean, std, own, strict=True)]
+        high = [min(m + s, float(row["return_max"])) for m, s, row in zip(mean, std, own, strict=True)]
         axes.fill_between(steps, low, high, color=colour, alpha=0.16 if len(trials) == 1 else 0.08, linewidth=0)
         axes.plot(steps, mean, color=colour, linewidth=2, label=_label(own[0], len(trials), len(rates)))
         axes.plot(steps[-1], mean[-1], "o", color=colour, markersize=5)
@@ -73,6 +77,6 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
 
 def _label(row: Mapping[str, str], trials: int, rates: int) -> str:
     if trials == 1:
-        return "mean of the last 100 episodes, middle 80 % shaded"
+        return "mean of the last 100 episodes ± standard deviation"
     rate = f"lr {float(row['lr']):g}, " if rates > 1 else ""
     return f"{rate}seed {row['seed']}"

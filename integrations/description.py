@@ -6,11 +6,12 @@ import hashlib
 import pickle
 from typing import Any
 
-import envoi
-from envoi.adapters import TARGETS, load, losses
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+import envoi
+from envoi.adapters import TARGETS, load, losses
 
 STEPS = 20
 

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import envoi
 import numpy as np
+
+import envoi
 from envoi.adapters import load, to_gymnasium
 from envoi.adapters.rllib import Codec
 

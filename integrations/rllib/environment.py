@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import envoi
 import gymnasium
+
+import envoi
 from envoi.adapters import to_rllib
 
 from .folder import write_atomically

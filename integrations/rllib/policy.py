@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import envoi
 import numpy as np
+
+import envoi
 
 from .folder import RunFolder
 

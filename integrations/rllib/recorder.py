@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import envoi
 import numpy as np
 from ray import tune
 from tensorboardX import SummaryWriter
+
+import envoi
 
 from .configuration import RETURNS
 from .environment import read_failure
