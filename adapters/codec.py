@@ -6,9 +6,10 @@ policy networks are built for, and back. The table is in `envoi.adapters.rllib`,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -38,22 +39,36 @@ _EXACT = 2**24
 # Observations: a nested value as one array.
 
 
-def _one_hot(counts: NDArray[np.int64], start: NDArray[Any] | int) -> Callable[[Any], NDArray[np.float32]]:
-    """Integers as rows of an identity matrix, one after the other."""
-    flat = counts.ravel()
-    offsets, first = np.concatenate(([0], np.cumsum(flat)[:-1])), np.ravel(start)
-    size = int(flat.sum())
+def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np.float32]], int]:
+    """Integers as rows of an identity matrix, one after the other; and how many numbers these are."""
+    if isinstance(spec, Discrete):
+        n, start = spec.n, spec.start
+
+        def encode_one(value: Any) -> NDArray[np.float32]:
+            result = np.zeros(n, np.float32)
+            result[int(value) - start] = 1
+            return result
+
+        return encode_one, n
+    counts, first = spec.nvec.ravel(), spec.start.ravel()
+    size, offsets = int(counts.sum()), np.cumsum(counts) - counts
 
     def encode(value: Any) -> NDArray[np.float32]:
         result = np.zeros(size, np.float32)
-        result[offsets + np.ravel(value) - first] = 1
+        result[offsets + (np.ravel(value) - first).astype(np.int64)] = 1
         return result
 
-    return encode
+    return encode, size
+
+
+def _is_one_hot(spec: Spec) -> TypeGuard[Discrete | MultiDiscrete]:
+    counts = spec.n if isinstance(spec, Discrete) else spec.nvec.sum() if isinstance(spec, MultiDiscrete) else np.inf
+    return bool(counts <= MAX_ONE_HOT)
 
 
 def _flat(value: Any) -> NDArray[np.float32]:
-    return np.asarray(value, np.float32).ravel()
+    with np.errstate(over="ignore"):  # a bound such as the largest float64 is no bound in float32
+        return np.asarray(value, np.float32).ravel()
 
 
 Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -61,10 +76,9 @@ Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 def _observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.float32]], Bounds]:
     """How a leaf becomes a flat float32 array, and between which bounds."""
-    if isinstance(spec, Discrete) and spec.n <= MAX_ONE_HOT:
-        return _one_hot(np.array([spec.n]), spec.start), _unit(spec.n)
-    if isinstance(spec, MultiDiscrete) and spec.nvec.sum() <= MAX_ONE_HOT:
-        return _one_hot(spec.nvec, spec.start), _unit(int(spec.nvec.sum()))
+    if _is_one_hot(spec):
+        encode, size = _one_hot(spec)
+        return encode, _unit(size)
     if isinstance(spec, MultiBinary):
         return _flat, _unit(int(np.prod(spec.shape)))
     if isinstance(spec, Discrete):
@@ -73,8 +87,9 @@ def _observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np
         return _flat, (_flat(spec.start), _flat(spec.last))
     if isinstance(spec, Array) and spec.dtype.kind in "biuf":
         size = int(np.prod(spec.shape))
-        low = np.full(size, -np.inf, np.float32) if spec.low is None else _flat(spec.low)
-        high = np.full(size, np.inf, np.float32) if spec.high is None else _flat(spec.high)
+        least, most = (0, 1) if spec.dtype.kind == "b" else (-np.inf, np.inf)
+        low = np.full(size, least, np.float32) if spec.low is None else _flat(spec.low)
+        high = np.full(size, most, np.float32) if spec.high is None else _flat(spec.high)
         return _flat, (low, high)
     raise LossyConversion(path, "type", repr(spec), NAME, "wrap the environment so that it shows an array")
 
@@ -96,11 +111,13 @@ def _is_image(spec: SpecTree) -> bool:
 def _observation_plan(spec: SpecTree) -> tuple[spaces.Box, Callable[[Any], NDArray[np.float32]]]:
     if _is_image(spec):
         if spec.dtype.kind == "u":
-            scale = np.float32(1 / np.iinfo(spec.dtype).max)
-            return spaces.Box(0.0, 1.0, spec.shape, np.float32), lambda value: value * scale
-        low = -np.inf if spec.low is None else np.asarray(spec.low, np.float32)
-        high = np.inf if spec.high is None else np.asarray(spec.high, np.float32)
-        return spaces.Box(low, high, spec.shape, np.float32), lambda value: np.asarray(value, np.float32)
+            most = np.float32(np.iinfo(spec.dtype).max)
+            scaled = functools.partial(np.divide, dtype=np.float32, casting="same_kind")
+            return spaces.Box(0.0, 1.0, spec.shape, np.float32), lambda value: scaled(value, most)
+        low = -np.inf if spec.low is None else _flat(spec.low).reshape(spec.shape)
+        high = np.inf if spec.high is None else _flat(spec.high).reshape(spec.shape)
+        space = spaces.Box(low, high, spec.shape, np.float32)
+        return space, lambda value: _flat(value).reshape(spec.shape)
     parts = [(path, *_observation_leaf(leaf, path)) for path, leaf in leaves(spec, "observation")]
     low = np.concatenate([np.zeros(0, np.float32), *(bounds[0] for _, _, bounds in parts)])
     high = np.concatenate([np.zeros(0, np.float32), *(bounds[1] for _, _, bounds in parts)])
@@ -150,12 +167,13 @@ def _action_leaf(spec: Spec, path: str) -> _ActionLeaf:
         return _integers(spec, spec.nvec, spec.start)
     if isinstance(spec, MultiBinary):
         return _integers(spec, np.full(spec.shape, 2), np.zeros(spec.shape, np.int64))
-    if isinstance(spec, Array) and spec.dtype.kind == "b":
-        return _integers(spec, np.full(spec.shape, 2), np.zeros(spec.shape, np.int64))
-    if isinstance(spec, Array) and spec.dtype.kind in "iu":
-        if spec.low is None or spec.high is None or (spec.high.astype(float) - spec.low > MAX_INTEGERS).any():
+    if isinstance(spec, Array) and spec.dtype.kind in "biu":
+        low, high = spec.low, spec.high
+        if spec.dtype.kind == "b":
+            low, high = (np.broadcast_to(0, spec.shape) if low is None else low), (1 if high is None else high)
+        if low is None or high is None or (np.subtract(high, low, dtype=float) >= MAX_INTEGERS).any():
             raise LossyConversion(path, "bounds", repr(spec), NAME, f"bound it to at most {MAX_INTEGERS} values")
-        return _integers(spec, spec.high.astype(np.int64) - spec.low.astype(np.int64) + 1, spec.low)
+        return _integers(spec, np.subtract(high, low, dtype=object) + 1, low)
     if isinstance(spec, Array) and spec.dtype.kind == "f":
         size, array = int(np.prod(spec.shape)), spec
         low = np.full(size, -np.inf, np.float32) if spec.low is None else _flat(spec.low)
@@ -172,11 +190,13 @@ def _action_leaf(spec: Spec, path: str) -> _ActionLeaf:
 
 def _integers(spec: Any, counts: NDArray[Any], start: NDArray[Any]) -> _ActionLeaf:
     dtype, shape = spec.dtype, spec.shape
+    wide = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+    first = np.asarray(start).astype(wide)
 
     def decode(numbers: NDArray[Any]) -> NDArray[Any]:
-        return (np.reshape(numbers, shape).astype(np.int64) + start).astype(dtype)
+        return np.asarray(np.reshape(numbers, shape).astype(wide) + first).astype(dtype)
 
-    return _ActionLeaf(int(np.prod(shape)), counts.ravel().astype(np.int64), None, decode)
+    return _ActionLeaf(int(np.prod(shape)), np.asarray(counts).ravel().astype(np.int64), None, decode)
 
 
 def _action_plan(spec: SpecTree) -> tuple[spaces.Space[Any], Callable[[Any], Any]]:
@@ -248,34 +268,48 @@ class Codec:
 def losses(env: Env) -> list[Loss]:
     """What of a core environment would not reach RLlib's networks exactly, or is refused."""
     found: list[Loss] = []
-    for path, leaf in leaves(env.observation_spec, "observation"):
-        try:
-            _observation_leaf(leaf, path)
-        except LossyConversion as error:
-            found.append(Loss.of(error))
-        else:
-            if _narrows(leaf):
-                found.append(Loss(path, "precision", repr(leaf), NAME, False, "the network sees float32"))
-    for path, leaf in leaves(env.action_spec, "action"):
-        try:
-            _action_leaf(leaf, path)
-        except LossyConversion as error:
-            found.append(Loss.of(error))
-        else:
-            if isinstance(leaf, Array) and leaf.dtype == np.float64:
-                found.append(Loss(path, "precision", repr(leaf), NAME, False, "the network gives float32"))
+    sides = (
+        ("observation", env.observation_spec, _observation_leaf, _observation_plan, _narrows, "sees"),
+        ("action", env.action_spec, _action_leaf, _action_plan, _is_wide, "gives"),
+    )
+    for what, spec, read, plan, narrows, does in sides:
+        refused = False
+        for path, leaf in leaves(spec, what):
+            try:
+                read(leaf, path)
+            except LossyConversion as error:
+                refused = True
+                found.append(Loss.of(error))
+            else:
+                if narrows(leaf):
+                    found.append(Loss(path, "precision", repr(leaf), NAME, False, f"the network {does} float32"))
+        if not refused:
+            try:
+                plan(spec)
+            except LossyConversion as error:
+                found.append(Loss.of(error))
     if not isinstance(env.reward_spec, Array) or env.reward_spec.shape != ():
         found.append(Loss("reward", "shape", repr(env.reward_spec), NAME, True, "set a rewarder that gives one number"))
     return found
 
 
+def _is_wide(spec: Spec) -> bool:
+    return isinstance(spec, Array) and spec.dtype.kind == "f" and spec.dtype.itemsize > 4
+
+
 def _narrows(spec: Spec) -> bool:
-    if isinstance(spec, Array):
-        if spec.dtype.kind == "f":
-            return spec.dtype.itemsize > 4
-        if spec.dtype.kind in "iu" and spec.dtype.itemsize > 2:
-            return (
-                spec.low is None or spec.high is None or bool(max(-int(spec.low.min()), int(spec.high.max())) > _EXACT)
-            )
-        return False
-    return isinstance(spec, Discrete) and spec.n > MAX_ONE_HOT and abs(spec.start) + spec.n > _EXACT
+    """Whether some of its values come to the network as others."""
+    if isinstance(spec, (Discrete, MultiDiscrete)):
+        if _is_one_hot(spec):
+            return False
+        last = spec.start + spec.n - 1 if isinstance(spec, Discrete) else spec.last
+        ends = np.array([spec.start, last])
+    elif isinstance(spec, Array) and spec.dtype.kind in "iu":
+        if spec.dtype.itemsize <= 2:
+            return False
+        if spec.low is None or spec.high is None:
+            return bool(np.prod(spec.shape))
+        ends = np.array([spec.low, spec.high])
+    else:
+        return _is_wide(spec)
+    return bool((np.abs(ends.astype(float)) > _EXACT).any())

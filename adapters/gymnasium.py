@@ -11,14 +11,15 @@
 What is lost: nothing. A space that comes from a spec remembers it, so names, kinds of branches and the
 difference between no bound and an infinite one come back.
 
-What is refused: complex arrays, `MultiBinary` with a size of 0, a batch (it is a vector env).
+What is refused: complex arrays, `MultiBinary` with a size of 0, integers in a dtype too narrow for gymnasium's own
+arithmetic, stacked sequences of what no array holds, a batch (it is a vector env).
 """
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any, cast
 
 import gymnasium
@@ -50,6 +51,7 @@ from envoi import (
 )
 from envoi.env import ENDED, NOT_RESET
 from envoi.spec import SpecTree, spec_equal
+from envoi.streams import check_seed
 from envoi.tree import children, leaves, rebuild
 
 from .losses import Loss
@@ -85,8 +87,11 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
     if isinstance(spec, Array):
         return _make_box(spec, path)
     if isinstance(spec, Discrete):
+        # gymnasium computes `start + n` in the dtype.
+        _check_width(spec, max(spec.n, spec.start + spec.n), path)
         return spaces.Discrete(spec.n, start=spec.start, dtype=cast("Any", spec.dtype))
     if isinstance(spec, MultiDiscrete):
+        _check_width(spec, int(spec.nvec.max(initial=1)), path)
         return spaces.MultiDiscrete(
             np.array(spec.nvec), dtype=cast("Any", spec.dtype), start=cast("Any", np.array(spec.start))
         )
@@ -95,8 +100,10 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
             raise LossyConversion(path, "shape", f"{spec.shape}", NAME, "use an empty Array instead")
         return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
     if isinstance(spec, Text):
-        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=frozenset(spec.charset))
+        # A set of letters would be sampled in the order of their hashes, which differ from process to process.
+        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
     if isinstance(spec, Sequence):
+        _check_stack(spec, path)
         return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
     if isinstance(spec, Graph):
         node, edge = to_space(spec.node, f"{path}.nodes"), spec.edge and to_space(spec.edge, f"{path}.edges")
@@ -104,6 +111,20 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
     if isinstance(spec, OneOf):
         return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
     raise LossyConversion(path, "type", repr(spec), NAME)
+
+
+def _check_width(spec: Discrete | MultiDiscrete, most: int, path: str) -> None:
+    if most > np.iinfo(spec.dtype).max:
+        raise LossyConversion(path, "dtype", repr(spec), NAME, f"use one that holds {most} too")
+
+
+def _check_stack(spec: Sequence, path: str) -> None:
+    parts = list(leaves(spec.spec))
+    if spec.stack and not (parts and all(isinstance(leaf, _ARRAYS) for _, leaf in parts)):
+        raise LossyConversion(path, "stack", repr(spec), NAME, "only arrays can be stacked; use stack=False")
+
+
+_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def _make_box(spec: Array, path: str) -> spaces.Box:
@@ -126,12 +147,22 @@ def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
         LossyConversion: It is a kind of space that nobody but its author knows.
     """
     origin = getattr(space, _ORIGIN, None)
-    if origin is not None and _make_space(origin, path) == space:
+    # Somebody may have changed the space since. gymnasium's `==` sees neither small differences nor order.
+    if origin is not None and spec_equal(_plain(_make_space(origin, path), path), _plain(space, path)):
         return origin
+    return _read_space(space, path, from_space)
+
+
+def _plain(space: spaces.Space[Any], path: str) -> SpecTree:
+    """The spec of a space by what it says, not by what it remembers."""
+    return _read_space(space, path, _plain)
+
+
+def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Space[Any], str], SpecTree]) -> SpecTree:
     if isinstance(space, spaces.Dict):
-        return {key: from_space(sub, f"{path}[{key!r}]") for key, sub in space.spaces.items()}
+        return {key: inner(sub, f"{path}[{key!r}]") for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(from_space(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
+        return tuple(inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
     if isinstance(space, spaces.Box):
         return _from_box(space)
     if isinstance(space, spaces.Discrete):
@@ -143,12 +174,14 @@ def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
     if isinstance(space, spaces.Text):
         return Text(space.max_length, space.min_length, space.character_set)
     if isinstance(space, spaces.Sequence):
-        return Sequence(from_space(space.feature_space, f"{path}[…]"), bool(space.stack))
+        sequence = Sequence(inner(space.feature_space, f"{path}[…]"), bool(space.stack))
+        _check_stack(sequence, path)
+        return sequence
     if isinstance(space, spaces.Graph):
-        edge = None if space.edge_space is None else from_space(space.edge_space, f"{path}.edges")
-        return Graph(from_space(space.node_space, f"{path}.nodes"), edge)
+        edge = None if space.edge_space is None else inner(space.edge_space, f"{path}.edges")
+        return Graph(inner(space.node_space, f"{path}.nodes"), edge)
     if isinstance(space, spaces.OneOf):
-        return OneOf([from_space(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
+        return OneOf([inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
     raise LossyConversion(path, "type", f"a {type(space).__name__}", "the core", "use one of gymnasium's own spaces")
 
 
@@ -168,21 +201,29 @@ def _from_box(space: spaces.Box) -> Array:
 Convert = Callable[[Any], Any]
 
 
-def _encoder(spec: SpecTree) -> Convert | None:
-    """A core value as gymnasium wants it, or None where the two are the same."""
-    if isinstance(spec, Array):
+def _encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
+    """A core value as gymnasium wants it, or None where the two are the same.
+
+    Args:
+        spec: What the value is.
+        fresh: Make containers anew even where the two are the same.
+    """
+    if isinstance(spec, Discrete):
+        # A wider integer than the space's is outside of it.
+        return None if spec.dtype == np.int64 else spec.dtype.type
+    if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return np.asarray if spec.shape == () else None
     if isinstance(spec, Graph):
         return lambda value: spaces.GraphInstance(value.nodes, value.edges, value.edge_links)
     if isinstance(spec, Sequence):
-        element = None if spec.stack else _encoder(spec.spec)
-        return element and (lambda value: tuple(element(one) for one in value))
+        element = _encoder(spec.spec, fresh)
+        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
     if isinstance(spec, OneOf):
-        return _convert_one_of([_encoder(sub) for sub in spec.specs])
+        return _convert_one_of([_encoder(sub, fresh) for sub in spec.specs])
     if isinstance(spec, Spec):
         return None
-    parts = [(key, _encoder(sub)) for _, key, sub in children(spec)]
-    if type(spec) in (dict, tuple) and not any(part for _, part in parts):
+    parts = [(key, _encoder(sub, fresh)) for _, key, sub in children(spec)]
+    if type(spec) in (dict, tuple) and not fresh and not any(part for _, part in parts):
         return None
     if isinstance(spec, dict):
         return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
@@ -192,8 +233,8 @@ def _encoder(spec: SpecTree) -> Convert | None:
 def _decoder(spec: SpecTree) -> Convert | None:
     """A gymnasium value as the core has it, or None where the two are the same; containers are made anew."""
     if isinstance(spec, Sequence):
-        element = None if spec.stack else _decoder(spec.spec)
-        return element and (lambda value: tuple(element(one) for one in value))
+        element = _decoder(spec.spec)
+        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
     if isinstance(spec, OneOf):
         return _convert_one_of([_decoder(sub) for sub in spec.specs])
     if isinstance(spec, Spec):
@@ -202,13 +243,11 @@ def _decoder(spec: SpecTree) -> Convert | None:
     return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
 
 
-def _convert_one_of(parts: list[Convert | None]) -> Convert | None:
-    if not any(parts):
-        return None
-
+def _convert_one_of(parts: list[Convert | None]) -> Convert:
     def convert(value: Any) -> Any:
-        part = parts[int(value[0])]
-        return (value[0], part(value[1]) if part else value[1])
+        index = int(value[0])
+        part = parts[index]
+        return (np.int64(index), part(value[1]) if part else value[1])
 
     return convert
 
@@ -242,11 +281,16 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
             raise SpecError(f"to_gymnasium: expected one environment, got a batch of {core.batch_size} lanes")
         self.core = core
         self._env = Validated(core) if validate else core
-        self.observation_space = to_space(core.observation_spec, "observation")
-        self.action_space = to_space(core.action_spec, "action")
-        self.metadata = dict(core.metadata)
+        self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
+        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        self._np_random_seed = -1
+        self._closed = False
         self._plan()
+        self.observation_space, self.action_space = self._spaces()
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
 
     def _plan(self) -> None:
         self._encode = _encoder(self.core.observation_spec)
@@ -256,9 +300,9 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
+        observation, info = self._env.reset(seed=seed, options=options)
         if seed is not None:
             self._np_random_seed = seed
-        observation, info = self._env.reset(seed=seed, options=options)
         return (observation if self._encode is None else self._encode(observation)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
@@ -280,8 +324,10 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         return self.core.render()
 
     def close(self) -> None:
-        """Releases what the environment holds."""
-        self.core.close()
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.core.close()
 
     # gymnasium.Env's own `np_random` reads and writes this.
     @property
@@ -324,7 +370,9 @@ class FromGymnasium(Env):
         self.observation_spec = from_space(source.observation_space, "observation_space")
         self.action_spec = from_space(source.action_space, "action_space")
         self.reward_spec = NATIVE_REWARD
-        self.metadata = dict(source.metadata or {})
+        if isinstance(source.unwrapped, ToGymnasium):  # ours, inside wrappers of gymnasium
+            self.discount_spec = source.unwrapped.core.discount_spec
+        self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
         self._copy: Copy = copy
         self._over: str | None = NOT_RESET
@@ -334,9 +382,11 @@ class FromGymnasium(Env):
 
     def _plan(self) -> None:
         self._incoming = incoming(self.observation_spec, self._copy)
-        self._encode = _encoder(self.action_spec)
+        # The source may keep an action, or change it.
+        self._encode = _encoder(self.action_spec, fresh=True)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
         if seed is not None:
             self._streams = Streams(seed)
         observation, info = self.source.reset(seed=seed, options=None if options is None else dict(options))
@@ -360,7 +410,9 @@ class FromGymnasium(Env):
         else:
             terminated = truncated = False
         info = dict(info)
-        discount = info.pop("discount") if "discount" in info else (0.0 if terminated else 1.0)
+        discount = 0.0 if terminated else 1.0
+        if "discount" in info and _is_number(info["discount"]):
+            discount = info.pop("discount")
         return Step(observation, reward, terminated, truncated, discount, info)
 
     @property
@@ -369,10 +421,12 @@ class FromGymnasium(Env):
         if self._over is NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
         native = self.source.unwrapped
+        if isinstance(native, ToGymnasium):
+            return native.core.state
         for name in ("state", "s"):
             state = getattr(native, name, None)
             if state is not None and not callable(state):
-                return copy.deepcopy(state)
+                return deepcopy(state)
         return self._observation
 
     @property
@@ -395,28 +449,35 @@ class FromGymnasium(Env):
         self.source.unwrapped.np_random = generator
 
     def snapshot(self) -> Snapshot:
-        layers = self._layers()
+        parts = self._parts()
+        names = [_Part(type(part)) for part in parts]
         try:
-            held = [copy.deepcopy(vars(layer), _itself(layers)) for layer in layers]
+            held = deepcopy([_held(part) for part in parts], dict(zip(map(id, parts), names, strict=True)))
         except Exception as error:  # whatever the source's own objects raise
             raise SnapshotUnsupported(f"{self.source}: cannot be copied ({error})") from error
         streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (held, self._over, self._observation, streams))
+        return Snapshot(type(self), (names, held, self._over, deepcopy(self._observation), streams))
 
     def restore(self, snapshot: Snapshot) -> None:
-        held, self._over, self._observation, streams = self._content(snapshot)
-        layers = self._layers()
-        for layer, attributes in zip(layers, copy.deepcopy(held, _itself(layers)), strict=True):
-            vars(layer).clear()
-            vars(layer).update(attributes)
+        names, held, over, observation, streams = self._content(snapshot)
+        parts = self._parts()
+        if [name.kind for name in names] != [type(part) for part in parts]:
+            raise SnapshotUnsupported(
+                f"restore: expected a snapshot of {self.source}, got one of {names[0].kind.__name__}"
+            )
+        held = deepcopy(held, dict(zip(map(id, names), parts, strict=True)))
+        for part, content in zip(parts, held, strict=True):
+            _put_back(part, content)
+        self._over, self._observation = over, deepcopy(observation)
         self._streams = None if streams is None else streams.copy()
 
-    def _layers(self) -> list[gymnasium.Env[Any, Any]]:
-        """The source, from its outermost wrapper to the bare environment."""
+    def _parts(self) -> list[Any]:
+        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
-        return layers
+        each = {id(space): space for layer in layers for space in (layer.observation_space, layer.action_space)}
+        return [*layers, *each.values()]
 
     def render(self) -> Any:
         return self.source.render()
@@ -444,9 +505,30 @@ class FromGymnasium(Env):
 NATIVE_REWARD = Array((), "float64", name="reward")
 
 
-def _itself(layers: list[gymnasium.Env[Any, Any]]) -> dict[int, Any]:
-    """A memo for deepcopy under which the layers stay themselves, and only what they hold is copied."""
-    return {id(layer): layer for layer in layers}
+class _Part:
+    """Stands in a snapshot for a part of the source, which a copy of the source has as well."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+
+def _held(part: Any) -> Any:
+    """What a part of a source holds."""
+    return part._env.snapshot() if isinstance(part, ToGymnasium) else vars(part)
+
+
+def _put_back(part: Any, held: Any) -> None:
+    if isinstance(part, ToGymnasium):
+        part._env.restore(held)
+    else:
+        vars(part).clear()
+        vars(part).update(held)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value can be a discount: a number or a nested structure of numbers."""
+    numbers = [np.asarray(leaf).dtype.kind in "biuf" for _, leaf in leaves(value)]
+    return bool(numbers) and all(numbers)
 
 
 def recognises(env: object) -> bool:
@@ -499,10 +581,9 @@ def losses(env: Env) -> list[Loss]:
     """What of a core environment would not survive the way to gymnasium and back."""
     found: list[Loss] = []
     for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
-        try:
-            space = to_space(spec, what)
-        except LossyConversion as error:
-            found.append(Loss.of(error))
-            continue
-        assert spec_equal(from_space(space), spec)
+        for path, leaf in leaves(spec, what):
+            try:
+                to_space(leaf, path)
+            except LossyConversion as error:
+                found.append(Loss.of(error))
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from envoi import Env, EnvoiError, MissingBackend, SpecError, UnknownName, models
+from envoi import Env, MissingBackend, SpecError, UnknownName, models
 from envoi.errors import nearest
 
 from .losses import Loss
@@ -77,7 +77,7 @@ def from_env(env: Any) -> Env:
     if isinstance(env, Env):
         return env
     for row in FRAMEWORKS.values():
-        if row.package in sys.modules:
+        if sys.modules.get(row.package) is not None:
             spoke = row.load()
             if spoke.recognises(env):
                 return getattr(spoke, f"from_{row.name}")(env)
@@ -170,13 +170,13 @@ def _load_gymnasium(name: str, **arguments: Any) -> Any:
         return gymnasium.make(name, **arguments)
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingBackend(f"gymnasium:{name}: {error}") from error
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
         near = nearest(f"gymnasium:{name}", (f"gymnasium:{known}" for known in gymnasium.registry))
         why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
         raise UnknownName(f"gymnasium:{name}: {why}; {near}") from error
     except ModuleNotFoundError as error:
         raise MissingBackend(f"gymnasium:{name}: {error}; install what it needs") from error
-    except TypeError as error:
+    except (TypeError, gymnasium.error.Error) as error:
         raise SpecError(f"gymnasium:{name}: {error}") from error
 
 
@@ -189,7 +189,7 @@ def _load_envoi(name: str, **arguments: Any) -> Any:
 
 def _load_python(name: str, **arguments: Any) -> Any:
     module_name, colon, attribute = name.partition(":")
-    if not colon:
+    if not colon or not module_name or module_name.startswith("."):
         raise UnknownName(f"python:{name}: expected 'python:module:factory'")
     try:
         module = importlib.import_module(module_name)
@@ -206,15 +206,3 @@ def _load_python(name: str, **arguments: Any) -> Any:
 
 SCHEMES: dict[str, Loader] = {"gymnasium": _load_gymnasium, "envoi": _load_envoi, "python": _load_python}
 """How to make an environment, by the scheme of its name."""
-
-__all__ = [
-    "FRAMEWORKS",
-    "SCHEMES",
-    "TARGETS",
-    "EnvoiError",
-    "Framework",
-    "convert",
-    "from_env",
-    "load",
-    "losses",
-]

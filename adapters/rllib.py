@@ -33,6 +33,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from envoi import Env, SpecError
 
@@ -64,7 +65,9 @@ class RLlibEnv(ToGymnasium):
         super().__init__(core, validate)
         self._worker, self._in_evaluation = worker, in_evaluation
         self._last_seed: int | None = None
-        self.observation_space, self.action_space = self.codec.observation_space, self.codec.action_space
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        return self.codec.observation_space, self.codec.action_space
 
     def _plan(self) -> None:
         super()._plan()
@@ -119,7 +122,9 @@ class EnvCreator:
             return from_env(self.env(**arguments))
         if arguments:
             raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
-        return copy.deepcopy(from_env(self.env))
+        made = copy.deepcopy(from_env(self.env))
+        made.rng = np.random.default_rng()  # until RLlib seeds it, each copy goes its own way
+        return made
 
 
 def recognises(env: object) -> bool:

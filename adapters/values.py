@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Literal
 
 import numpy as np
@@ -46,8 +47,9 @@ _ALONE, _BASE_ALONE = _baselines()
 
 
 def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
+    """Whether somebody else can reach the memory of an array that does not own it."""
     base = value.base
-    return type(base) is not np.ndarray or base.base is not None or _base_references(value) > _BASE_ALONE + 1
+    return type(base) is not np.ndarray or not base.flags.owndata or _base_references(value) > _BASE_ALONE + 1
 
 
 def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
@@ -58,14 +60,13 @@ def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
         copy: Whether to copy arrays.
 
     Returns:
-        `value -> value`, to be called with a local variable. A value that does not fit its spec passes unchanged:
-        validation is another matter.
+        `value -> value`, to be called with a local variable. A value that does not fit its spec comes through as it
+        is (copied, unless `copy` is False): validation is another matter.
     """
     if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return _incoming_array(spec.dtype, spec.shape, copy)
     if isinstance(spec, Discrete):
-        kind = spec.dtype.type
-        return lambda value, held=False: _integer(value, kind)
+        return _incoming_integer(spec)
     if isinstance(spec, (dict, list, tuple)):
         return _incoming_branch(spec, copy)
     if isinstance(spec, Sequence):
@@ -83,10 +84,11 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) ->
 
     def take(value: Any, held: bool = False) -> Any:
         if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
-            return _fitted(value, dtype, shape)
+            fitted = _fitted(value, dtype, shape)
+            return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
         # The count is read here, in the frame that `_references` was calibrated for.
         if always or (
-            auto and (held or sys.getrefcount(value) > _ALONE or (value.base is not None and _base_is_held(value)))
+            auto and (held or sys.getrefcount(value) > _ALONE or (not value.flags.owndata and _base_is_held(value)))
         ):
             return value.copy()
         return value
@@ -100,9 +102,9 @@ def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
 
     def take(value: Any, held: bool = False) -> Any:
         if not hasattr(value, "__len__") or len(value) != size or isinstance(value, dict) is not is_dict:
-            return value
+            return value if copy is False else deepcopy(value)
         if is_dict and any(key not in value for key, _ in parts):
-            return value
+            return value if copy is False else deepcopy(value)
         # Who holds a container can write into its leaves.
         held = held or sys.getrefcount(value) > _ALONE
         return rebuild(spec, [part(value[key], held) for key, part in parts])
@@ -118,29 +120,42 @@ def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
 
 
 def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """A new array of the dtype where the value is of the same kind and shape; else the value itself."""
+    """A new array of the dtype where the value is of the same kind and shape; else None."""
     try:
         array = np.asarray(value)
     except ValueError:
-        return value
-    if array.shape != shape or array.dtype.kind not in "biufc":
-        return value
-    if not np.can_cast(array.dtype, dtype, "same_kind"):
-        # A Python int has no width of its own: it fits every integer dtype that holds it.
-        if not (array.dtype.kind in "iu" and dtype.kind in "iu"):
-            return value
+        return None
+    if array.shape != shape or array.dtype.kind not in "biuf":
+        return None
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        # An integer of any width fits every integer dtype that holds it.
         info = np.iinfo(dtype)
         if array.size and (array.min() < info.min or array.max() > info.max):
+            return None
+        return array.astype(dtype)
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        return None
+    result = array.astype(dtype)
+    if array.dtype.kind in "iu" and (result.astype(array.dtype) != array).any():
+        return None
+    return result
+
+
+def _incoming_integer(spec: Discrete) -> Take:
+    kind, info = spec.dtype.type, np.iinfo(spec.dtype)
+    least, most = int(info.min), int(info.max)
+
+    def take(value: Any, held: bool = False) -> Any:
+        if type(value) is kind:
             return value
-    return array.astype(dtype)
+        if isinstance(value, (int, np.integer, np.bool_)) or (
+            isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub"
+        ):
+            number = int(value)
+            return kind(number) if least <= number <= most else value
+        return value
 
-
-def _integer(value: Any, kind: type[np.integer[Any]]) -> Any:
-    if isinstance(value, (int, np.integer, np.bool_)):
-        return value if type(value) is kind else kind(value)
-    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub":
-        return kind(value[()])
-    return value
+    return take
 
 
 def _copied(value: Any) -> Any:

@@ -13,7 +13,7 @@ from . import tree
 from .batch import BatchEnv, Mask
 from .context import ContextSpace
 from .env import ENDED, NOT_RESET, Reset, Snapshot, Step
-from .errors import ContextError, EpisodeError
+from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, lane, put, take
 from .model import Model
 from .rewarder import Rewarder, RewardFunction
@@ -73,8 +73,14 @@ class BatchModel(Model):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
+        before = self._context
+        self._context = {}  # what is not in `context` goes back to its default
+        try:
+            self._lanes.context = context
+        except ContextError:
+            self._context = before
+            raise
         self._context = dict(context)
-        self._lanes.context = context
 
     @property
     def state(self) -> Any:
@@ -104,8 +110,8 @@ class BatchModel(Model):
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self._lanes.rewarder = rewarder
-        self._rewarder, self.reward_spec = self._lanes.rewarder, self._lanes.reward_spec
+        Model.rewarder.__set__(self, rewarder)
+        self._lanes.rewarder = self.rewarder
 
     def snapshot(self) -> Snapshot:
         return Snapshot(type(self), (self._context, self._lanes.snapshot()))
@@ -149,25 +155,28 @@ class ModelBatch(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         n, model = self.batch_size, self.model
+        if not self._begun and mask is not None:
+            if not mask.all():
+                raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+            mask = None
         if seed is not None:
-            self.use(_streams_of(seed, n))
-        if not self._begun and mask is not None and not mask.all():
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+            self.use(batch_streams(seed, n))
         streams = self.streams
         if mask is None:
-            self._state = self._initial(None, options)
-            self._over = ~self._all
+            state, over = self._initial(None, options), ~self._all
         else:
+            mask = mask.copy()  # the infos keep it
             index = np.flatnonzero(mask)
-            self._state = put(self._state, index, self._initial(index, options))
-            self._over = self._over & ~mask
-        observation = model.observe(self._state, streams.observation)
+            state, over = put(self._state, index, self._initial(index, options)), self._over & ~mask
+        observation = model.observe(state, streams.observation)
         if mask is not None:
             # Lanes that were not reset keep the observation that they have, even a noisy one.
             observation = put(observation, np.flatnonzero(~mask), take(self._observation, ~mask))
-        self._observation = observation
-        self._begun, self._some_over = True, bool(self._over.any())
-        return Reset(observation, cast("Any", Infos(columns=model.info(self._state), n=n, mask=mask)))
+        infos = Infos(columns=model.info(state), n=n, mask=mask)
+        # Only now, so that an error in a function of the author leaves the episodes where they were.
+        self._state, self._observation, self._over = state, observation, over
+        self._begun, self._some_over = True, bool(over.any())
+        return Reset(observation, cast("Any", infos))
 
     def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
         """Initial states for the lanes `index`, or for all, each with its own context."""
@@ -183,7 +192,7 @@ class ModelBatch(BatchEnv):
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         if self._some_over:
             over = self._over if restart is None else self._over & ~restart
-            if over.any():
+            if over.any() or not self._begun:
                 self._refuse(over)
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         state = model.transition(before, action, streams.dynamics)
@@ -197,19 +206,22 @@ class ModelBatch(BatchEnv):
         observation = model.observe(state, streams.observation)
         terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
         discount = model.discount(state)
+        if isinstance(discount, (int, float)):
+            discount = np.full(n, float(discount))
         if index is not None:
             terminated, truncated = _with(terminated, index, False), _with(truncated, index, False)
             discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
             discount = 1.0 - terminated
+        infos = Infos(columns=model.info(state), n=n)
+        # Only now, as in `reset`.
         self._state, self._observation = state, observation
         self._over = over = terminated | truncated
         self._some_over = bool(over.any())
-        infos = Infos(columns=model.info(state), n=n)
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
 
     def _flags(self, value: Any) -> Mask:
-        return value if isinstance(value, np.ndarray) else np.full(self.batch_size, value, bool)
+        return cast("Mask", value) if isinstance(value, np.ndarray) else np.full(self.batch_size, value, bool)
 
     def _refuse(self, lanes: Mask) -> None:
         if not self._begun:
@@ -254,8 +266,9 @@ class ModelBatch(BatchEnv):
         space = self.model.context_space
         if space is not None:
             space.verify({name: None for name in context if name not in space.features})
-        self._context = {**self.model.context, **context}
-        self._columns = self._checked(self._context)
+        full = {**self.model.context, **context}
+        self._columns = self._checked(full)
+        self._context = full
         self._contexts_differ = any(np.ndim(value) for value in self._context.values())
 
     def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -276,15 +289,20 @@ class ModelBatch(BatchEnv):
         return columns
 
     def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        held = (self._state, self._observation, self._over, self._begun, self._context)
-        return Snapshot(type(self), (held, streams))
+        held = (self._state, self._observation, self._over, self._begun, self._context, self.streams.copy())
+        return Snapshot(type(self), (type(self.model), self.batch_size, held))
 
     def restore(self, snapshot: Snapshot) -> None:
-        (self._state, self._observation, self._over, self._begun, context), streams = self._content(snapshot)
+        model, n, held = self._content(snapshot)
+        if (model, n) != (type(self.model), self.batch_size):
+            raise SnapshotUnsupported(
+                f"restore: expected a snapshot of {self.batch_size} lanes of {type(self.model).__name__}, "
+                f"got one of {n} of {model.__name__}"
+            )
+        self._state, self._observation, self._over, self._begun, context, streams = held
         self._some_over = bool(self._over.any())
         self.context = context
-        self._streams = None if streams is None else streams.copy()
+        self._streams = streams.copy()
 
     def render(self) -> Any:
         """A picture of each lane, of shape (n, height, width, 3)."""
@@ -297,7 +315,8 @@ class ModelBatch(BatchEnv):
         return self.model
 
 
-def _streams_of(seed: int | Sequence[int | None], n: int) -> Streams:
+def batch_streams(seed: int | Sequence[int | None], n: int) -> Streams:
+    """The streams of a whole batch, from one seed or from one a lane."""
     if isinstance(seed, (Sequence, np.ndarray)):
         words = [0 if s is None else s for s in lane_seeds(seed, n)]
         seed = int(SeedSequence(words).generate_state(1, np.uint64)[0])

@@ -93,9 +93,11 @@ class UniformInteger(_Range):
         return int(super().default_value)
 
     def allows(self, value: Any) -> bool:
-        return _is_number(value) and value == int(value) and self.low <= value <= self.high
+        return _is_number(value) and self.low <= value <= self.high and float(value).is_integer()
 
     def sample(self, rng: np.random.Generator) -> int:
+        if not math.isfinite(self.high - self.low):
+            raise ContextError(f"{self.name}: cannot sample uniformly from {self}; give it finite bounds")
         return int(rng.integers(int(self.low), int(self.high), endpoint=True))
 
     def __str__(self) -> str:

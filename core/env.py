@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -62,7 +62,10 @@ class Step(NamedTuple):
     info: Info
 
 
-make_step: Callable[[tuple[Any, Any, bool, bool, Any, Info]], Step] = partial(tuple.__new__, Step)
+make_step = cast(
+    "Callable[[tuple[Any, Any, bool, bool, Any, Info]], Step]",
+    partial(tuple.__new__, Step),  # pyright: ignore[reportUnknownMemberType]
+)
 """`Step(*values)` for hot paths: a named tuple's own constructor costs twice as much."""
 
 
@@ -104,6 +107,7 @@ class Env(ABC):
 
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
+    _declared_reward_spec: SpecTree = None
 
     @abstractmethod
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -146,8 +150,14 @@ class Env(ABC):
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self._rewarder = as_rewarder(rewarder)
-        self.reward_spec = self._rewarder.spec
+        new = as_rewarder(rewarder)
+        spec, declared = new.spec, self.declared_reward_spec
+        self._rewarder, self.reward_spec, self._declared_reward_spec = new, spec, declared
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        """The reward spec of the environment's own rewarder, also while another is set."""
+        return self.reward_spec if self._rewarder is None else self._declared_reward_spec
 
     @property
     def reward_range(self) -> tuple[float, float]:

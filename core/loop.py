@@ -10,8 +10,9 @@ import numpy as np
 
 from . import tree
 from .batch import BatchEnv, Mask
-from .batchmodel import BatchModel, ModelBatch
-from .env import Env, Info, Reset, Snapshot, Step
+from .batchmodel import BatchModel, ModelBatch, batch_streams
+from .env import ENDED, Env, Info, Reset, Snapshot, Step
+from .errors import EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
 from .rewarder import Rewarder, RewardFunction
 from .streams import Streams, lane_seeds
@@ -32,6 +33,7 @@ class Lanes(BatchEnv):
         self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
         self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
+        self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that are known to have ended
 
     def reset(
         self,
@@ -41,27 +43,33 @@ class Lanes(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         seeds = lane_seeds(seed, self.batch_size)
-        if isinstance(seed, (int, np.integer)):
-            self._streams = Streams(int(seed))
+        if seed is not None:
+            self._streams = batch_streams(seed, self.batch_size)
         infos: list[Info] = []
         for index, env in enumerate(self.envs):
             chosen = mask is None or mask[index]
             infos.append(env.reset(seed=seeds[index], options=options).info if chosen else {})
+        self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
         return Reset(self.observation, cast("Any", Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         spec = self.action_spec
+        over = self._over if restart is None else self._over & ~restart
+        if over.any():  # before any lane has acted
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED}")
         begin = [False] * self.batch_size if restart is None else restart.tolist()
         steps = [
             self._first(env.reset()) if new else env.step(lane(spec, action, index))
             for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
         ]
-        observations, rewards, terminated, truncated, discounts, infos = zip(*steps, strict=True)
+        observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
+        terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
+        self._over = terminated | truncated
         return Step(
             stack(self.observation_spec, observations),
             stack(self.reward_spec, rewards),
-            cast("Any", np.array(terminated, bool)),
-            cast("Any", np.array(truncated, bool)),
+            cast("Any", terminated),
+            cast("Any", truncated),
             stack(self.discount_spec, discounts),
             cast("Any", Infos(infos)),
         )
@@ -99,18 +107,19 @@ class Lanes(BatchEnv):
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
         self._streams = Streams.from_generator(generator)
-        for env, seed in zip(self.envs, lane_seeds(int(generator.integers(2**63)), self.batch_size), strict=True):
+        for env, seed in zip(self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True):
             env.rng = np.random.default_rng(seed)
 
     def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), ([env.snapshot() for env in self.envs], streams))
+        return Snapshot(type(self), ([env.snapshot() for env in self.envs], self._over, self.streams.copy()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        lanes, streams = self._content(snapshot)
+        lanes, over, streams = self._content(snapshot)
+        if len(lanes) != self.batch_size:
+            raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
-        self._streams = None if streams is None else streams.copy()
+        self._over, self._streams = over, streams.copy()
 
     def render(self) -> Any:
         """A picture of each lane, as its `render_mode` says."""
@@ -136,13 +145,22 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
 
     Returns:
         A `BatchEnv`, or for a wrapped `BatchModel` the same wrappers around one.
+
+    Raises:
+        SpecError: `n` is below 1, or `env` is a batch already.
     """
+    if n < 1:
+        raise SpecError(f"n: expected at least 1 lane, got {n}")
+    if isinstance(env, Env) and env.batch_size is not None:
+        raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
     if isinstance(env, Wrapper) and isinstance(env.unwrapped, BatchModel):
         return cast("BatchEnv", env.over(batch(env.env, n)))
     if isinstance(env, BatchModel):
         return ModelBatch(copy.copy(env), n)
     if isinstance(env, Env):
-        return Lanes([copy.deepcopy(env) for _ in range(n)])
+        lanes = Lanes([copy.deepcopy(env) for _ in range(n)])
+        lanes.rng = copy.deepcopy(env.rng)  # else a seeded env would lend all lanes the same future
+        return lanes
     made = env()
     if isinstance(made.unwrapped, BatchModel):
         return batch(made, n)

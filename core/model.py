@@ -90,13 +90,16 @@ class Model(Env):
     # From here on the episode, which no author needs to touch.
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        context = self._episode_context(options)
         if seed is not None:
             self._streams = Streams(seed)
         streams = self.streams
-        self._state = state = self.initial(streams.dynamics, self._episode_context(options))
-        self._observation = observation = self.observe(state, streams.observation)
-        self._over = None
-        return Reset(observation, self.info(state))
+        state = self.initial(streams.dynamics, context)
+        observation = self.observe(state, streams.observation)
+        result = Reset(observation, self.info(state))
+        # Only now, as in `step`.
+        self._state, self._observation, self._over = state, observation, None
+        return result
 
     def step(self, action: Any) -> Step:
         if self._over is not None:
@@ -121,13 +124,13 @@ class Model(Env):
 
     @property
     def state(self) -> Any:
-        if self._over is NOT_RESET:
+        if self._over == NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
         return self._state
 
     @property
     def observation(self) -> Any:
-        if self._over is NOT_RESET:
+        if self._over == NOT_RESET:
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
 
@@ -156,12 +159,12 @@ class Model(Env):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (self._state, self._observation, self._over, self._context, streams))
+        held = (self._state, self._observation, self._over, self._context, self.streams.copy())
+        return Snapshot(type(self), held)
 
     def restore(self, snapshot: Snapshot) -> None:
         self._state, self._observation, self._over, self._context, streams = self._content(snapshot)
-        self._streams = None if streams is None else streams.copy()
+        self._streams = streams.copy()
 
     def render(self) -> Any:
         return self.draw(self.state) if self.render_mode == "rgb_array" else None

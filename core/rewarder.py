@@ -80,14 +80,14 @@ class Rewarder:
     def __hash__(self) -> int:
         return hash(_structure(self))
 
-    def _parts(self) -> list[tuple[str, Any]]:
+    def parts(self) -> list[tuple[str, Any]]:
         """What makes two instances equal: the attributes by name, kept in slots or in a dict."""
         slots = {name for kind in type(self).__mro__ for name in _slots(kind)}
         found = {name: getattr(self, name) for name in slots if hasattr(self, name)}
         return sorted({**found, **getattr(self, "__dict__", {})}.items())
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._parts())
+        said = ", ".join(f"{name}={value!r}" for name, value in self.parts())
         return f"{type(self).__name__}({said})"
 
 
@@ -101,7 +101,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 def _structure(value: Any) -> Hashable:
     """A hashable stand-in, equal for values that are equal all the way down."""
     if isinstance(value, Rewarder):
-        return (type(value), *((name, _structure(part)) for name, part in value._parts()))
+        return (type(value), *((name, _structure(part)) for name, part in value.parts()))
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
         return ("array", array.shape, array.dtype.str, array.tobytes())
@@ -112,11 +112,11 @@ def _structure(value: Any) -> Hashable:
         pairs = cast("dict[Hashable, Any]", value).items()
         return ("dict", frozenset((key, _structure(element)) for key, element in pairs))
     if tree.is_branch(value):
-        return (type(value), *(_structure(child) for child in value))
+        return (type(cast("object", value)), *(_structure(child) for child in value))
     try:
         hash(value)
     except TypeError:
-        return (type(value), id(value))
+        return (type(cast("object", value)), id(value))
     return cast("Hashable", value)
 
 
@@ -146,14 +146,18 @@ class ModelReward(Rewarder):
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         return self.model.reward(state, action, next_state)
 
-    def _parts(self) -> list[tuple[str, Any]]:
+    def parts(self) -> list[tuple[str, Any]]:
         # Two instances of one model class with the same settings reward alike, wherever their episodes stand.
-        settings = [(name, value) for name, value in vars(self.model).items() if not name.startswith("_")]
-        return [("model", type(self.model)), *sorted(settings)]
+        # What the base classes declare belongs to the protocol and the episode, all else is a setting of the author's.
+        bases = ("envoi.env", "envoi.model", "envoi.batchmodel")
+        ours = {name for kind in type(self.model).__mro__ if kind.__module__ in bases for name in kind.__annotations__}
+        attributes = cast("dict[str, Any]", self.model.__dict__)
+        settings = sorted((name, value) for name, value in attributes.items() if name not in ours)
+        return [("model", type(self.model)), *settings]
 
     @property
     def spec(self) -> SpecTree:
-        return type(self.model).reward_spec
+        return self.model.declared_reward_spec
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -27,7 +27,7 @@ def check_seed(seed: Any) -> int | None:
     if seed is None:
         return None
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
-        return int(seed)
+        return int(cast("int", seed))
     raise SpecError(f"seed: expected an integer of at least 0, or None, got {seed!r}")
 
 

@@ -7,7 +7,7 @@ Dict order is the insertion order and is kept. A leaf's path is written as Pytho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, overload
 
 Tree: TypeAlias = Any
 """A leaf, or a dict, list, tuple or named tuple of trees."""
@@ -44,6 +44,12 @@ def child(tree: Tree, key: Any) -> Tree:
     return tree[key]
 
 
+@overload
+def map_leaves(function: Callable[[Any], Any], tree: Tree) -> Tree: ...
+@overload
+def map_leaves(function: Callable[[Any, Any], Any], tree: Tree, other: Tree, /) -> Tree: ...
+@overload
+def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree: ...
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     """Applies `function(leaf, *other leaves)` to each leaf, keeping the structure of `tree`."""
     if not is_branch(tree):

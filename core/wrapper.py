@@ -114,6 +114,15 @@ class Wrapper(Env):
     def rng(self, generator: np.random.Generator) -> None:
         self.env.rng = generator
 
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The inner environment's context, where it has one; settable there through here."""
+        return cast("Any", self.env).context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        cast("Any", self.env).context = context
+
     def sample_action(self) -> Any:
         if "action_spec" not in vars(self):
             return self.env.sample_action()

@@ -113,7 +113,7 @@ def train(
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="A Ray cluster to train on, such as auto.", show_default="this machine"),
+        typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
     ] = None,
     check_specs: Annotated[
         bool, typer.Option(help="Check each observation against the env's spec while training.")

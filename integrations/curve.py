@@ -69,7 +69,7 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if shown:
-        axes.legend(frameon=False, loc="best", fontsize=9)
+        axes.legend(frameon=False, loc="lower right", fontsize=9)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     figure.savefig(temporary, format="png")
     temporary.replace(path)

@@ -77,7 +77,7 @@ class CartPole(BatchModel):
         return state.motion.astype(np.float32, order="C")
 
     def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> NDArray[np.float64]:
-        return np.ones(len(next_state.motion))
+        return np.ones(next_state.motion.shape[:-1])
 
     def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
         return (np.abs(state.motion[:, 0]) > X_LIMIT) | (np.abs(state.motion[:, 2]) > ANGLE_LIMIT)

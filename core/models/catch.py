@@ -52,4 +52,4 @@ class Catch(BatchModel):
 
     def draw(self, state: CatchState) -> NDArray[np.uint8]:
         board = self.observe(CatchState(*(np.asarray(part)[None] for part in state)), np.random.default_rng(0))
-        return np.kron(board[0], np.full((16, 16), 255))[..., None].repeat(3, -1).astype(np.uint8)
+        return board[0].repeat(16, 0).repeat(16, 1)[..., None].repeat(3, -1).astype(np.uint8) * 255

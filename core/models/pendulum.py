@@ -52,8 +52,9 @@ class Pendulum(BatchModel):
     def transition(self, state: PendulumState, action: Any, rng: np.random.Generator) -> PendulumState:
         angle, speed = state.motion.T
         max_speed, dt, g, m, length = state.physics.T
-        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[:, 0]
-        speed = speed + (3 * g / (2 * length) * np.sin(angle) + 3.0 / (m * length**2) * torque) * dt
+        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
+        pull = (3.0 / (m * length**2)).astype(torque.dtype) * torque  # in float32 for such actions, as gymnasium does
+        speed = speed + (3 * g / (2 * length) * np.sin(angle) + pull) * dt
         speed = np.clip(speed, -max_speed, max_speed)
         return PendulumState(np.array((angle + speed * dt, speed)).T, state.physics)
 
@@ -63,7 +64,7 @@ class Pendulum(BatchModel):
 
     def reward(self, state: PendulumState, action: Any, next_state: PendulumState) -> NDArray[np.float64]:
         angle, speed = state.motion.T
-        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[:, 0]
+        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
         upright = ((angle + np.pi) % (2 * np.pi)) - np.pi
         return -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,7 +12,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ..errors import SpecError
 from .base import Spec, is_uniform, set_fields, short, shown
 
-_INTEGERS = (int, np.integer)
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -21,24 +24,38 @@ def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
         raise SpecError(f"dtype: expected a numpy dtype, got {dtype!r}") from error
     if result.kind not in "biufc":
         raise SpecError(f"dtype: expected bool, integer, float or complex, got {result}; for strings use Text")
-    return result
+    return result.newbyteorder("=")
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    result = (int(shape),) if isinstance(shape, _INTEGERS) else tuple(int(size) for size in shape)
+    try:
+        result = (int(shape),) if _is_integer(shape) else tuple(operator.index(size) for size in shape)
+    except TypeError as error:
+        raise SpecError(f"shape: expected an integer or a tuple of integers, got {shape!r}") from error
     if any(size < 0 for size in result):
         raise SpecError(f"shape: expected sizes of at least 0, got {result}")
     return result
 
 
+def _numbers(value: ArrayLike, what: str) -> NDArray[Any]:
+    try:
+        given = np.asarray(value)
+    except ValueError as error:
+        raise SpecError(f"{what}: expected numbers in rows of one length, got {value!r}") from error
+    if given.dtype.kind not in "biuf" or np.isnan(given).any():
+        raise SpecError(f"{what}: expected numbers, got {value!r}")
+    return given
+
+
 def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
     """`value` in `dtype`, broadcast to `shape` (a view without memory of its own when uniform)."""
-    given = np.asarray(value)
-    if given.dtype.kind not in "biufc" or np.isnan(given).any():
-        raise SpecError(f"{what}: expected numbers, got {value!r}")
+    given = _numbers(value, what)
     if dtype.kind in "iu" and given.size:
         info = np.iinfo(dtype)
-        if given.min() < info.min or given.max() > info.max or (given != np.trunc(given)).any():
+        whole = np.isfinite(given).all() and (given == np.trunc(given)).all()
+        if given.dtype.kind == "f" and isinstance(value, (list, tuple)):
+            given = np.asarray(value, object)  # [0, 2**64 - 1] would have become floats
+        if not whole or int(given.min()) < info.min or int(given.max()) > info.max:
             raise SpecError(f"{what}: expected integers that fit {dtype}, got {short(given)}")
     try:
         given = np.broadcast_to(given, shape)
@@ -58,11 +75,12 @@ def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path:
             f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "
             f"make it with np.asarray(…, {str(dtype)!r})"
         )
-    if value.shape != shape:
-        raise SpecError(f"{path}: expected shape {shape}, got {value.shape}")
-    if value.dtype != dtype:
-        raise SpecError(f"{path}: expected dtype {dtype}, got {value.dtype}; cast with .astype({str(dtype)!r})")
-    return np.asarray(value)
+    array: NDArray[Any] = np.asarray(cast("Any", value))
+    if array.shape != shape:
+        raise SpecError(f"{path}: expected shape {shape}, got {array.shape}")
+    if array.dtype != dtype:
+        raise SpecError(f"{path}: expected dtype {dtype}, got {array.dtype}; cast with .astype({str(dtype)!r})")
+    return array
 
 
 def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
@@ -108,6 +126,8 @@ class Array(Spec):
         name: str | None = None,
     ) -> None:
         size, kind = _shape(shape), _dtype(dtype)
+        if kind.kind == "c" and not (low is None and high is None):
+            raise SpecError(f"low, high: expected None, for {kind} numbers have no order")
         below = None if low is None else _read_only(low, kind, size, "low")
         above = None if high is None else _read_only(high, kind, size, "high")
         if below is not None and above is not None:
@@ -178,11 +198,14 @@ class Discrete(Spec):
 
     def __init__(self, n: int, start: int = 0, dtype: DTypeLike = "int64", name: str | None = None) -> None:
         kind = _dtype(dtype)
-        if not isinstance(n, _INTEGERS) or isinstance(n, bool) or n < 1:
+        if not _is_integer(n) or n < 1:
             raise SpecError(f"n: expected an integer of at least 1, got {n!r}")
+        if not _is_integer(start):
+            raise SpecError(f"start: expected an integer, got {start!r}")
+        n, start = int(n), int(start)
         if kind.kind not in "iu" or start < np.iinfo(kind).min or start + n - 1 > np.iinfo(kind).max:
             raise SpecError(f"dtype: expected an integer dtype that holds {start} … {start + n - 1}, got {kind}")
-        set_fields(self, n=int(n), start=int(start), dtype=kind, name=name)
+        set_fields(self, n=n, start=start, dtype=kind, name=name)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -190,7 +213,8 @@ class Discrete(Spec):
         return ()
 
     def validate(self, value: Any, path: str = "value") -> None:
-        array = np.asarray(value) if isinstance(value, (int, np.integer, np.ndarray)) else None
+        is_number = isinstance(value, (int, np.integer, np.ndarray))
+        array: NDArray[Any] | None = np.asarray(cast("Any", value)) if is_number else None
         if array is None or array.shape != () or array.dtype.kind not in "iu":
             raise SpecError(f"{path}: expected an integer, got {shown(value)}")
         number = int(array)
@@ -198,6 +222,8 @@ class Discrete(Spec):
             raise SpecError(f"{path}: expected {self.start} … {self.start + self.n - 1}, got {number}")
 
     def sample(self, rng: np.random.Generator) -> np.integer[Any]:
+        if self.n >= 2**63:  # too many for the default of `integers`
+            return cast("Any", rng).integers(self.start, self.start + self.n - 1, dtype=self.dtype, endpoint=True)
         return self.dtype.type(self.start + int(rng.integers(self.n)))
 
     def zeros(self) -> np.integer[Any]:
@@ -226,7 +252,7 @@ class MultiDiscrete(Spec):
     def __init__(
         self, nvec: ArrayLike, start: ArrayLike = 0, dtype: DTypeLike = "int64", name: str | None = None
     ) -> None:
-        kind, shape = _dtype(dtype), np.shape(nvec)
+        kind, shape = _dtype(dtype), _numbers(nvec, "nvec").shape
         if kind.kind not in "iu":
             raise SpecError(f"dtype: expected an integer dtype, got {kind}")
         counts = _read_only(nvec, np.dtype(np.int64), shape, "nvec")

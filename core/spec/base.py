@@ -88,9 +88,9 @@ def frozen(value: Any) -> Hashable:
 
 def short(array: NDArray[Any]) -> str:
     """An array for a message: one number where it is uniform."""
-    if array.ndim and is_uniform(array):
+    if is_uniform(array):
         return str(array.flat[0])
-    return np.array2string(array, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
+    return np.array2string(array, threshold=8, edgeitems=2, separator=", ", floatmode="unique").replace("\n", "")
 
 
 def said(field: str, value: Any) -> str:
@@ -101,7 +101,7 @@ def said(field: str, value: Any) -> str:
         text = short(array) if field != "nvec" else str(array.tolist())
     if isinstance(value, np.dtype):
         text = repr(str(cast("np.dtype[Any]", value)))
-    return text if field in ("shape", "dtype", "n", "nvec", "spec", "specs", "node") else f"{field}={text}"
+    return text if field in ("shape", "n", "nvec", "spec", "specs", "node") else f"{field}={text}"
 
 
 def shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
-from .arrays import Array, Discrete, check_bounds
+from .arrays import Array, Discrete, MultiBinary, MultiDiscrete, check_bounds
 from .base import Spec, SpecTree, set_fields, shown
 from .nested import check_spec, sample, validate, zeros
 
@@ -87,6 +87,9 @@ class Sequence(Spec):
         spec: The spec of an element, possibly nested.
         stack: Values are the elements stacked along a new first axis, instead of a tuple.
         name: What the value is called.
+
+    Raises:
+        SpecError: `stack` of elements that are not (nested) arrays.
     """
 
     spec: SpecTree
@@ -95,15 +98,19 @@ class Sequence(Spec):
 
     def __init__(self, spec: SpecTree, stack: bool = False, name: str | None = None) -> None:
         check_spec(spec)
+        if stack:
+            of_length(spec, 0)
         set_fields(self, spec=spec, stack=bool(stack), name=name)
 
     def validate(self, value: Any, path: str = "value") -> None:
         if self.stack:
-            lengths = {len(leaf) for _, leaf in tree.leaves(value)}
+            arrays = (cast("Any", leaf) for _, leaf in tree.leaves(value) if isinstance(leaf, np.ndarray))
+            lengths = {len(leaf) for leaf in arrays if leaf.ndim}
             if len(lengths) > 1:
                 raise SpecError(f"{path}: expected leaves of one length, got lengths {sorted(lengths)}")
-            value = [tree.map_leaves(lambda leaf, i=i: leaf[i], value) for i in range(lengths.pop() if lengths else 0)]
-        elif not isinstance(value, tuple):
+            validate(of_length(self.spec, lengths.pop() if lengths else 0), value, path)
+            return
+        if not isinstance(value, tuple):
             raise SpecError(f"{path}: expected a tuple, got {shown(value)}")
         for index, element in enumerate(cast("tuple[Any, ...]", value)):
             validate(self.spec, element, f"{path}[{index}]")
@@ -120,6 +127,27 @@ class Sequence(Spec):
         if not elements:
             return tree.map_leaves(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), self.spec)
         return tree.map_leaves(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *elements)
+
+
+def of_length(spec: SpecTree, n: int) -> SpecTree:
+    """The spec of n stacked values of a (nested) array spec, with a leading axis of n.
+
+    Raises:
+        SpecError: A leaf is not an array.
+    """
+    return tree.map_leaves(lambda leaf: _array_of_length(leaf, n), spec)
+
+
+def _array_of_length(spec: Spec, n: int) -> Array:
+    if isinstance(spec, Array):
+        return Array((n, *spec.shape), spec.dtype, spec.low, spec.high)
+    if isinstance(spec, Discrete):
+        return Array((n,), spec.dtype, spec.start, spec.start + spec.n - 1)
+    if isinstance(spec, MultiDiscrete):
+        return Array((n, *spec.shape), spec.dtype, spec.start, spec.last)
+    if isinstance(spec, MultiBinary):
+        return Array((n, *spec.shape), spec.dtype, 0, 1)
+    raise SpecError(f"stack: expected elements that are arrays, got {spec!r}; use stack=False")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,10 +200,8 @@ class Graph(Spec):
 
 
 def _check_rows(spec: Array | Discrete, rows: Any, path: str) -> None:
-    if not isinstance(rows, np.ndarray):
-        raise SpecError(f"{path}: expected an array, got {shown(rows)}")
-    for index, row in enumerate(cast("NDArray[Any]", rows)):
-        spec.validate(row, f"{path}[{index}]")
+    n = len(cast("NDArray[Any]", rows)) if isinstance(rows, np.ndarray) and rows.ndim else 0
+    validate(of_length(spec, n), rows, path)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,8 +226,9 @@ class OneOf(Spec):
     def validate(self, value: Any, path: str = "value") -> None:
         if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != 2:
             raise SpecError(f"{path}: expected (index, value), got {shown(value)}")
-        Discrete(len(self.specs)).validate(value[0], f"{path}[0]")
-        validate(self.specs[int(value[0])], value[1], f"{path}[1]")
+        index, chosen = cast("tuple[Any, Any]", value)
+        Discrete(len(self.specs)).validate(index, f"{path}[0]")
+        validate(self.specs[int(index)], chosen, f"{path}[1]")
 
     def sample(self, rng: np.random.Generator) -> tuple[np.int64, Any]:
         index = np.int64(rng.integers(len(self.specs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -51,5 +51,5 @@ class TimeLimit(Wrapper):
             raise EpisodeError(f"step: in lanes {lanes}, {ENDED}")
         observation, reward, terminated, truncated, discount, info = super().step(action, restart)
         self._elapsed = elapsed
-        truncated = cast("Any", truncated | (elapsed >= self.max_episode_steps))
-        return Step(observation, reward, terminated, truncated, discount, info)
+        limit = elapsed >= self.max_episode_steps
+        return Step(observation, reward, terminated, truncated | limit, discount, info)

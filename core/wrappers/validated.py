@@ -11,6 +11,7 @@ from ..env import Env, Reset, Step
 from ..errors import SpecError
 from ..lanes import lane
 from ..spec import Array, Spec, SpecTree, validate
+from ..spec.base import shown
 from ..wrapper import Wrapper
 
 
@@ -38,8 +39,12 @@ class Validated(Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         self._step += 1
-        self._check(self.action_spec, action, "action", restart)
-        result = super().step(action, restart)
+        try:
+            self._check(self.action_spec, action, "action", restart)
+            result = super().step(action, restart)
+        except Exception:
+            self._step -= 1  # the episode stands where it stood
+            raise
         self._check(self.observation_spec, result.observation, "observation")
         self._check(self.reward_spec, result.reward, "reward", restart)
         self._check(self.discount_spec, result.discount, "discount", restart)
@@ -49,9 +54,15 @@ class Validated(Wrapper):
         if self.batch_size is None:
             self._check_one(spec, value, what, f"of episode {self._episode}")
             return
+        self._check_length(spec, value, what)
         for index in range(self.batch_size):
             if skip is None or not skip[index]:
                 self._check_one(spec, lane(spec, value, index), what, f"in lane {index}")
+
+    def _check_length(self, spec: SpecTree, value: Any, what: str) -> None:
+        for path, leaf in tree.leaves(tree.map_leaves(lambda _, leaf: leaf, spec, value), what):
+            if not hasattr(leaf, "__len__") or len(leaf) != self.batch_size:
+                raise SpecError(f"{path}: expected a leading axis of {self.batch_size} lanes, got {shown(leaf)}")
 
     def _check_one(self, spec: SpecTree, value: Any, what: str, where: str) -> None:
         if what in ("reward", "discount"):

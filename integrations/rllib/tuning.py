@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -144,7 +145,8 @@ def _ray(settings: Settings, log_to_driver: bool) -> Iterator[None]:
         return
     shared: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": "ERROR"}
     try:
-        if settings.address is not None:
+        if settings.address not in (None, "local"):
+            _reach(settings.address)
             variables = {"OMP_NUM_THREADS": os.environ["OMP_NUM_THREADS"]}
             ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
         else:
@@ -155,13 +157,24 @@ def _ray(settings: Settings, log_to_driver: bool) -> Iterator[None]:
                 object_store_memory=200 * 2**20 * (1 + runners),
                 **shared,
             )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise envoi.EnvoiError(f"Ray could not be started: {reason}") from error
+        raise envoi.EnvoiError(f"Ray could not be reached or started: {reason}") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Find out soon whether something listens at `host:port`; Ray would try for minutes.
+
+    Raises:
+        OSError: Nothing does.
+    """
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 @contextmanager
