@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from . import tree
@@ -319,7 +318,7 @@ def batch_streams(seed: int | Sequence[int | None], n: int) -> Streams:
     """The streams of a whole batch, from one seed or from one a lane."""
     if isinstance(seed, (Sequence, np.ndarray)):
         words = [0 if s is None else s for s in lane_seeds(seed, n)]
-        seed = int(SeedSequence(words).generate_state(1, np.uint64)[0])
+        seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
     return Streams(seed)
 
 

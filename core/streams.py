@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from numpy.random import Generator, SeedSequence
 
 from .errors import SpecError
 
@@ -47,7 +46,7 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
         if len(seed) != n:
             raise SpecError(f"seed: expected one seed for each of {n} lanes, got {len(seed)}")
         return [check_seed(s) for s in seed]
-    root, size = SeedSequence(check_seed(seed)), n
+    root, size = np.random.SeedSequence(check_seed(seed)), n
     while True:
         # 31 bits, so that any framework's seed holds them; the few that collide are passed over.
         seeds = list(dict.fromkeys((root.generate_state(size, np.uint32) >> 1).tolist()))
@@ -70,41 +69,41 @@ class Streams:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._root = SeedSequence(check_seed(seed))
+        self._root = np.random.SeedSequence(check_seed(seed))
 
     @classmethod
-    def from_generator(cls, generator: Generator) -> Streams:
+    def from_generator(cls, generator: np.random.Generator) -> Streams:
         """Streams whose dynamics are exactly `generator`; the others are seeded from a copy of it.
 
         The generator itself is not advanced, so it draws next what it would have drawn.
         """
         words = copy.deepcopy(generator).integers(2**32, size=4, dtype=np.uint32)
         streams = cls.__new__(cls)
-        streams._root = SeedSequence([int(word) for word in words])
+        streams._root = np.random.SeedSequence([int(word) for word in words])
         streams.dynamics = generator
         return streams
 
-    def _child(self, index: int) -> Generator:
+    def _child(self, index: int) -> np.random.Generator:
         entropy, key = self._root.entropy, (*self._root.spawn_key, index)
-        return np.random.default_rng(SeedSequence(entropy, spawn_key=key))
+        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
 
     @cached_property
-    def dynamics(self) -> Generator:
+    def dynamics(self) -> np.random.Generator:
         """For initial states and transitions."""
         return self._child(0)
 
     @cached_property
-    def observation(self) -> Generator:
+    def observation(self) -> np.random.Generator:
         """For noise in observations."""
         return self._child(1)
 
     @cached_property
-    def context(self) -> Generator:
+    def context(self) -> np.random.Generator:
         """For choosing contexts."""
         return self._child(2)
 
     @cached_property
-    def action(self) -> Generator:
+    def action(self) -> np.random.Generator:
         """For sampling actions."""
         return self._child(3)
 
