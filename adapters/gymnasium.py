@@ -12,7 +12,7 @@ What is lost: nothing. A space that comes from a spec remembers it, so names, ki
 difference between no bound and an infinite one come back.
 
 What is refused: complex arrays, `MultiBinary` with a size of 0, integers in a dtype too narrow for gymnasium's own
-arithmetic, stacked sequences of what no array holds, a batch (it is a vector env).
+arithmetic, a batch (it is a vector env). From gymnasium: spaces of other kinds, stacked sequences of what no array holds.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
         # A set of letters would be sampled in the order of their hashes, which differ from process to process.
         return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
     if isinstance(spec, Sequence):
-        _check_stack(spec, path)
         return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
     if isinstance(spec, Graph):
         node, edge = to_space(spec.node, f"{path}.nodes"), spec.edge and to_space(spec.edge, f"{path}.edges")
@@ -116,15 +115,6 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
 def _check_width(spec: Discrete | MultiDiscrete, most: int, path: str) -> None:
     if most > np.iinfo(spec.dtype).max:
         raise LossyConversion(path, "dtype", repr(spec), NAME, f"use one that holds {most} too")
-
-
-def _check_stack(spec: Sequence, path: str) -> None:
-    parts = list(leaves(spec.spec))
-    if spec.stack and not (parts and all(isinstance(leaf, _ARRAYS) for _, leaf in parts)):
-        raise LossyConversion(path, "stack", repr(spec), NAME, "only arrays can be stacked; use stack=False")
-
-
-_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def _make_box(spec: Array, path: str) -> spaces.Box:
@@ -174,9 +164,11 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.Text):
         return Text(space.max_length, space.min_length, space.character_set)
     if isinstance(space, spaces.Sequence):
-        sequence = Sequence(inner(space.feature_space, f"{path}[…]"), bool(space.stack))
-        _check_stack(sequence, path)
-        return sequence
+        element = inner(space.feature_space, f"{path}[…]")
+        try:
+            return Sequence(element, bool(space.stack))
+        except SpecError as error:
+            raise LossyConversion(path, "stack", str(space), "the core", "only arrays can be stacked") from error
     if isinstance(space, spaces.Graph):
         edge = None if space.edge_space is None else inner(space.edge_space, f"{path}.edges")
         return Graph(inner(space.node_space, f"{path}.nodes"), edge)
@@ -295,8 +287,6 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = _encoder(self.core.observation_spec)
         self._decode = _decoder(self.core.action_spec)
-        discount = self.core.discount_spec
-        self._scalar_discount = isinstance(discount, Array) and discount.shape == ()
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
@@ -312,7 +302,7 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         observation, reward, terminated, truncated, discount, info = self._env.step(action)
         if self._encode is not None:
             observation = self._encode(observation)
-        if self._scalar_discount:
+        if isinstance(discount, float):  # np.float64 too
             if discount != (0.0 if terminated else 1.0):
                 info = {**info, "discount": discount}
         elif not is_default_discount(discount, terminated):

@@ -225,6 +225,8 @@ class ModelBatch(BatchEnv):
     def _refuse(self, lanes: Mask) -> None:
         if not self._begun:
             raise EpisodeError(f"step: {NOT_RESET}")
+        if self.batch_size == 1:
+            raise EpisodeError(f"step: {ENDED}")
         raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED}")
 
     def use(self, streams: Streams) -> None:

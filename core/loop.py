@@ -12,7 +12,7 @@ from . import tree
 from .batch import BatchEnv, Mask
 from .batchmodel import BatchModel, ModelBatch, batch_streams
 from .env import ENDED, Env, Info, Reset, Snapshot, Step
-from .errors import EpisodeError, SnapshotUnsupported, SpecError
+from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
 from .rewarder import Rewarder, RewardFunction
 from .streams import Streams, lane_seeds
@@ -98,6 +98,34 @@ class Lanes(BatchEnv):
         for env in self.envs:
             env.rewarder = rewarder
         self.reward_spec = self.envs[0].reward_spec
+
+    @property
+    def context(self) -> dict[str, list[Any]]:
+        """The contexts of the coming episodes, one value a lane; settable, also to one value for all lanes.
+
+        Raises:
+            ContextError: On setting not one value a lane, or what a lane refuses; then no lane has changed.
+        """
+        lanes = [cast("Any", env).context for env in self.envs]
+        return {name: [context[name] for context in lanes] for name in lanes[0]}
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        n = self.batch_size
+        for name, value in context.items():
+            if np.ndim(value) and len(value) != n:
+                raise ContextError(
+                    f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
+                )
+        envs = cast("tuple[Any, ...]", self.envs)
+        before = [env.context for env in envs]
+        try:
+            for i, env in enumerate(envs):
+                env.context = {name: value[i] if np.ndim(value) else value for name, value in context.items()}
+        except ContextError:
+            for env, held in zip(envs, before, strict=True):
+                env.context = held
+            raise
 
     @property
     def rng(self) -> np.random.Generator:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import envoi
+
+_EXTRAS = {"typer": "cli", "rich": "cli", "yaml": "cli", "gymnasium": "gymnasium", "ray": "rllib", "torch": "rllib"}
+"""The extra that installs a package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,13 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, 1 for an error that is a bug, 2 for bad input, 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    here = str(Path.cwd())
+    if here not in sys.path:  # so that `python:my_module:make_env` finds a module here, as `python -m` would
+        sys.path.insert(0, here)
     try:
         from .commands import run
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
-            raise
-        return _fail(f"{error.name} is not installed; pip install 'envoi[cli]'", 2)
-    try:
+
         return run(arguments)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
@@ -37,8 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = " ".join(str(error).split())
         if isinstance(error, envoi.EnvoiError):
             return _fail(message, 2)
-        if isinstance(error, ModuleNotFoundError):
-            return _fail(f"{error.name} is not installed; pip install 'envoi[all]'", 2)
+        package = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ImportError) and package in _EXTRAS:
+            return _fail(f"{package} is not installed; pip install 'envoi[{_EXTRAS[package]}]'", 2)
         return _fail(f"a bug: {type(error).__name__}: {message} (--debug shows the traceback)", 1)
 
 

@@ -145,16 +145,14 @@ def train(
     if env is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
+    from .display import training
     from .rllib import Job
 
     if resume and out is not None and not (env and RunFolder(out).blank):
         job = Job.existing(out, {name: value for name, value in asked.items() if _given(context, name)})
     else:
         job = Job.new(Settings(**asked), out or _free_folder(env or "", algo))
-    from .display import training
-
-    code = training(job)
-    raise typer.Exit(code)
+    raise typer.Exit(training(job))
 
 
 @app.command()

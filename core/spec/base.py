@@ -98,7 +98,8 @@ def said(field: str, value: Any) -> str:
     text = repr(value)
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
-        text = short(array) if field != "nvec" else str(array.tolist())
+        # Any number will do as the bound of no elements.
+        text = str(array.tolist()) if field == "nvec" else short(array) if array.size else "0"
     if isinstance(value, np.dtype):
         text = repr(str(cast("np.dtype[Any]", value)))
     return text if field in ("shape", "n", "nvec", "spec", "specs", "node") else f"{field}={text}"

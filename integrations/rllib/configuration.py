@@ -85,6 +85,8 @@ def configure(
     )
     config.training(**{**algorithm.training, **rates, **(training or {})})
     config.debugging(seed=seed, log_level="ERROR")
+    # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
+    config.fault_tolerance(delay_between_env_runner_restarts_s=1)
     config.callbacks(on_episode_end=_log_return)
     if algorithm.model and len(observations.shape or ()) == 1:
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig

@@ -145,7 +145,10 @@ class Recorder(tune.Callback, tune.Stopper):
         """
         message = read_failure(self._folder.failure)
         if message is not None:
-            raise envoi.EnvoiError(message)
+            kept = (
+                f"; the last checkpoint stays in {self._folder.checkpoint}" if self._folder.checkpoint.exists() else ""
+            )
+            raise envoi.EnvoiError(message + kept)
 
     def _write_events(self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         if index not in self._writers:

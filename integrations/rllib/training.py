@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -154,15 +155,18 @@ def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) 
 
 def _check(settings: Settings) -> None:
     """Find what would fail anyway, before Ray is imported."""
+    for package in ("ray", "torch"):
+        if find_spec(package) is None:
+            raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
     from .environment import preflight
 
-    _, actions = preflight(settings.env, seed=settings.seed)
+    _, actions = preflight(settings.env, check_specs=settings.check_specs, seed=settings.seed)
     check_actions(find(settings.algo), actions)
 
 
 def _draw(folder: RunFolder, settings: Settings) -> list[str]:
     try:
-        from envoi.integrations.curve import draw_curve
+        from ..curve import draw_curve
     except ImportError:
         return [f"{folder.curve.name} was not drawn: pip install 'envoi[plots]'"]
     draw_curve(folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return)

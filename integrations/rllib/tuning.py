@@ -152,6 +152,7 @@ def _ray(settings: Settings, log_to_driver: bool) -> Iterator[None]:
         else:
             runners = settings.num_env_runners
             ray.init(
+                "local",  # without an address it would join any Ray that runs here
                 num_cpus=max(os.cpu_count() or 1, 1 + runners),  # fewer would wait for ever
                 include_dashboard=False,
                 object_store_memory=200 * 2**20 * (1 + runners),

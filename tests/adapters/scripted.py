@@ -1,0 +1,176 @@
+"""Environments that do exactly as they are told, as core models and as gymnasium sources."""
+
+from typing import Any, NamedTuple
+
+import envoi
+import gymnasium
+import numpy as np
+from envoi import Array, Discrete
+from gymnasium import spaces
+
+
+class Line(NamedTuple):
+    """What one step of a script gives."""
+
+    reward: Any = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    discount: Any = None
+    info: Any = ()
+
+
+class Scripted(envoi.Model):
+    """A core environment that plays a script of `Line`s; its observation is a draw and the step."""
+
+    observation_spec = Array((2,), "float64", name="draw and step")
+    action_spec = Discrete(3, start=5, name="choice")
+
+    def __init__(self, *lines, discount_spec=None):
+        self.lines = lines
+        self.seen = []
+        if discount_spec is not None:
+            self.discount_spec = discount_spec
+
+    def initial(self, rng, context):
+        self.seen.append(dict(context))
+        return (0, rng.random())
+
+    def transition(self, state, action, rng):
+        return (state[0] + 1, rng.random())
+
+    def observe(self, state, rng):
+        return np.array([state[1], state[0]])
+
+    def line(self, state):
+        return self.lines[state[0] - 1] if state[0] else Line()
+
+    def reward(self, state, action, next_state):
+        return self.line(next_state).reward
+
+    def terminal(self, state):
+        return self.line(state).terminated
+
+    def truncated(self, state):
+        return self.line(state).truncated
+
+    def discount(self, state):
+        return self.line(state).discount
+
+    def info(self, state):
+        return dict(self.line(state).info)
+
+
+class Source(gymnasium.Env):
+    """A gymnasium environment that plays a script of `Line`s, and notes all that it is asked."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = spaces.Discrete(3, start=5)
+    metadata = {"render_modes": ["ansi"], "render_fps": 7}  # noqa: RUF012
+
+    def __init__(self, *lines):
+        self.lines, self.at = lines, 0
+        self.resets, self.actions, self.closed = [], [], 0
+
+    def _see(self):
+        return np.array([self.np_random.random(), self.at])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.resets.append((seed, None if options is None else dict(options)))
+        if options is not None:
+            options["written"] = True
+        self.at = 0
+        return self._see(), {"reset": True}
+
+    def step(self, action):
+        self.actions.append(action)
+        line = self.lines[self.at]
+        self.at += 1
+        info = dict(line.info)
+        if line.discount is not None:
+            info["discount"] = line.discount
+        return self._see(), line.reward, line.terminated, line.truncated, info
+
+    def close(self):
+        self.closed += 1
+
+
+class Returning(gymnasium.Env):
+    """A source whose observations a test's function makes; it is given the environment, to keep things in."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space, make):
+        self.observation_space, self.make, self.at = space, make, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return self.make(self), {}
+
+    def step(self, action):
+        self.at += 1
+        return self.make(self), 0.0, False, False, {}
+
+
+class Ends(envoi.Model):
+    """Episodes whose length and end the seed of the first draw decides: what RLlib must record."""
+
+    observation_spec = Array((3,), "float32", name="length, step, kind")
+    action_spec = Discrete(2)
+
+    def initial(self, rng, context):
+        return (int(rng.integers(2, 7)), 0, int(rng.integers(3)))
+
+    def transition(self, state, action, rng):
+        return (state[0], state[1] + 1, state[2])
+
+    def observe(self, state, rng):
+        return np.array(state, np.float32)
+
+    def reward(self, state, action, next_state):
+        return float(next_state[1])
+
+    def terminal(self, state):
+        return state[1] == state[0] and state[2] != 1
+
+    def truncated(self, state):
+        return state[1] == state[0] and state[2] != 0
+
+
+class Shaped(envoi.Model):
+    """Random observations and any action of two given specs; ends after five steps."""
+
+    def __init__(self, observation_spec, action_spec):
+        self.observation_spec, self.action_spec = observation_spec, action_spec
+        self.acted = []
+
+    def initial(self, rng, context):
+        return (0, rng.integers(2**31))
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        return (state[0] + 1, rng.integers(2**31))
+
+    def observe(self, state, rng):
+        return envoi.sample(self.observation_spec, np.random.default_rng(state[1]))
+
+    def reward(self, state, action, next_state):
+        return 1.0
+
+    def terminal(self, state):
+        return state[0] == 5
+
+
+def make_ends(**arguments):
+    """A factory for `python:scripted:make_ends`."""
+    assert set(arguments) <= {"flavour"}
+    return Ends()
+
+
+def make_source():
+    """A factory of a gymnasium environment."""
+    return Source(Line(), Line(terminated=True))
+
+
+ready = Ends()

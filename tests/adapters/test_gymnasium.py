@@ -1,0 +1,679 @@
+"""Environments to gymnasium and from it: the same trace, specs, seeds and lifecycle."""
+
+import copy
+import itertools
+import pickle
+import subprocess
+import sys
+
+import cloudpickle
+import envoi
+import gymnasium
+import numpy as np
+import pytest
+from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
+from envoi.adapters import from_gymnasium, load, to_gymnasium
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import Ends, Line, Returning, Scripted, Source
+
+REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
+
+
+class Passing(gymnasium.Wrapper):
+    """A stranger's wrapper, which hides that the form below is ours."""
+
+
+def through(core):
+    """Core → gymnasium → a stranger's wrapper → core."""
+    return from_gymnasium(Passing(to_gymnasium(core)))
+
+
+def exactly(a, b):
+    """Equal in value, type, dtype and shape, all the way down."""
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, dict):
+        assert [(type(k), k) for k in a] == [(type(k), k) for k in b]
+        for key in a:
+            exactly(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            exactly(one, other)
+    elif isinstance(a, (np.ndarray, np.generic)):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        np.testing.assert_array_equal(a, b)
+    else:
+        assert a == b or a is b or (a != a and b != b)
+
+
+def trace(env, seed, episodes=3, action=None, limit=30):
+    """Every reset and step of a few episodes: one seed, then plain resets."""
+    seen = []
+    rng = np.random.default_rng(0)
+    for episode in range(episodes):
+        seen.append(tuple(env.reset(seed=seed if episode == 0 else None)))
+        for _ in range(limit):
+            act = envoi.sample(env.action_spec, rng) if action is None else action
+            seen.append(tuple(env.step(act)))
+            if seen[-1][2] or seen[-1][3]:
+                break
+    return seen
+
+
+# Steps.
+
+discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5), np.array([1.0, 0.5]), np.array([0.0, 1.0])])
+rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
+values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, np.arange(3), np.float32(2), b"x"])
+infos = st.dictionaries(st.sampled_from(["a", "TimeLimit.truncated", 3, ("t", 1), None]), values, max_size=3)
+lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
+
+
+@settings(max_examples=300)
+@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
+def test_a_core_environment_lives_through_gymnasium_and_a_strangers_wrapper_as_it_was(script, seed):
+    script = [*script, Line(terminated=True)]
+    exactly(trace(through(Scripted(*script)), seed), trace(Scripted(*script), seed))
+
+
+@settings(max_examples=300)
+@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
+def test_an_imported_step_is_the_sources_with_its_discount_read_from_info(script, seed):
+    script = [*script, Line(terminated=True)]
+    env, source = from_gymnasium(Source(*script)), Source(*script)
+    for _ in range(2):
+        exactly(env.reset(seed=seed).observation, source.reset(seed=seed)[0])
+        for line in script:
+            step, (observation, reward, terminated, truncated, _) = env.step(5), source.step(5)
+            exactly(tuple(step[:4]), (observation, reward, terminated, truncated))
+            exactly(step.discount, float(not line.terminated) if line.discount is None else line.discount)
+            exactly(step.info, dict(line.info))
+            if step.terminated or step.truncated:
+                break
+
+
+def test_every_pair_of_flags_and_every_discount_survives_in_the_middle_and_at_the_end():
+    for ended, cut, discount in itertools.product([0, 1], [0, 1], [None, 0.0, 0.5, 0.99, 1.0, np.array([0.5, 0.0])]):
+        script = [Line(discount=discount), Line(1.0, bool(ended), bool(cut), discount)]
+        env = through(Scripted(*script))
+        env.reset(seed=0)
+        middle, end = env.step(5), env.step(5)
+        assert (middle.terminated, middle.truncated) == (False, False)
+        assert (end.terminated, end.truncated) == (bool(ended), bool(cut))
+        exactly(middle.discount, 1.0 if discount is None else discount)
+        exactly(end.discount, float(not ended) if discount is None else discount)
+        assert "discount" not in end.info
+
+
+def test_a_default_discount_is_not_mentioned_in_gymnasiums_info_and_any_other_is():
+    for ended, discount, said in ((0, 1.0, {}), (1, 0.0, {}), (0, 0.0, {"discount": 0.0}), (1, 1.0, {"discount": 1.0})):
+        form = to_gymnasium(Scripted(Line(terminated=bool(ended), discount=discount)))
+        form.reset(seed=0)
+        assert form.step(5)[4] == said
+
+
+def test_array_and_nested_discounts_keep_their_spec_through_a_wrapper():
+    spec = {"a": Array((2,), "float64", 0, 1), "b": Array((), "float64", 0, 1)}
+    discount = {"a": np.array([0.5, 0.0]), "b": 1.0}
+    env = through(Scripted(Line(discount=discount), discount_spec=spec))
+    assert envoi.spec_equal(env.discount_spec, spec)
+    env.reset(seed=0)
+    exactly(env.step(5).discount, discount)
+
+
+def test_what_a_stranger_calls_a_discount_and_is_no_number_stays_in_info():
+    env = from_gymnasium(Source(Line(info={"discount": "20 % off"})))
+    env.reset()
+    step = env.step(5)
+    assert step.discount == 1.0
+    assert step.info == {"discount": "20 % off"}
+
+
+def test_flags_of_any_truthy_type_become_python_bools():
+    for flag in (np.True_, 1, np.array(True)):
+        env = from_gymnasium(Source(Line(terminated=flag, truncated=np.False_)))
+        env.reset()
+        step = env.step(5)
+        assert step.terminated is True
+        assert step.truncated is False
+
+
+def test_array_rewards_pass_as_they_are():
+    class Vector(Scripted):
+        reward_spec = Array((2,), "float32")
+
+    reward = np.array([1, 2], np.float32)
+    env = through(Vector(Line(reward)))
+    env.reset()
+    exactly(env.step(5).reward, reward)
+
+
+def test_reset_infos_arrive_both_ways():
+    class Told(Scripted):
+        def info(self, state):
+            return {"at": state[0], 3: "x"}
+
+    assert to_gymnasium(Told(Line())).reset(seed=0)[1] == {"at": 0, 3: "x"}
+    assert through(Told(Line())).reset(seed=0).info == {"at": 0, 3: "x"}
+    assert from_gymnasium(Source()).reset().info == {"reset": True}
+
+
+# What belongs to somebody else.
+
+
+def test_nobodys_dicts_are_written_into():
+    kept = {"mine": 1}
+
+    class Keeping(Scripted):
+        def info(self, state):
+            return kept
+
+    form = to_gymnasium(Keeping(Line(discount=0.5)))
+    form.reset()
+    assert form.step(5)[4] == {"mine": 1, "discount": 0.5}
+    assert kept == {"mine": 1}
+
+    held = {"discount": 0.5, "mine": 1}
+    source = Source(Line())
+    source.step = lambda action: (np.zeros(2), 0.0, False, False, held)
+    env = from_gymnasium(source)
+    env.reset()
+    assert env.step(5).info == {"mine": 1}
+    env.step(5).info["more"] = 2
+    assert held == {"discount": 0.5, "mine": 1}
+
+
+def test_options_reach_the_reset_and_the_callers_dict_stays_as_it_was():
+    source, options = Source(), {"difficulty": 3}
+    from_gymnasium(source).reset(options=options)
+    assert source.resets == [(None, {"difficulty": 3})]
+    assert options == {"difficulty": 3}
+    core = Scripted(Line())
+    for env in (to_gymnasium(core), through(core), Passing(to_gymnasium(core))):
+        env.reset(options=options)
+        assert core.seen.pop() == {"difficulty": 3}
+    assert options == {"difficulty": 3}
+
+
+def test_an_action_mapping_is_fresh_each_step_in_both_directions():
+    class Greedy(Source):
+        action_space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Tuple([spaces.Box(0, 1, (2,))])})
+
+        def step(self, action):
+            self.actions.append(action)
+            action.pop("a")
+            return np.zeros(2), 0.0, False, False, {}
+
+    source, action = Greedy(), {"a": 1, "b": (np.zeros(2, np.float32),)}
+    env = from_gymnasium(source)
+    env.reset()
+    env.step(action)
+    env.step(action)
+    assert set(action) == {"a", "b"}
+    assert source.actions[0] is not source.actions[1]
+
+    taken = []
+
+    class Taking(Scripted):
+        action_spec = {"a": Discrete(3)}  # noqa: RUF012
+
+        def transition(self, state, action, rng):
+            taken.append(action)
+            action.clear()
+            return super().transition(state, action, rng)
+
+    form = to_gymnasium(Taking(Line(), Line()))
+    form.reset()
+    given = {"a": 1}
+    form.step(given)
+    assert given == {"a": 1}
+
+
+def test_metadata_is_a_copy_all_the_way_down():
+    env = from_gymnasium(Source())
+    env.metadata["render_modes"].append("mine")
+    assert Source.metadata == {"render_modes": ["ansi"], "render_fps": 7}
+    core = load("envoi:catch")
+    form = to_gymnasium(core)
+    form.metadata["render_modes"].append("mine")
+    assert "mine" not in core.metadata["render_modes"]
+    assert to_gymnasium(load("envoi:catch")).metadata == core.metadata
+
+
+# Seeds.
+
+
+def test_equal_seeds_give_equal_traces_over_three_episodes_and_seed_0_behaves_as_seed_1():
+    script = [Line(), Line(), Line(truncated=True)]
+    for make in (lambda: from_gymnasium(Source(*script)), lambda: through(Scripted(*script))):
+        traces = {}
+        for seed in (0, 1):
+            env = make()
+            traces[seed] = trace(env, seed)
+            exactly(trace(env, seed), traces[seed])
+            exactly(trace(make(), seed), traces[seed])
+        assert traces[0][0][0][0] != traces[1][0][0][0]
+        assert traces[0][0][0][0] != traces[0][4][0][0]  # the next episode is another
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, np.int64(3), np.uint32(0)])
+def test_a_seed_of_any_integer_type_reaches_the_sources_own_reset_as_a_python_int(seed):
+    source = Source()
+    env = from_gymnasium(source)
+    env.reset(seed=seed)
+    env.reset()
+    assert source.resets == [(int(seed), None), (None, None)]
+    assert type(source.resets[0][0]) is int
+    assert source.np_random_seed == seed
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", True])
+def test_an_impossible_seed_is_refused_before_anything_happens(seed):
+    source = Source()
+    with pytest.raises(SpecError, match="seed"):
+        from_gymnasium(source).reset(seed=seed)
+    assert source.resets == []
+    form = to_gymnasium(Scripted(Line()))
+    with pytest.raises(SpecError, match="seed"):
+        form.reset(seed=seed)
+    assert form.np_random_seed == -1
+
+
+def test_sampled_actions_follow_the_seed_and_never_change_the_dynamics():
+    def lived(look):
+        env = from_gymnasium(Source(Line(), Line(), Line()))
+        env.reset(seed=4)
+        drawn = [env.sample_action() for _ in range(20)] if look else []
+        return [env.step(5).observation for _ in range(3)], drawn
+
+    exactly(lived(True)[0], lived(False)[0])
+    assert lived(True)[1] == lived(True)[1]
+    assert set(lived(True)[1]) == {5, 6, 7}
+
+
+def test_looking_at_an_environment_leaves_its_generator_and_episode_alone():
+    def lived(look):
+        core = Scripted(Line(), Line(), Line())
+        core.reset(seed=3)
+        form = to_gymnasium(core)
+        if look:
+            _ = (form.np_random_seed, form.np_random, form.observation_space, form.action_space.sample(), repr(form))
+            _ = (from_gymnasium(Passing(form)).sample_action(), copy.deepcopy(form).step(5), envoi.adapters.losses)
+            to_gymnasium(core)
+        return form.step(5)
+
+    exactly(lived(True), lived(False))
+
+
+def test_the_generator_can_be_read_and_set_through_every_form():
+    for make in (lambda: to_gymnasium(Scripted(Line())), lambda: Passing(to_gymnasium(Scripted(Line()))), Source):
+        form = make()
+        form.np_random = np.random.default_rng(9)
+        assert form.np_random_seed == -1
+        assert form.reset()[0][0] == np.random.default_rng(9).random()
+        core = from_gymnasium(make())
+        core.rng = np.random.default_rng(9)
+        assert core.reset().observation[0] == np.random.default_rng(9).random()
+        assert core.rng.random() == make_drawn()
+
+
+def make_drawn():
+    rng = np.random.default_rng(9)
+    rng.random()
+    return rng.random()
+
+
+def test_the_seed_that_was_given_can_be_read():
+    form = to_gymnasium(Scripted(Line()))
+    form.reset(seed=11)
+    assert form.np_random_seed == 11
+    assert form.np_random is form.core.rng
+
+
+# Spaces of a form.
+
+
+def test_the_spaces_are_the_same_objects_each_time_and_can_be_seeded():
+    for form in (to_gymnasium(load("envoi:catch")), from_gymnasium(Source()).source):
+        assert form.action_space is form.action_space
+        assert form.observation_space is form.observation_space
+        form.action_space.seed(3)
+        drawn = [form.action_space.sample() for _ in range(10)]
+        form.action_space.seed(3)
+        assert [form.action_space.sample() for _ in range(10)] == drawn
+        assert len(set(drawn)) > 1
+
+
+@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
+def test_the_bundled_models_survive_a_strangers_wrapper_with_specs_traces_and_state(name):
+    core, back = load(f"envoi:{name}"), through(load(f"envoi:{name}"))
+    assert envoi.spec_equal(back.observation_spec, core.observation_spec)
+    assert envoi.spec_equal(back.action_spec, core.action_spec)
+    for one, other in zip(trace(back, 5), trace(core, 5), strict=True):
+        np.testing.assert_equal(one, other)
+    np.testing.assert_equal(back.state, core.state)
+    np.testing.assert_equal(back.observation, core.observation)
+
+
+# Identity.
+
+
+def test_there_and_back_is_the_same_object_both_ways():
+    core = load("envoi:catch")
+    form = to_gymnasium(core)
+    assert from_gymnasium(form) is core
+    assert form.core is core
+    assert to_gymnasium(form) is form
+    source = gymnasium.make("CartPole-v1")
+    imported = from_gymnasium(source)
+    assert to_gymnasium(imported) is source
+    assert imported.unwrapped is source.unwrapped
+    assert form.unwrapped is form
+
+
+def test_a_batch_is_refused():
+    with pytest.raises(SpecError, match="batch of 3"):
+        to_gymnasium(envoi.batch(load("envoi:catch"), 3))
+
+
+# Lifecycle.
+
+
+def test_a_step_before_the_reset_or_after_the_end_is_an_error_and_never_a_silent_reset():
+    for end in (Line(terminated=True), Line(truncated=True)):
+        source = Source(Line(), end)
+        for env in (from_gymnasium(source), to_gymnasium(Scripted(Line(), end)), through(Scripted(Line(), end))):
+            with pytest.raises(EpisodeError, match="reset"):
+                env.step(5)
+            env.reset()
+            env.step(5)
+            env.step(5)
+            for _ in range(2):
+                with pytest.raises(EpisodeError, match="reset"):
+                    env.step(5)
+            env.reset()
+            env.step(5)
+        assert len(source.actions) == 3
+
+
+def test_state_and_observation_before_the_reset_are_errors():
+    env = from_gymnasium(Source())
+    for look in ("state", "observation"):
+        with pytest.raises(EpisodeError, match="reset"):
+            getattr(env, look)
+
+
+def test_the_last_observation_is_kept():
+    env = from_gymnasium(Source(Line(), Line()))
+    assert env.reset().observation is env.observation
+    assert env.step(5).observation is env.observation
+
+
+def test_close_is_forwarded_once_and_with_closes():
+    class Closing(Scripted):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    source = Source()
+    with from_gymnasium(source) as env:
+        env.reset()
+    env.close()
+    assert source.closed == 1
+    core = Closing()
+    with to_gymnasium(core) as form:
+        form.reset()
+    form.close()
+    assert core.closed == 1
+
+
+def test_render_needs_no_arguments():
+    form = to_gymnasium(load("envoi:catch"))
+    form.reset(seed=0)
+    assert form.render_mode == "rgb_array"
+    picture = form.render()
+    assert picture.dtype == np.uint8
+    assert picture.shape[2] == 3
+
+
+def test_validation_names_the_leaf_the_step_and_the_episode():
+    class Wrong(Scripted):
+        observation_spec = {"cart": Array((2,), "float64", 0, 1)}  # noqa: RUF012
+
+        def observe(self, state, rng):
+            return {"cart": np.array([0.0, state[0] / 2])}
+
+    form = to_gymnasium(Wrong(Line(), Line(), Line()), validate=True)
+    form.reset()
+    form.reset()
+    form.step(5)
+    form.step(5)
+    with pytest.raises(SpecError, match=r"observation\['cart'\]\[1\].*step 3 of episode 2"):
+        form.step(5)
+    form.reset()
+    with pytest.raises(SpecError, match=r"action: expected 5 … 7, got 0.*step 1 of episode 3"):
+        form.step(0)
+    space = spaces.Box(0, 1, (2,))
+    checked = to_gymnasium(Returning(space, lambda env: np.full(2, env.at, np.float32)), validate=True)
+    checked.reset()
+    checked.step(0)
+    with pytest.raises(SpecError, match=r"observation\[0\].*step 2 of episode 1"):
+        checked.step(0)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_environments_keep_to_their_specs(name):
+    env = from_gymnasium(to_gymnasium(load(f"gymnasium:{name}"), validate=True))
+    checked = envoi.Validated(env)
+    assert len(trace(checked, 3)) > 3
+
+
+# Copies.
+
+PICKLERS = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
+}
+
+
+@pytest.mark.parametrize("how", PICKLERS)
+@pytest.mark.parametrize("kind", ["to", "to checked", "from", "through", "real"])
+def test_a_copy_taken_fresh_or_in_mid_episode_goes_on_as_the_original(how, kind):
+    make = {
+        "to": lambda: to_gymnasium(Ends()),
+        "to checked": lambda: to_gymnasium(Ends(), validate=True),
+        "from": lambda: from_gymnasium(Source(*[Line()] * 9)),
+        "through": lambda: through(load("envoi:gridworld")),
+        "real": lambda: load("gymnasium:Taxi-v3"),
+    }[kind]
+    env = make()
+    action = 5 if kind == "from" else 1
+    np.testing.assert_equal(PICKLERS[how](env).reset(seed=5), env.reset(seed=5))
+    env.step(action)
+    copied = PICKLERS[how](env)
+    assert type(copied) is type(env)
+    after = copied.step(action)  # the copy first: it must not move the original
+    np.testing.assert_equal(after, env.step(action))
+    np.testing.assert_equal(copied.reset(), env.reset())
+
+
+@pytest.mark.parametrize("make", [lambda: to_gymnasium(load("envoi:catch")), lambda: load("gymnasium:Blackjack-v1")])
+def test_unknown_attributes_are_attribute_errors_before_and_after_unpickling(make):
+    env = pickle.loads(pickle.dumps(make()))
+    assert not hasattr(env, "no_such_thing")
+    assert not hasattr(type(env).__new__(type(env)), "no_such_thing")
+
+
+def test_an_environment_can_be_rebuilt_in_another_process_from_its_name_and_seed():
+    code = (
+        "from envoi.adapters import load, to_gymnasium\n"
+        "env = to_gymnasium(load('envoi:gridworld')); print(env.reset(seed=7), env.step(1))"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    env = to_gymnasium(load("envoi:gridworld"))
+    assert other.strip() == f"{env.reset(seed=7)} {env.step(1)}"
+
+
+# Snapshots.
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_snapshot_of_a_real_environment_resumes_exactly_any_number_of_times(name):
+    env = load(f"gymnasium:{name}")
+    env.reset(seed=8)
+    rng = np.random.default_rng(1)
+    actions = [envoi.sample(env.action_spec, rng) for _ in range(60)]
+
+    def live(count, offset=0):
+        seen = []
+        for action in actions[offset : offset + count]:
+            step = env.step(action)
+            seen.append(step)
+            if step.terminated or step.truncated:
+                seen.append(env.reset())
+        return seen
+
+    live(3)
+    inner, space = env.unwrapped, env.source.action_space
+    space.seed(0)
+    token = env.snapshot()
+    drawn = [space.sample() for _ in range(3)]
+    first = live(40, 5)
+    for _ in range(2):
+        env.restore(token)
+        np.testing.assert_equal([space.sample() for _ in range(3)], drawn)
+        np.testing.assert_equal(live(40, 5), first)
+    assert env.unwrapped is inner
+    assert env.source.action_space is space
+
+
+def test_a_snapshot_holds_the_counter_of_the_time_limit_and_the_end_of_the_episode():
+    env = load("gymnasium:Pendulum-v1", max_episode_steps=4)
+    env.reset(seed=0)
+    action = np.zeros(1, np.float32)
+    env.step(action)
+    early = env.snapshot()
+    assert [env.step(action).truncated for _ in range(3)] == [False, False, True]
+    over = env.snapshot()
+    env.restore(early)
+    assert [env.step(action).truncated for _ in range(3)] == [False, False, True]
+    env.reset()
+    env.restore(over)
+    with pytest.raises(EpisodeError):
+        env.step(action)
+
+
+def test_a_snapshot_can_be_restored_into_a_copy_of_the_environment_without_touching_the_original():
+    env = load("gymnasium:CartPole-v1")
+    env.reset(seed=2)
+    env.step(1)
+    token, other = env.snapshot(), load("gymnasium:CartPole-v1")
+    env.step(1)
+    state = env.state
+    other.restore(pickle.loads(pickle.dumps(token)))
+    layer, own = other.source, []
+    while isinstance(layer, gymnasium.Wrapper):
+        layer = layer.env
+        own.append(layer)
+    assert layer is other.unwrapped
+    assert layer is not env.unwrapped
+    step = other.step(1)
+    np.testing.assert_equal(step.observation, env.observation)
+    np.testing.assert_equal(env.state, state)
+    env.restore(token)
+    np.testing.assert_equal(env.step(1).observation, step.observation)
+
+
+def test_what_two_wrappers_share_stays_shared_after_a_restore():
+    class Sharing(gymnasium.Wrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.notes = env.unwrapped.actions  # one list, held twice
+
+    env = from_gymnasium(Sharing(Source(*[Line()] * 5)))
+    env.reset()
+    env.step(5)
+    env.restore(env.snapshot())
+    env.step(6)
+    assert env.source.notes is env.unwrapped.actions
+    assert env.source.notes == [5, 6]
+
+
+def test_a_snapshot_of_our_own_form_in_a_wrapper_keeps_its_core_the_same_object():
+    core = load("envoi:gridworld")
+    env = through(core)
+    env.reset(seed=1)
+    token = env.snapshot()
+    first = [env.step(a) for a in (0, 1, 2)]
+    env.restore(token)
+    assert env.unwrapped.core is core
+    np.testing.assert_equal([env.step(a) for a in (0, 1, 2)], first)
+    np.testing.assert_equal(core.state, env.state)
+
+
+def test_a_snapshot_of_another_kind_of_source_is_refused():
+    cart, taxi = load("gymnasium:CartPole-v1"), load("gymnasium:Taxi-v3")
+    cart.reset(seed=0)
+    taxi.reset(seed=0)
+    with pytest.raises(SnapshotUnsupported, match="CartPole"):
+        cart.restore(taxi.snapshot())
+    cart.step(0)
+
+
+def test_a_source_that_holds_what_cannot_be_copied_says_so():
+    source = Source(Line())
+    source.file = open(__file__)  # noqa: SIM115
+    env = from_gymnasium(source)
+    env.reset()
+    with source.file, pytest.raises(SnapshotUnsupported, match="cannot be copied"):
+        env.snapshot()
+    env.step(5)
+
+
+# Rewards.
+
+
+def test_a_rewarder_replaces_the_reward_of_an_imported_environment_and_reaches_gymnasium():
+    env = load("gymnasium:CartPole-v1")
+    source = env.source
+    env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[0] - s[0] + 10 * a), -1, 11)
+    assert env.reward_range == (-1, 11)
+    assert env.reward_spec == Array((), "float64", -1, 11, "reward")
+    form = to_gymnasium(env)
+    assert form is not source
+    assert from_gymnasium(form) is env
+    form.reset(seed=0)
+    before = np.array(env.state)
+    assert form.step(1)[1] == float(env.state[0] - before[0] + 10)
+
+
+@pytest.mark.parametrize(("name", "state"), [("Taxi-v3", int), ("FrozenLake-v1", int), ("Pendulum-v1", np.ndarray)])
+def test_the_state_is_the_sources_own_where_it_has_one(name, state):
+    env = load(f"gymnasium:{name}")
+    env.reset(seed=0)
+    assert isinstance(env.state, (state, np.integer))
+    np.testing.assert_equal(env.state, env.unwrapped.s if state is int else env.unwrapped.state)
+    held = env.state
+    env.step(env.sample_action())
+    assert env.state is not held
+
+
+def test_the_native_rewarder_means_the_source_itself():
+    env = load("gymnasium:CartPole-v1")
+    env.rewarder = env.rewarder
+    assert to_gymnasium(env) is env.source
+    with pytest.raises(SpecError, match="imported"):
+        env.rewarder(0, 0, 0)
+
+
+def test_classes_say_what_they_are():
+    assert isinstance(to_gymnasium(load("envoi:catch")), ToGymnasium)
+    assert isinstance(load("gymnasium:CartPole-v1"), FromGymnasium)
+    assert repr(load("gymnasium:CartPole-v1")).startswith("from_gymnasium(<")
+    assert "Catch" in str(to_gymnasium(load("envoi:catch")))

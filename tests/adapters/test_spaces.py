@@ -1,0 +1,306 @@
+"""Spaces and specs say exactly the same, both ways, nested to any depth."""
+
+import copy
+import pickle
+
+import cloudpickle
+import gymnasium
+import nested
+import numpy as np
+import pytest
+from envoi import (
+    Array,
+    Discrete,
+    Graph,
+    LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    SpecError,
+    contains,
+    sample,
+    spec_equal,
+    validate,
+)
+from envoi.adapters.gymnasium import _decoder, _encoder, from_space, to_space
+from envoi.adapters.values import incoming
+from envoi.tree import leaves
+from gymnasium import spaces
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+
+def encode(spec, value):
+    encoder = _encoder(spec)
+    return value if encoder is None else encoder(value)
+
+
+def decode(spec, value):
+    decoder = _decoder(spec)
+    return value if decoder is None else decoder(value)
+
+
+def forget(space):
+    """A space as a stranger would have made it: nothing in it remembers a spec."""
+    space = copy.deepcopy(space)
+    stack = [space]
+    while stack:
+        one = stack.pop()
+        vars(one).pop("_envoi_spec", None)
+        stack += list(getattr(one, "spaces", {}).values()) if isinstance(one, spaces.Dict) else []
+        stack += list(one.spaces) if isinstance(one, (spaces.Tuple, spaces.OneOf)) else []
+        inner = [getattr(one, name, None) for name in ("feature_space", "node_space", "edge_space")]
+        stack += [sub for sub in inner if sub is not None]
+    return space
+
+
+def equal_values(a, b):
+    """Whether two values are the same in value, dtype, shape and kind of container."""
+    if isinstance(a, dict):
+        return type(a) is type(b) and list(a) == list(b) and all(equal_values(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal_values, a, b))
+    if a is None or isinstance(a, str):
+        return a == b
+    return np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype and np.array_equal(a, b)
+
+
+@settings(max_examples=2000)
+@given(nested.specs)
+def test_specs_and_spaces_come_back_equal_in_every_field(spec):
+    space = to_space(spec)
+    assert spec_equal(from_space(space), spec)
+    strange = forget(space)
+    back = to_space(from_space(strange))
+    assert back == strange
+    assert repr(back) == repr(strange)  # order of keys too, which `==` does not see
+    assert spec_equal(from_space(forget(back)), from_space(strange))
+
+
+@settings(max_examples=300)
+@given(nested.specs)
+def test_a_space_that_was_copied_or_pickled_still_remembers_its_spec(spec):
+    space = to_space(spec)
+    for copied in (copy.copy(space), copy.deepcopy(space), pickle.loads(pickle.dumps(space))):
+        assert spec_equal(from_space(copied), spec)
+    assert spec_equal(from_space(cloudpickle.loads(cloudpickle.dumps(space))), spec)
+
+
+@settings(max_examples=600)
+@given(nested.specs, st.integers(0, 2**31))
+@pytest.mark.filterwarnings("ignore:.*Casting input x:UserWarning")  # gymnasium iterates over rows of scalars
+def test_a_value_of_a_spec_lies_in_its_space_and_comes_back_as_it_was(spec, seed):
+    value = sample(spec, np.random.default_rng(seed))
+    sent = encode(spec, value)
+    with np.errstate(all="raise"):
+        assert to_space(spec).contains(sent)
+    back = incoming(spec)(decode(spec, sent))
+    validate(spec, back)
+    assert equal_values(to_plain(spec, back), to_plain(spec, value))
+
+
+def to_plain(spec, value):
+    """Numpy scalars as arrays, graphs as tuples: both are allowed where a spec speaks of arrays."""
+    if isinstance(spec, (Array, Discrete, MultiDiscrete, MultiBinary)):
+        return np.asarray(value, spec.dtype)
+    if isinstance(spec, Graph):
+        return tuple(value)
+    if isinstance(spec, Sequence):
+        return value if spec.stack else tuple(to_plain(spec.spec, one) for one in value)
+    if isinstance(spec, OneOf):
+        return (int(value[0]), to_plain(spec.specs[int(value[0])], value[1]))
+    if isinstance(spec, dict):
+        return {key: to_plain(sub, value[key]) for key, sub in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        made = [to_plain(sub, one) for sub, one in zip(spec, value, strict=True)]
+        return made if isinstance(value, list) else tuple(made)
+    return value
+
+
+@settings(max_examples=600)
+@given(nested.specs, st.integers(0, 2**31))
+@pytest.mark.filterwarnings("ignore:.*Casting input x:UserWarning")  # gymnasium iterates over rows of scalars
+def test_what_a_space_samples_decodes_into_the_spec(spec, seed):
+    assume(not any(is_beyond_gymnasium(leaf) for _, leaf in leaves(spec)))
+    space = to_space(spec)
+    space.seed(seed)
+    value = decode(spec, space.sample())
+    validate(spec, incoming(spec)(value))
+
+
+def is_beyond_gymnasium(leaf):
+    """Whether gymnasium's own sampling of such a space errs: wide integers, and graphs of other than from 0."""
+    if isinstance(leaf, Array):
+        finite = leaf.dtype.kind != "f" or leaf.dtype.itemsize > 2
+        return leaf.dtype.kind in "iub" or not finite
+    if isinstance(leaf, (Sequence, OneOf)):
+        inner = [leaf.spec] if isinstance(leaf, Sequence) else leaf.specs
+        return any(is_beyond_gymnasium(one) for sub in inner for _, one in leaves(sub))
+    if isinstance(leaf, Graph):
+        return any(part is not None and is_beyond_gymnasium(part) for part in (leaf.node, leaf.edge))
+    return False
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "bool"])
+def test_what_an_integer_box_samples_decodes_into_the_spec(dtype):
+    for low, high in ((0, 1), (0, None), (None, 1), (None, None)):
+        spec = Array((2, 2), dtype, low, high)
+        space = to_space(spec)
+        space.seed(0)
+        for _ in range(50):
+            validate(spec, space.sample())
+
+
+def test_the_largest_multi_discrete_action_is_the_last_one_of_the_spec():
+    spec = MultiDiscrete([3, 5], start=[-1, 7])
+    space = to_space(spec)
+    assert spec.last.tolist() == [1, 11]
+    assert space.contains(spec.last)
+    assert not space.contains(spec.last + 1)
+    space.seed(0)
+    drawn = np.array([space.sample() for _ in range(500)])
+    assert drawn.min(0).tolist() == [-1, 7]
+    assert drawn.max(0).tolist() == [1, 11]
+
+
+def test_no_bound_differs_from_an_infinite_one_and_both_come_back():
+    none, infinite = Array((2,)), Array((2,), low=-np.inf, high=np.inf)
+    assert none != infinite
+    assert to_space(none) == to_space(infinite)
+    assert from_space(to_space(none)) == none
+    assert from_space(to_space(infinite)) == infinite
+
+
+def test_a_strangers_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
+    assert from_space(spaces.Box(-np.inf, np.inf, (2,))) == Array((2,))
+    assert from_space(spaces.Box(-128, 127, (2,), np.int8)) == Array((2,), "int8")
+    assert from_space(spaces.Box(0, 1, (2,), bool)) == Array((2,), "bool")
+    spec = from_space(spaces.Box(np.array([-np.inf, 0], np.float32), np.inf))
+    assert spec.low.tolist() == [-np.inf, 0.0]
+    assert spec.high is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_partly_bounded_array_never_samples_nan_nor_leaves_its_bounds(dtype):
+    spec = Array((4,), dtype, [-np.inf, 0, -np.inf, 1], [np.inf, np.inf, 5, 2])
+    rng, space = np.random.default_rng(0), to_space(spec)
+    space.seed(0)
+    for _ in range(200):
+        for value in (spec.sample(rng), space.sample()):
+            assert np.isfinite(value).all()
+            assert spec.contains(value)
+            assert space.contains(value)
+
+
+def test_the_order_of_a_dict_is_kept_both_ways():
+    spec = {"z": Array(1), "a": Array(2), "m": {"y": Array(3), "b": Array(4)}}
+    space = to_space(spec)
+    assert list(space.spaces) == ["z", "a", "m"]
+    assert list(space["m"].spaces) == ["y", "b"]
+    assert list(from_space(forget(space))) == ["z", "a", "m"]
+    assert list(decode(spec, dict(reversed(space.sample().items())))) == ["z", "a", "m"]
+
+
+@pytest.mark.parametrize(
+    "spec", [[Array(1)], (Array(1),), nested.Single(Array(1)), {"a": [nested.Pair(Array(1), (Discrete(2),))]}]
+)
+def test_lists_tuples_and_named_tuples_stay_what_they_were(spec):
+    back = from_space(to_space(spec))
+    assert spec_equal(back, spec)
+    value = decode(spec, to_space(spec).sample())
+    assert type(value) is type(spec)
+    validate(spec, value)
+
+
+def test_a_space_that_somebody_changed_no_longer_counts_as_the_spec_it_came_from():
+    box = to_space(Array((2,), low=0, high=1e-9, name="small"))
+    box.high[1] = 2e-9  # gymnasium finds the two equal
+    assert from_space(box) == Array((2,), low=0, high=np.array([1e-9, 2e-9], np.float32))
+    made = to_space({"a": Discrete(2, name="first"), "b": Discrete(3, name="second")})
+    made["c"] = spaces.Discrete(4)
+    assert from_space(made) == {"a": Discrete(2, name="first"), "b": Discrete(3, name="second"), "c": Discrete(4)}
+
+
+def test_a_text_space_samples_the_same_strings_in_every_process():
+    import subprocess
+    import sys
+
+    code = (
+        "from envoi import Text; from envoi.adapters.gymnasium import to_space\n"
+        "space = to_space(Text(20, 20)); space.seed(3); print(space.sample())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+REFUSED = {
+    "complex": (Array((2,), "complex64"), ""),
+    "empty binary": (MultiBinary((2, 0)), ""),
+    "narrow n": (Discrete(256, dtype="uint8"), ""),
+    "narrow start": (Discrete(100, 28, "int8"), ""),
+    "narrow nvec": (MultiDiscrete([2, 256], dtype="uint8"), ""),
+    "complex in a sequence": (Sequence(Array((2,), "complex64")), "[…]"),
+    "complex node": (Graph(Array((2,), "complex64")), ".nodes"),
+    "complex edge": (Graph(Array((2,)), Array((2,), "complex64")), ".edges"),
+    "complex alternative": (OneOf([Array(1), Array((2,), "complex64")]), "[1]"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_gymnasium_cannot_say_is_refused_by_the_path_of_the_leaf(name):
+    spec, inside = REFUSED[name]
+    tree = {"outer": (Array(1), nested.Pair(Discrete(2), [spec]))}
+    with pytest.raises(LossyConversion) as caught:
+        to_space(tree, "observation")
+    assert caught.value.path == f"observation['outer'][1].right[0]{inside}"
+    assert caught.value.target == "gymnasium"
+    assert str(caught.value).startswith(caught.value.path)
+
+
+def test_a_kind_of_space_that_only_its_author_knows_is_refused_by_its_path():
+    class Own(spaces.Space):
+        pass
+
+    with pytest.raises(LossyConversion) as caught:
+        from_space(spaces.Dict({"a": spaces.Tuple([Own()])}), "observation_space")
+    assert caught.value.path == "observation_space['a'][0]"
+
+
+def test_a_stacked_sequence_of_what_no_array_holds_is_refused_by_its_path():
+    with pytest.raises(LossyConversion) as caught:
+        from_space(spaces.Dict({"a": spaces.Sequence(spaces.Text(3), stack=True)}), "observation_space")
+    assert caught.value.path == "observation_space['a']"
+
+
+def test_what_is_no_spec_is_refused():
+    with pytest.raises((LossyConversion, SpecError)):
+        to_space({"a": 3})
+
+
+def test_stacked_sequences_of_lists_and_named_tuples_come_back_as_such():
+    spec = Sequence(nested.Pair(Array((2,)), [Discrete(3)]), stack=True)
+    space = to_space(spec)
+    space.seed(0)
+    value = decode(spec, space.sample())
+    assert type(value) is nested.Pair
+    assert type(value.right) is list
+    assert contains(spec, value)
+    assert space.contains(encode(spec, value))
+
+
+def test_integers_of_another_width_than_their_space_are_cast_for_it():
+    assert to_space(Discrete(5, dtype="int8")).contains(encode(Discrete(5, dtype="int8"), np.int64(3)))
+    assert to_space(OneOf([Discrete(2)])).contains(encode(OneOf([Discrete(2)]), (np.int32(0), 1)))
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1"])
+def test_the_spaces_of_gymnasiums_own_environments_survive(name):
+    env = gymnasium.make(name, disable_env_checker=True)
+    for space in (env.observation_space, env.action_space):
+        assert to_space(from_space(space)) == space

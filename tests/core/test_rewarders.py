@@ -1,0 +1,386 @@
+"""Rewards are values of their own: composed, compared, replaced, and applied to what was recorded."""
+
+import copy
+import math
+import pickle
+from typing import NamedTuple
+
+import envoi
+import numpy as np
+import pytest
+from envoi import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, SpecError, Sum, TimeLimit, Validated
+from envoi.models import MODELS, CartPole, Catch, Pendulum, make
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+
+class Fixed(Rewarder):
+    """The same reward for everything."""
+
+    def __init__(self, value=1.0, low=-math.inf, high=math.inf):
+        self.value, self.reward_range = value, (low, high)
+
+    def __call__(self, state, action, next_state):
+        return self.value
+
+
+class Slotted(Rewarder):
+    __slots__ = ("__secret", "weight")
+
+    def __init__(self, weight, secret=0):
+        self.weight, self.__secret = weight, secret
+
+
+class SlottedMore(Slotted):
+    __slots__ = ("bias",)
+
+    def __init__(self, weight, bias):
+        super().__init__(weight)
+        self.bias = bias
+
+
+class Distance(Rewarder):
+    """Minus the distance from a place, times a weight; for one state and for many."""
+
+    reward_range = (-math.inf, 0)
+
+    def __init__(self, place=(0, 0), weight=1.0):
+        self.place, self.weight = np.asarray(place, float), weight
+
+    def __call__(self, state, action, next_state):
+        return -self.weight * np.sqrt(np.square(next_state.position - self.place).sum(-1))
+
+
+ends = st.floats(-100, 100) | st.sampled_from([math.inf, -math.inf])
+
+
+@st.composite
+def ranged(draw):
+    low, high = sorted((draw(st.floats(-100, 100) | st.just(-math.inf)), draw(st.floats(-100, 100) | st.just(math.inf))))
+    inside = draw(st.floats(max(low, -1e6), min(high, 1e6)))
+    return Fixed(inside, low, high)
+
+
+weights = st.floats(-10, 10) | st.sampled_from([0, -1, 0.0, 2])
+
+
+@given(ranged(), ranged(), weights, weights)
+def test_a_composed_reward_is_what_it_says_and_lies_in_its_range(a, b, v, w):
+    composed = v * a + b * w - a
+    value = composed(None, None, None)
+    assert value == pytest.approx(v * a.value + b.value * w - a.value)
+    low, high = composed.reward_range
+    assert not (math.isnan(low) or math.isnan(high))
+    assert low - 1e-6 <= value <= high + 1e-6
+
+
+@given(ranged(), weights)
+def test_a_weight_scales_the_range_turns_it_when_negative_and_closes_it_when_zero(a, weight):
+    low, high = a.reward_range
+    scaled = (weight * a).reward_range
+    expected = (0, 0) if weight == 0 else tuple(sorted((low * weight, high * weight)))
+    assert scaled == expected
+    assert (-a).reward_range == (-high, -low)
+
+
+@given(st.lists(ranged(), min_size=1, max_size=4))
+def test_sum_adds_rewarders_and_their_ranges(rewarders):
+    total = sum(rewarders)
+    assert total(None, None, None) == pytest.approx(sum(r.value for r in rewarders))
+    assert total.reward_range == pytest.approx(
+        (sum(r.reward_range[0] for r in rewarders), sum(r.reward_range[1] for r in rewarders))
+    )
+    assert total.spec.contains(np.asarray(np.clip(total(0, 0, 0), *total.reward_range)))
+
+
+@given(ranged(), ranged(), ranged())
+def test_sums_are_flat_so_that_brackets_do_not_matter(a, b, c):
+    assert (a + b) + c == a + (b + c)
+    assert hash((a + b) + c) == hash(a + (b + c))
+
+
+def test_plain_functions_compose_on_either_side():
+    def ten(state, action, next_state):
+        return 10.0
+
+    assert (Fixed(1) + ten)(0, 0, 0) == (ten + Fixed(1))(0, 0, 0) == 11
+    assert (Fixed(1) - ten)(0, 0, 0) == -9
+    with pytest.raises(SpecError, match="expected a Rewarder or a function"):
+        Fixed() + 3
+
+
+PAIRS = {
+    "attributes": lambda x: Fixed(x),
+    "slots": lambda x: Slotted(x),
+    "private slots": lambda x: Slotted(1, x),
+    "inherited slots": lambda x: SlottedMore(x, 1),
+    "own slots": lambda x: SlottedMore(1, x),
+    "arrays": lambda x: Fixed(np.array([[1, x], [2, 3]])),
+    "dicts": lambda x: Fixed({"a": [x, {"b": np.array([x])}], "c": {x}}),
+    "tuples": lambda x: Fixed(((1, (x,)), None)),
+    "sums": lambda x: Fixed(1) + Fixed(x),
+    "weights": lambda x: x * Fixed(1),
+    "nested": lambda x: 2 * (Fixed(1) + 3 * (Slotted(x) - Fixed(2))),
+    "specs": lambda x: NativeReward(envoi.Array((), "float64", high=x)),
+}
+
+
+@pytest.mark.parametrize("build", PAIRS.values(), ids=PAIRS)
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_rewarders_are_equal_exactly_when_their_structure_is(build, x, y):
+    a, b = build(x), build(y)
+    assert (a == b) == (x == y)
+    assert (a != b) == (x != y)
+    assert (len({a, b}) == 1) == (x == y)
+    for same in (build(x), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
+        assert same == a
+        assert hash(same) == hash(a)
+
+
+def test_the_order_of_a_dict_is_no_difference_but_class_dtype_and_shape_are():
+    assert Fixed({"a": 1, "b": 2}) == Fixed({"b": 2, "a": 1})
+    assert Fixed(np.zeros(2)) != Fixed(np.zeros((2, 1)))
+    assert Fixed(np.zeros(2)) != Fixed(np.zeros(2, "f4"))
+    assert Fixed([1]) != Fixed((1,))
+    assert Slotted(1) != SlottedMore(1, 0)
+    assert Fixed(1) != 1
+
+
+class Priced(Walk):
+    """A model that declares its reward when it is made."""
+
+    def __init__(self, price):
+        self._price = price
+        self.reward_spec = envoi.Array((), "float64", 0, price, "price")
+
+    def reward(self, state, action, next_state):
+        return float(self._price)
+
+
+def test_the_rewards_of_two_models_are_equal_when_the_models_are_made_alike():
+    assert Priced(2).rewarder == Priced(2).rewarder != Priced(3).rewarder
+    assert Walk().rewarder != Flock().rewarder
+    started, other = Walk(), Walk()
+    started.reset(seed=0)
+    started.rewarder = started.rewarder
+    assert started.rewarder == other.rewarder
+
+
+def test_a_model_keeps_the_reward_that_it_declared():
+    env = Priced(3)
+    own = env.rewarder
+    assert (env.reward_range, own.spec) == ((0, 3), env.reward_spec)
+    env.rewarder = Distance()
+    assert env.reward_range == (-math.inf, 0)
+    assert own.reward_range == (0, 3)
+    env.rewarder = own + Distance()
+    assert env.reward_range == (-math.inf, 3)
+    env.rewarder = own
+    assert env.reward_spec == envoi.Array((), "float64", 0, 3, "price")
+
+
+ENVS = {
+    "model": Walk,
+    "batch model": Flock,
+    "wrapped": lambda: Validated(TimeLimit(Walk(), 7)),
+    "wrapped batch model": lambda: TimeLimit(Flock(), 7),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "model batch": lambda: envoi.batch(Flock(), 3),
+    "wrapped lanes": lambda: TimeLimit(envoi.batch(Walk(), 3), 7),
+    "wrapped batch": lambda: Validated(TimeLimit(envoi.batch(Flock(), 3), 7)),
+}
+
+
+@pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+def test_setting_a_rewarder_changes_the_reward_its_spec_and_its_range_and_nothing_else(make_env):
+    env, plain = make_env(), make_env()
+    assert env.reward_range == (-math.inf, 0)
+    new = 0.5 * Distance((1, 2)) + Fixed(3, 3, 3)
+    env.rewarder = new
+    assert env.rewarder == env.unwrapped.rewarder == new if not isinstance(env.unwrapped, Flock) else env.rewarder == new
+    assert env.reward_range == new.reward_range == (-math.inf, 3)
+    assert env.reward_spec == envoi.Array((), "float64", high=3, name="reward")
+    for seed in range(5):
+        for run in (env, plain):
+            run.reset(seed=seed)
+        action = plain.sample_action()
+        step, other = env.step(action), plain.step(action)
+        assert exact(step._replace(reward=0)) == exact(other._replace(reward=0))
+        states = env.state if isinstance(env.state, tuple) and not hasattr(env.state, "position") else [env.state]
+        rewards = np.concatenate([np.atleast_1d(new(None, action, state)) for state in states])
+        assert np.array_equal(np.atleast_1d(step.reward), rewards)
+
+
+@pytest.mark.parametrize("make_env", [Walk, Flock], ids=["lanes", "model batch"])
+def test_a_rewarder_set_before_batching_is_that_of_the_lanes(make_env):
+    env = make_env()
+    env.rewarder = Distance()
+    lanes = envoi.batch(env, 3)
+    assert lanes.rewarder == Distance()
+    assert lanes.reward_range == (-math.inf, 0)
+    lanes.rewarder = Fixed(1.0)
+    assert env.rewarder == Distance()
+
+
+def test_what_is_neither_a_rewarder_nor_a_function_is_refused_and_changes_nothing():
+    env = Walk()
+    with pytest.raises(SpecError, match="expected a Rewarder or a function of"):
+        env.rewarder = 3
+    assert env.rewarder == Walk().rewarder
+
+
+def record(env, seed, steps=60):
+    transitions, rewards = [], []
+    env.reset(seed=seed)
+    for _ in range(steps):
+        before, action = env.state, env.sample_action()
+        step = env.step(action)
+        transitions.append((before, action, env.state))
+        rewards.append(step.reward)
+        if step.terminated or step.truncated:
+            break
+    return transitions, np.array(rewards)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([(0, 0), (1, -2)]), st.floats(-3, 3))
+def test_relabelling_recorded_transitions_gives_what_stepping_with_that_rewarder_gives(seed, place, weight):
+    for make_env in (Walk, Flock, lambda: TimeLimit(Walk(), 5)):
+        rewarder = weight * Distance(place) + FunctionReward(lambda state, action, next_state: 1.0 * action)
+        transitions, _ = record(make_env(), seed)
+        env = make_env()
+        env.rewarder = rewarder
+        _, rewards = record(env, seed)
+        assert np.array_equal(rewarder.relabel(transitions), rewards)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(st.integers(0, 2**32))
+def test_a_models_own_reward_relabels_what_the_model_recorded(name, seed):
+    env = make(name)
+    transitions, rewards = record(env, seed)
+    assert np.array_equal(env.rewarder.relabel(transitions), rewards)
+
+
+@pytest.mark.parametrize("model", [Flock, Catch, CartPole, Pendulum])
+def test_relabelling_works_on_batches(model):
+    env = envoi.batch(model(), 5)
+    env.reset(seed=0)
+    transitions, rewards, over = [], [], np.zeros(5, bool)
+    while not over.any() and len(rewards) < 50:
+        before, action = env.state, env.sample_action()
+        step = env.step(action)
+        transitions.append((before, action, env.state))
+        rewards.append(step.reward)
+        over = step.terminated
+    assert np.array_equal(env.rewarder.relabel(transitions), rewards)
+    assert env.rewarder.relabel(transitions).shape == (len(rewards), 5)
+
+
+def test_the_reward_of_an_imported_environment_exists_only_while_it_steps():
+    native = NativeReward(envoi.Array((), "float32", -2, 5))
+    assert native.reward_range == (-2, 5)
+    with pytest.raises(SpecError, match="only while it steps"):
+        native.relabel([(0, 0, 0)])
+
+
+def test_the_range_of_a_nested_reward_spans_its_leaves():
+    spec = {"a": envoi.Array((2,), "float64", [0, -3], 1), "b": envoi.Array((), "float64", 0)}
+    assert NativeReward(spec).reward_range == (-3, math.inf)
+
+
+# qgym's initial mapping (van der Linde et al., 2023) with its own numbers: qubits are placed one a step, and a
+# placement is rewarded by the interactions whose qubits are neighbours.
+
+
+class Mapping(NamedTuple):
+    connection: np.ndarray
+    interaction: np.ndarray
+    placed: tuple
+
+    def good_and_bad(self):
+        """How many interactions between placed qubits are neighbours, and how many are not."""
+        pairs = [
+            self.connection[a, b]
+            for i, a in self.placed
+            for j, b in self.placed
+            if i < j and self.interaction[i, j]
+        ]
+        return sum(pairs), len(pairs) - sum(pairs)
+
+    def done(self):
+        return len(self.placed) == len(self.connection)
+
+
+class Basic(Rewarder):
+    """qgym's BasicRewarder: all placed edges, at every step."""
+
+    def __init__(self, illegal=-100, penalty=-1, edge=5):
+        self.illegal, self.penalty, self.edge = illegal, penalty, edge
+        # A limit where no more can come, as in qgym.
+        low = -math.inf if illegal < 0 or penalty < 0 else 0
+        self.reward_range = (low, math.inf if edge > 0 else 0)
+
+    def __call__(self, state, action, next_state):
+        qubits, places = zip(*state.placed, strict=True) if state.placed else ((), ())
+        if action[0] in qubits or action[1] in places:
+            return self.illegal
+        return self.legal(state, next_state)
+
+    def legal(self, state, next_state):
+        return self.score(next_state)
+
+    def score(self, state):
+        good, bad = state.good_and_bad()
+        return self.edge * good + self.penalty * bad
+
+
+class SingleStep(Basic):
+    """Only the edges that the step has placed."""
+
+    def legal(self, state, next_state):
+        return self.score(next_state) - self.score(state)
+
+
+class Episode(Basic):
+    """All edges, once all qubits are placed."""
+
+    def legal(self, state, next_state):
+        return self.score(next_state) if next_state.done() else 0
+
+
+FULL, EMPTY = 1 - np.eye(3, dtype=int), np.zeros((3, 3), int)
+
+
+@pytest.mark.parametrize(
+    ("rewarder", "connection", "expected"),
+    [
+        (Basic(), FULL, [0, 5, 15]),
+        (Basic(), EMPTY, [0, -1, -3]),
+        (SingleStep(), FULL, [0, 5, 10]),
+        (SingleStep(), EMPTY, [0, -1, -2]),
+        (Episode(), FULL, [0, 0, 15]),
+        (Episode(), EMPTY, [0, 0, -3]),
+    ],
+)
+def test_the_rewarders_of_qgym_give_its_numbers(rewarder, connection, expected):
+    states = [Mapping(connection, FULL, tuple((j, j) for j in range(i))) for i in range(4)]
+    steps = [(states[i], (i, i), states[i + 1]) for i in range(3)]
+    assert rewarder.relabel(steps).tolist() == expected
+    assert rewarder(states[1], (0, 0), states[1]) == -100
+
+
+def test_the_ranges_and_equalities_of_qgyms_rewarders():
+    assert Basic(-1, 0, 0).reward_range == (-math.inf, 0)
+    assert Basic(0, 0, 1).reward_range == (0, math.inf)
+    assert Basic() == Basic() != SingleStep()
+    assert Basic() != Basic(edge=4)
+    assert hash(Basic()) == hash(Basic())
+
+
+def test_the_parts_of_a_composition_can_be_read():
+    composed = 2 * Fixed(1) + Fixed(3)
+    assert composed == Sum(Scaled(Fixed(1), 2), Fixed(3))
+    assert "weight=2" in repr(composed)
+    assert isinstance(Walk().rewarder, ModelReward)

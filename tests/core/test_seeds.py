@@ -1,0 +1,206 @@
+"""A seed fixes everything random; nothing that only looks ever changes what comes."""
+
+import copy
+import pickle
+
+import envoi
+import numpy as np
+import pytest
+from envoi import SpecError, TimeLimit, Validated
+from envoi.models import MODELS, CartPole, Catch, GridWorld, make
+from envoi.streams import Streams, lane_seeds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact, trace
+
+ENVS = {
+    "model": Walk,
+    "batch model": Flock,
+    "limited": lambda: TimeLimit(Walk(), 7),
+    "wrapped twice": lambda: Validated(TimeLimit(Flock(), 7)),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "model batch": lambda: envoi.batch(Flock(), 3),
+    "limited batch": lambda: TimeLimit(envoi.batch(Flock(), 3), 7),
+    **{name: (lambda name=name: make(name)) for name in MODELS},
+}
+BATCHES = ("lanes", "model batch", "limited batch")
+every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+every_batch = pytest.mark.parametrize("make_env", [ENVS[name] for name in BATCHES], ids=BATCHES)
+
+seeds = st.integers(0, 3) | st.integers(0, 2**31 - 1) | st.just(2**64)
+
+
+@every_env
+@settings(max_examples=8)
+@given(seeds)
+def test_a_seed_gives_equal_traces_over_many_episodes(make_env, seed):
+    env = make_env()
+    first = trace(env, 150, seed)
+    assert trace(env, 150, seed) == first
+    assert trace(make_env(), 150, seed) == first
+
+
+@every_env
+def test_every_seed_gives_its_own_trace_and_zero_is_a_seed_like_any(make_env):
+    traces = [str(trace(make_env(), 30, seed)) for seed in range(4)]
+    assert len(set(traces)) == 4
+
+
+@every_env
+def test_plain_resets_go_on_and_do_not_begin_again(make_env):
+    env = make_env()
+    states = [exact(env.reset(seed=0) and env.state)] + [exact(env.reset() and env.state) for _ in range(4)]
+    assert len({str(state) for state in states}) > 1
+
+
+@every_env
+def test_without_a_seed_no_two_environments_are_alike(make_env):
+    assert trace(make_env(), 30) != trace(make_env(), 30)
+
+
+@every_env
+@settings(max_examples=5)
+@given(st.lists(st.sampled_from(["look", "sample", "state", "range", "context"]), max_size=12))
+def test_looking_and_sampling_never_change_the_future(make_env, looks):
+    quiet, curious = make_env(), make_env()
+    actions = []
+    quiet.reset(seed=1)
+    actions = [quiet.sample_action() for _ in range(12)]
+    for env in (quiet, curious):
+        env.reset(seed=1)
+    over = None if quiet.batch_size is None else np.zeros(quiet.batch_size, bool)
+    for action, look in zip(actions, [*looks, *[None] * 12], strict=False):
+        if look == "look":
+            _ = curious.observation, curious.render() if curious.render_mode is None else None
+        elif look == "sample":
+            curious.sample_action()
+        elif look == "state":
+            _ = curious.state, curious.snapshot()
+        elif look == "range":
+            _ = curious.reward_range, curious.rewarder, curious.rng, curious.streams.context
+        elif look == "context":
+            _ = getattr(curious, "context", None)
+        steps = [e.step(action) if over is None else e.step(action, restart=over) for e in (quiet, curious)]
+        assert exact(steps[0]) == exact(steps[1])
+        over = over if over is None else steps[0].terminated | steps[0].truncated
+        if over is None and (steps[0].terminated or steps[0].truncated):
+            return
+
+
+@every_env
+def test_setting_the_generator_reproduces_and_reaches_every_stream(make_env):
+    def run(generator):
+        env = make_env()
+        env.rng = generator
+        return trace(env, 60)
+
+    assert run(np.random.default_rng(5)) == run(np.random.default_rng(5)) != run(np.random.default_rng(6))
+
+
+@every_env
+def test_the_generator_that_is_set_through_wrappers_is_the_one_that_is_used(make_env):
+    env = make_env()
+    mine = np.random.default_rng(0)
+    env.rng = mine
+    assert env.rng is mine
+    assert env.env.rng is mine if isinstance(env, envoi.Wrapper) else True
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, 0.5, True, "1", [1.5], np.float64(3), b"1"], ids=repr)
+@every_env
+def test_a_seed_that_is_no_natural_number_is_refused_and_changes_nothing(make_env, seed):
+    env = make_env()
+    env.reset(seed=0)
+    before = exact(env.state)
+    with pytest.raises(SpecError, match="seed: expected"):
+        env.reset(seed=seed)
+    assert exact(env.state) == before
+    assert trace_from_here(env) == trace_from_here(seeded(make_env()))
+
+
+def seeded(env):
+    env.reset(seed=0)
+    return env
+
+
+def trace_from_here(env):
+    return exact([env.reset() for _ in range(3)])
+
+
+@every_env
+def test_numpy_integers_are_seeds(make_env):
+    assert trace(make_env(), 9, np.int64(7)) == trace(make_env(), 9, 7)
+
+
+@settings(max_examples=20)
+@given(seeds, st.integers(1, 10_000))
+def test_lane_seeds_are_pairwise_distinct_and_fit_31_bits(seed, n):
+    given_ = lane_seeds(seed, n)
+    assert len(set(given_)) == len(given_) == n
+    assert all(0 <= s < 2**31 for s in given_)
+
+
+@settings(max_examples=20)
+@given(seeds, st.integers(1, 300), st.integers(1, 300))
+def test_a_lane_has_the_same_seed_however_many_others_there_are(seed, n, more):
+    assert lane_seeds(seed, n + more)[:n] == lane_seeds(seed, n)
+
+
+def test_neighbouring_seeds_share_no_lane():
+    assert not set(lane_seeds(0, 1000)) & set(lane_seeds(1, 1000))
+
+
+@every_batch
+def test_a_batch_takes_one_seed_a_lane(make_env):
+    assert trace(make_env(), 60, [3, 1, 4]) == trace(make_env(), 60, np.array([3, 1, 4])) != trace(make_env(), 60, [3, 1, 5])
+    for wrong in ([1, 2], [1, 2, 3, 4]):
+        with pytest.raises(SpecError, match="expected one seed for each of 3 lanes"):
+            make_env().reset(seed=wrong)
+
+
+@pytest.mark.parametrize("make_env", [Walk, lambda: TimeLimit(Walk(), 9), Flock, Catch, GridWorld, CartPole])
+def test_lanes_of_a_seeded_environment_have_futures_of_their_own(make_env):
+    env = make_env()
+    env.reset(seed=0)
+    lanes = envoi.batch(env, 8)
+    seen = lanes.reset().observation
+    assert len({str(exact(envoi.lanes.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
+
+
+@every_env
+def test_building_copying_and_validating_leave_an_environment_untouched(make_env):
+    env, twin = make_env(), make_env()
+    for each in (env, twin):
+        each.reset(seed=0)
+        each.step(each.sample_action())
+    if env.batch_size is None:
+        envoi.batch(env, 2).reset(seed=9)
+        seen = TimeLimit(Validated(copy.deepcopy(env)), 5)
+        seen.reset(seed=1)
+    copy.deepcopy(env).reset(seed=3)
+    pickle.loads(pickle.dumps(env)).reset()
+    Validated(env)
+    TimeLimit(env, 4)
+    env.snapshot()
+    envoi.validate(env.observation_spec, envoi.zeros(env.observation_spec))
+    assert exact((env.state, env.observation)) == exact((twin.state, twin.observation))
+    assert exact([env.step(env.sample_action())]) == exact([twin.step(twin.sample_action())])
+    assert trace_from_here(env) == trace_from_here(twin)
+
+
+@given(seeds)
+def test_the_streams_of_a_seed_are_independent(seed):
+    streams = Streams(seed)
+    drawn = [getattr(streams, name).integers(2**62) for name in ("dynamics", "observation", "context", "action")]
+    assert len(set(drawn)) == 4
+    # The order in which they are first asked for does not matter.
+    again = Streams(seed)
+    assert [getattr(again, n).integers(2**62) for n in ("action", "context", "observation", "dynamics")] == drawn[::-1]
+
+
+def test_a_generator_that_is_set_is_not_advanced():
+    generator, twin = np.random.default_rng(3), np.random.default_rng(3)
+    streams = Streams.from_generator(generator)
+    streams.action.random()
+    assert generator.bit_generator.state == twin.bit_generator.state

@@ -1,0 +1,178 @@
+"""A snapshot holds all that decides the future; copies live on their own."""
+
+import copy
+import pickle
+
+import cloudpickle
+import envoi
+import numpy as np
+import pytest
+from envoi import SnapshotUnsupported, TimeLimit, Validated
+from envoi.models import MODELS, Catch, make
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import Player, exact, trace
+
+ENVS = {
+    "model": Walk,
+    "batch model": Flock,
+    "limited": lambda: TimeLimit(Walk(), 7),
+    "wrapped twice": lambda: Validated(TimeLimit(Flock(), 7)),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "model batch": lambda: envoi.batch(Flock(), 3),
+    "limited lanes": lambda: TimeLimit(envoi.batch(Walk(), 3), 7),
+    "limited batch": lambda: TimeLimit(envoi.batch(Flock(), 3), 7),
+    **{name: (lambda name=name: make(name)) for name in MODELS},
+}
+every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+COPIES = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
+}
+every_copy = pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+
+
+@every_env
+@settings(max_examples=6)
+@given(st.integers(0, 30), st.integers(1, 40), st.integers(0, 25))
+def test_what_follows_a_restored_snapshot_is_what_followed_it_before(make_env, before, after, away):
+    env = make_env()
+    player = Player(env, seed=0)
+    player.play(before)
+    over, snapshot = player.over, env.snapshot()
+    then = player.play(after, over=over)
+    for _ in range(2):  # the same snapshot any number of times
+        Player(env, seed=99).play(away)
+        env.restore(snapshot)
+        assert player.play(after, over=over) == then
+
+
+@every_env
+def test_a_snapshot_before_the_first_reset_holds_the_streams_too(make_env):
+    env = make_env()
+    snapshot = env.snapshot()
+    first = trace(env, 20)
+    env.restore(snapshot)
+    with pytest.raises(envoi.EpisodeError):
+        _ = env.state
+    assert trace(env, 20) == first
+
+
+@every_env
+def test_a_snapshot_goes_into_another_instance_and_through_pickle(make_env):
+    env, other = make_env(), make_env()
+    player = Player(env, seed=4)
+    player.play(5)
+    over, snapshot = player.over, pickle.loads(pickle.dumps(env.snapshot()))
+    then = player.play(20)
+    other.restore(snapshot)
+    assert player.play(20, env=other, over=over) == then
+
+
+@every_env
+def test_later_steps_do_not_change_a_snapshot(make_env):
+    env = make_env()
+    player = Player(env, seed=4)
+    snapshot = env.snapshot()
+    was = pickle.dumps(snapshot)
+    player.play(30)
+    env.restore(snapshot)
+    player.play(30)
+    assert pickle.dumps(snapshot) == was
+
+
+@every_env
+def test_a_snapshot_of_anything_else_is_refused_and_changes_nothing(make_env):
+    env = make_env()
+    env.reset(seed=0)
+    before = exact(env.state)
+    strangers = [make_other() for name, make_other in ENVS.items() if ENVS[name] is not make_env]
+    for stranger in [*strangers, envoi.batch(Walk(), 2), envoi.batch(Flock(), 2), envoi.batch(Catch(), 3)]:
+        stranger.reset(seed=1)
+        with pytest.raises(SnapshotUnsupported, match="restore: expected a snapshot of"):
+            env.restore(stranger.snapshot())
+        assert exact(env.state) == before
+
+
+@pytest.mark.parametrize("make_env", [make_env for name, make_env in ENVS.items() if name != "catch"])
+def test_a_snapshot_holds_the_context(make_env):
+    env = make_env()
+    name = next(iter(env.context))
+    env.context = {name: 0.5}
+    env.reset(seed=0)
+    snapshot = env.snapshot()
+    env.context = {}
+    assert not np.all(np.equal(env.context[name], 0.5))
+    env.restore(snapshot)
+    assert np.all(np.equal(env.context[name], 0.5))
+
+
+def test_an_environment_that_cannot_says_so():
+    class Opaque(envoi.Env):
+        reset = step = state = observation = None
+
+    for call in (Opaque().snapshot, lambda: Opaque().restore(None)):
+        with pytest.raises(SnapshotUnsupported, match="Opaque does not support snapshots"):
+            call()
+
+
+@every_env
+@every_copy
+def test_a_copy_in_the_middle_goes_on_as_the_original_would_and_leaves_it_alone(make_env, duplicate):
+    env = make_env()
+    player = Player(env, seed=2)
+    player.play(6)
+    over, twin, was = player.over, duplicate(env), exact(env.state)
+    theirs = player.play(40, env=twin, over=over)
+    assert exact(env.state) == was
+    assert player.play(40) == theirs
+
+
+@every_env
+@every_copy
+def test_a_copy_of_a_fresh_environment_is_fresh(make_env, duplicate):
+    env = make_env()
+    twin = duplicate(env)
+    for each in (env, twin):
+        with pytest.raises(envoi.EpisodeError, match="has not begun"):
+            _ = each.observation
+    assert trace(twin, 30, seed=8) == trace(env, 30, seed=8)
+
+
+@every_copy
+def test_a_copy_of_a_restored_fresh_environment_is_fresh(duplicate):
+    env = Walk()
+    env.restore(env.snapshot())
+    with pytest.raises(envoi.EpisodeError, match="has not begun"):
+        _ = duplicate(env).state
+
+
+@pytest.mark.parametrize("duplicate", [COPIES["deepcopy"], COPIES["cloudpickle"]])  # pickle finds classes by name
+def test_an_environment_of_a_class_defined_on_the_spot_can_be_copied(duplicate):
+    class Local(Walk):
+        def __init__(self, step):
+            self.step_size = step
+
+    env = TimeLimit(Local(2), max_episode_steps=3)
+    twin = duplicate(env)
+    assert twin.unwrapped.step_size == 2
+    assert trace(twin, 20, seed=0) == trace(env, 20, seed=0)
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=8))
+def test_a_recorded_prefix_and_a_snapshot_resume_alike(seed, actions):
+    env, replayed = TimeLimit(Walk(), 50), TimeLimit(Walk(), 50)
+    env.reset(seed=seed)
+    replayed.reset(seed=seed)
+    for action in actions:
+        step = env.step(action)
+        if step.terminated:
+            return
+    snapshot = env.snapshot()
+    for action in actions:
+        replayed.step(action)
+    env.restore(snapshot)
+    assert exact(env.step(0)) == exact(replayed.step(0))
+    assert np.array_equal(env.state.position, replayed.state.position)

@@ -1,0 +1,93 @@
+"""One Ray and one trained policy for all tests here; Ray's own warnings are let through, ours are errors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+RAYS_WARNINGS = (
+    "ignore::DeprecationWarning:ray",
+    "ignore::FutureWarning:ray",
+    "ignore::ResourceWarning",  # sockets and logs of Ray's processes
+    r"ignore:.*RLModule\(config=:DeprecationWarning",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            for warning in RAYS_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture
+def cli(capfd, monkeypatch):
+    """Run the command line in this process: exit code, stdout, stderr."""
+    from envoi.integrations.cli import main
+
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        capfd.readouterr()
+        code = main([str(a) for a in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def spawn():
+    """Run the command line in a process of its own, which is ended with the test."""
+    started = []
+
+    def run(*arguments):
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("envoi"), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=HERE,  # where `python:drifting:…` is found
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def ray_session():
+    """A Ray on this machine that the jobs of this process share."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), before]))
+    import ray
+
+    quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
+    ray.init("local", num_cpus=2, object_store_memory=200 * 2**20, **quiet)
+    yield
+    ray.shutdown()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="session")
+def trained(ray_session, tmp_path_factory):
+    """The folder of a job that reached its goal."""
+    from envoi.integrations.rllib import Settings, train
+
+    folder = tmp_path_factory.mktemp("runs") / "catch"
+    outcome = train(Settings("envoi:catch", stop_return=0.2), folder)
+    assert outcome.best == 0
+    return folder

@@ -1,0 +1,125 @@
+"""The command line's manners: fast help, one line for an error, and no Ray before it is needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import sys
+from envoi.integrations.cli import main
+code = main({arguments})
+heavy = [name for name in ("ray", "torch", "gymnasium", "matplotlib", "scipy") if name in sys.modules]
+print("heavy:", heavy, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def probe(*arguments):
+    code = PROBE.format(arguments=list(arguments))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["evaluate", "--help"], []])
+def test_help_and_version_import_nothing_heavy(arguments):
+    done = probe(*arguments)
+    assert done.returncode == (0 if arguments else 2) or "Usage" in done.stdout
+    assert "heavy: []" in done.stderr
+    assert done.stdout.strip()
+
+
+def test_every_option_has_a_help_text():
+    import typer
+
+    from envoi.integrations.commands import app
+
+    command = typer.main.get_command(app)
+    for sub in [command, *command.commands.values()]:
+        assert sub.help
+        assert all(getattr(parameter, "help", None) for parameter in sub.params), sub.name
+
+
+BAD = {
+    "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
+    "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
+    "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
+    "no env": (["train"], "which env?"),
+    "no folder to resume": (["train", "--resume"], "--out"),
+    "rates": (["train", "envoi:catch", "--lr", "fast"], "1e-4,1e-3"),
+    "samples": (["train", "envoi:catch", "--samples", "0"], "at least 1"),
+    "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
+    "command": (["trian"], "train"),
+    "value": (["evaluate", "nowhere", "--form", "dm_env"], "core"),
+    "not a run": (["evaluate", "nowhere"], "does not exist"),
+    "unfit algorithm": (["train", "gymnasium:Pendulum-v1", "--algo", "DQN"], "these can: PPO"),
+    "unknown env in info": (["info", "envoi:cath"], "catch"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    arguments, hint = BAD[case]
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("envoi: ")
+    assert err.count("\n") == 1
+    assert hint in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_input_is_told_before_ray_is_imported(tmp_path):
+    (tmp_path / "note").write_text("mine")
+    for arguments in (
+        ["train", "gymnasium:CartPoel-v1"],
+        ["train", "envoi:catch", "--algo", "PPOO"],
+        ["train", "envoi:catch", "--out", str(tmp_path)],
+        ["train", "--resume", "--out", str(tmp_path)],
+        ["evaluate", str(tmp_path)],
+    ):
+        done = probe(*arguments)
+        assert done.returncode == 2
+        assert "'ray'" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_used_is_refused(cli, tmp_path):
+    (tmp_path / "note").write_text("mine")
+    for out, why in ((tmp_path, "not empty"), (tmp_path / "note", "is a file"), (tmp_path / "note" / "x", "cannot")):
+        code, _, err = cli("train", "envoi:catch", "--out", out)
+        assert code == 2
+        assert why in err
+
+
+def test_resume_refuses_what_is_no_run(cli, tmp_path):
+    (tmp_path / "note").write_text("mine")
+    for out, why in ((tmp_path, "holds no run"), (tmp_path / "gone", "does not exist")):
+        code, _, err = cli("train", "--resume", "--out", out)
+        assert code == 2
+        assert why in err
+
+
+def test_debug_shows_the_traceback(cli):
+    with pytest.raises(LookupError):
+        cli("train", "gymnasium:CartPoel-v1", "--debug")
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("typer", "cli"), ("rich", "cli"), ("ray", "rllib"), ("torch", "rllib")]
+)
+def test_a_missing_extra_says_what_to_install(tmp_path, missing, extra):
+    code = f"import sys; sys.modules[{missing!r}] = None\n" + PROBE.format(
+        arguments=["train", "envoi:catch", "--out", str(tmp_path / "run")]
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ours = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]
+    assert done.returncode == 2, done.stderr
+    assert len(ours) == 1
+    assert f"pip install 'envoi[{extra}]'" in ours[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_shows_specs_seeds_and_losses(cli):
+    code, out, err = cli("info", "gymnasium:CartPole-v1")
+    assert (code, err) == (0, "")
+    for part in ("observation", "Discrete(2", "the same seed gives the same episode", "gymnasium", "rllib", "nothing"):
+        assert part in out

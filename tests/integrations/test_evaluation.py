@@ -1,0 +1,88 @@
+import json
+import math
+
+import pytest
+
+import envoi
+
+
+def test_the_interval_is_students():
+    from envoi.integrations.evaluation import estimate
+
+    found = estimate([1.0, 2.0, 3.0, 4.0])
+    assert found.mean == 2.5
+    assert found.std == pytest.approx(math.sqrt(5 / 3))
+    assert found.high - found.mean == pytest.approx(3.182446 * math.sqrt(5 / 3) / 2, rel=1e-6)
+    assert str(found) == "2.50 ± 2.05"
+
+
+def test_one_episode_has_no_interval():
+    from envoi.integrations.evaluation import estimate
+
+    assert estimate([3.0]).low is None
+    assert str(estimate([3.0])) == "3.00"
+
+
+def test_both_forms_give_the_same_episodes(cli, trained):
+    code, out, err = cli("evaluate", trained, "--episodes", "5", "--form", "both")
+    assert (code, err) == (0, "")
+    assert "same episodes" in out
+    document = json.loads((trained / "evaluation.json").read_text())
+    assert document["forms_agree"] is True
+    assert len(document["episodes"]) == 5
+    assert len({e["trace"] for e in document["episodes"]}) > 1
+    returns = [e["episode_return"] for e in document["episodes"]]
+    assert document["episode_return"]["mean"] == pytest.approx(sum(returns) / 5)
+    assert all(e["length"] == 9 for e in document["episodes"])
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_a_seed_gives_the_same_episodes_again(trained, explore):
+    from envoi.integrations.evaluation import evaluate
+
+    first, again = (evaluate(trained, episodes=3, seed=4, explore=explore) for _ in range(2))
+    other = evaluate(trained, episodes=3, seed=5, explore=explore)
+    assert first.episodes == again.episodes
+    assert first.episodes != other.episodes
+
+
+def test_forms_that_differ_are_an_error():
+    from envoi.integrations.evaluation import Episode, _compare
+
+    one = Episode(1, 2.0, 3, "a")
+    with pytest.raises(envoi.EnvoiError, match="differ in episode 0"):
+        _compare([one], [Episode(1, 2.0, 3, "b")], "core", "gymnasium")
+
+
+def test_an_episode_without_end_is_an_error(cli, trained):
+    code, _, err = cli("evaluate", trained, "--max-steps", "3")
+    assert code == 2
+    assert "did not end within 3 steps" in err
+
+
+def test_a_run_without_a_checkpoint_says_how_to_go_on(cli, tmp_path):
+    from envoi.integrations.rllib import RunFolder, Settings
+
+    RunFolder(tmp_path).start(Settings("envoi:catch"), {})
+    code, _, err = cli("evaluate", tmp_path)
+    assert code == 2
+    assert "holds no checkpoint yet" in err
+    assert "--resume" in err
+
+
+def test_the_policy_is_rllibs_own(trained):
+    """The policy without Ray chooses what an env runner of RLlib chooses from the same checkpoint."""
+    import numpy as np
+    import torch
+    from ray.rllib.core.columns import Columns
+
+    from envoi.integrations.rllib import load_policy
+
+    policy = load_policy(trained)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        observation = rng.random(policy.observation_space.shape, np.float32)
+        policy.reset()
+        with torch.no_grad():
+            logits = policy.module.forward_inference({Columns.OBS: torch.tensor(observation)[None]})
+        assert policy(observation) == int(logits[Columns.ACTION_DIST_INPUTS].argmax())

@@ -1,0 +1,66 @@
+"""Ctrl-C and kill -9, in processes with a Ray of their own."""
+
+import json
+import os
+import signal
+import time
+
+from envoi.integrations.rllib import RunFolder
+
+
+def wait_for(condition, process, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
+    wait_for(lambda: run.exists, process)
+    process.kill()
+    process.wait()
+
+    process = spawn("train", "--resume", "--out", run.path)
+    wait_for(lambda: run.state.exists() and len(run.read_progress()) > 3, process)
+    process.kill()
+    process.wait()
+    held = json.loads(run.state.read_text())["trials"]["0"]["iteration"]
+    killed_at = len(run.read_progress())
+    assert held < killed_at
+
+    process = spawn("train", "--resume", "--out", run.path, "--stop-steps", "20000")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert "reached" in out.splitlines()[-1]
+    rows = run.read_progress()
+    assert [int(r["iteration"]) for r in rows] == list(range(1, len(rows) + 1))
+    steps = [int(r["env_steps"]) for r in rows]
+    assert steps == sorted(set(steps))
+    assert run.curve.exists()
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
+    wait_for(lambda: len(run.read_progress()) > 2, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert f"go on with: envoi train --resume --out {run.path}" in out.splitlines()[-1]
+    state = json.loads(run.state.read_text())["trials"]["0"]
+    assert state["iteration"] == len(run.read_progress())
+    assert (run.path / state["checkpoint"]).is_dir()
+    assert run.curve.exists()
+
+
+def test_ctrl_c_before_anything_was_learned(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--out", run.path)
+    wait_for(lambda: run.log.exists(), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "envoi train --resume" in out.splitlines()[-1]

@@ -1,0 +1,144 @@
+"""Jobs that run to their end, in this process and with one Ray."""
+
+import csv
+import json
+
+import pytest
+
+import envoi
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+
+
+def test_a_job_leaves_what_it_promises(trained):
+    from envoi.integrations.rllib import RunFolder
+
+    run = RunFolder(trained)
+    assert run.read_settings().env == "envoi:catch"
+    rows = run.read_progress()
+    steps = [int(r["env_steps"]) for r in rows]
+    assert steps == sorted(set(steps))
+    assert float(rows[-1]["return_mean"]) >= 0.2
+    assert all(float(r["steps_per_second"]) > 0 for r in rows)
+    assert (run.checkpoint / "learner_group").is_dir()
+    assert run.curve.read_bytes().startswith(b"\x89PNG")
+    assert list(run.tensorboard.glob("trial_0/events.*"))
+    state = json.loads(run.state.read_text())["trials"]["0"]
+    assert state["reached"].startswith("mean return")
+    assert state["env_steps"] == steps[-1]
+
+
+def test_progress_is_plain_csv(trained):
+    with (trained / "progress.csv").open(newline="") as file:
+        widths = {len(row) for row in csv.reader(file)}
+    assert widths == {16}
+
+
+def test_what_is_reached_is_not_trained_again_without_asking_for_more(cli, trained):
+    code, _, err = cli("train", "--resume", "--out", trained)
+    assert code == 2
+    assert "has reached mean return 0.2" in err
+
+
+def test_a_sweep_goes_on_where_each_trial_was(cli, tmp_path):
+    from envoi.integrations.rllib import RunFolder
+
+    out = tmp_path / "sweep"
+    code, text, err = cli("train", "envoi:catch", "--lr", "1e-4,1e-3", "--stop-steps", "6000", "--out", out)
+    assert (code, err) == (0, "")
+    assert "by the best of 2 trials" in text.splitlines()[-1]
+    assert "envoi evaluate" in text.splitlines()[-1]
+    run = RunFolder(out)
+    first = run.read_progress()
+    assert {(r["trial"], r["lr"]) for r in first} == {("0", "0.0001"), ("1", "0.001")}
+
+    code, text, err = cli("train", "--resume", "--out", out, "--stop-steps", "10000")
+    assert (code, err) == (0, "")
+    rows = run.read_progress()
+    assert rows[: len(first)] == first
+    for trial in "01":
+        iterations = [int(r["iteration"]) for r in rows if r["trial"] == trial]
+        assert sorted(iterations) == list(range(1, len(iterations) + 1))
+        assert max(int(r["env_steps"]) for r in rows if r["trial"] == trial) >= 10_000
+    assert [p.name for p in run.tune.iterdir()] == ["2"]
+
+
+def test_a_seed_gives_the_same_run_again(tmp_path):
+    from envoi.integrations.rllib import RunFolder, Settings, train
+
+    def course(name, seed):
+        train(Settings("envoi:catch", stop_steps=4000, seed=seed), tmp_path / name)
+        return [
+            (r["env_steps"], r["return_mean"], r["length_mean"]) for r in RunFolder(tmp_path / name).read_progress()
+        ]
+
+    first = course("a", 3)
+    assert course("b", 3) == first
+    assert course("c", 4) != first
+
+
+# Preflight plays 1000 steps, and an iteration has 2048, here in two envs: they fail in the second.
+LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000)
+
+
+@pytest.mark.parametrize(
+    ("env", "hint"),
+    [
+        ("python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above"),
+        ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (drifting.py:"),
+    ],
+)
+def test_an_env_that_fails_late_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env, hint):
+    code, _, err = cli("train", env, *LATE, "--out", tmp_path / "run")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert hint in err
+    assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
+
+
+def test_an_env_that_fails_late_in_another_process_is_one_line_too(spawn, tmp_path):
+    process = spawn(
+        "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
+    )
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err.count("\n") == 1
+    assert "observation['cart'][2]" in err
+    assert "at step 10 of episode 150" in err
+    assert "Traceback" not in out
+    assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
+
+
+def test_an_env_that_fails_early_is_found_before_anything_is_written(cli, tmp_path):
+    code, out, err = cli("train", "python:drifting:Drifting?fatal=100", "--out", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert "observation['cart'][2]" in err
+    assert "step 10 of episode 10" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_insists_trains_on_it_all_the_same(cli, tmp_path):
+    arguments = ("--no-check-specs", "--stop-steps", "2000", "--out", tmp_path / "run")
+    code, _, err = cli("train", "python:drifting:Drifting?fatal=100", *arguments)
+    assert (code, err) == (0, "")
+
+
+def test_a_time_limit_ends_the_job_and_says_how_to_go_on(cli, tmp_path):
+    code, out, _ = cli("train", "envoi:catch", "--stop-minutes", "0.0001", "--out", tmp_path / "run")
+    assert code == 0
+    assert "train --resume" in out.splitlines()[-1]
+
+
+def test_a_class_can_be_registered_and_configured():
+    from envoi.integrations.rllib import configure
+
+    config = configure(envoi.models.Catch, "PPO", num_envs=3, seed=1, lr=5e-4)
+    assert (config.num_envs_per_env_runner, config.seed, config.lr) == (3, 1, 5e-4)
+    assert config.normalize_actions is False
+    config.validate()
+
+
+def test_real_actions_are_normalised():
+    from envoi.integrations.rllib import configure
+
+    assert configure("envoi:pendulum", "SAC", lr=1e-3).normalize_actions is True

@@ -1,0 +1,42 @@
+"""Every example runs, and so does the README's code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+EXPECTED = {
+    "corridor.py": r"at 10 after walking right all the way, return 0\.\d",
+    "planning.py": r"(episode \d: return \+1\n){5}",
+    "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
+    "train.py": r"walks [0-4]( \d+)* 10\n",
+}
+
+
+def test_every_example_is_run() -> None:
+    assert {example.name for example in EXAMPLES} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs_from_any_folder_and_shows_what_it_promises(example: Path, tmp_path: Path) -> None:
+    assert re.search(EXPECTED[example.name], run(sys.executable, str(example), cwd=tmp_path))
+
+
+def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join(blocks) + "\nprint(observation, config.env)\n")
+    assert re.search(r"\[\d\.\] corridor", run(sys.executable, str(script), cwd=tmp_path))

@@ -1,0 +1,51 @@
+"""What an environment does, as values that compare with `==` exactly: dtype, shape and bytes."""
+
+import numpy as np
+from envoi import Infos
+
+
+def exact(value):
+    """A stand-in that is equal only for equal structures of equal types and equal bytes."""
+    if isinstance(value, Infos):
+        return [exact(info) for info in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return (type(value), value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return [(key, exact(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return (type(value), [exact(part) for part in value])
+    return (type(value), value)
+
+
+class Player:
+    """Plays an environment with its own sampled actions, on from wherever it stands, and begins ended episodes anew."""
+
+    def __init__(self, env, seed=None):
+        self.env = env
+        self.first = exact(env.reset(seed=seed))
+        self.over = False if env.batch_size is None else np.zeros(env.batch_size, bool)
+
+    def play(self, steps, env=None, over=None):
+        """The next `steps` steps of `env`, or of the environment that the player was made with."""
+        env, given = (self.env if env is None else env), over is not None
+        over, said = (over if given else self.over), []
+        for _ in range(steps):
+            action = env.sample_action()
+            if env.batch_size is not None:
+                step = env.step(action, restart=over)
+                over = step.terminated | step.truncated
+            elif over:
+                step, over = env.reset(), False
+            else:
+                step = env.step(action)
+                over = step.terminated or step.truncated
+            said.append((exact(action), exact(step)))
+        if not given:
+            self.over = over
+        return said
+
+
+def trace(env, steps, seed=None):
+    """The first reset and the steps that follow it."""
+    player = Player(env, seed)
+    return [player.first, *player.play(steps)]
