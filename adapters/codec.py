@@ -82,7 +82,7 @@ def _observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np
     if isinstance(spec, MultiBinary):
         return _flat, _unit(int(np.prod(spec.shape)))
     if isinstance(spec, Discrete):
-        return _flat, (np.float32([spec.start]), np.float32([spec.start + spec.n - 1]))
+        return _flat, (_flat(spec.start), _flat(spec.start + spec.n - 1))
     if isinstance(spec, MultiDiscrete):
         return _flat, (_flat(spec.start), _flat(spec.last))
     if isinstance(spec, Array) and spec.dtype.kind in "biuf":
@@ -294,7 +294,7 @@ def losses(env: Env) -> list[Loss]:
 
 
 def _is_wide(spec: Spec) -> bool:
-    return isinstance(spec, Array) and spec.dtype.kind == "f" and spec.dtype.itemsize > 4
+    return isinstance(spec, Array) and spec.dtype.kind == "f" and spec.dtype.itemsize > 4 and 0 not in spec.shape
 
 
 def _narrows(spec: Spec) -> bool:
@@ -308,7 +308,7 @@ def _narrows(spec: Spec) -> bool:
         if spec.dtype.itemsize <= 2:
             return False
         if spec.low is None or spec.high is None:
-            return bool(np.prod(spec.shape))
+            return 0 not in spec.shape
         ends = np.array([spec.low, spec.high])
     else:
         return _is_wide(spec)

@@ -12,7 +12,8 @@ What is lost: nothing. A space that comes from a spec remembers it, so names, ki
 difference between no bound and an infinite one come back.
 
 What is refused: complex arrays, `MultiBinary` with a size of 0, integers in a dtype too narrow for gymnasium's own
-arithmetic, a batch (it is a vector env). From gymnasium: spaces of other kinds, stacked sequences of what no array holds.
+arithmetic, a batch (it is a vector env). On the way here: spaces of other kinds, stacked sequences of what no array
+holds.
 """
 
 from __future__ import annotations
@@ -181,7 +182,8 @@ def _from_box(space: spaces.Box) -> Array:
     if space.dtype.kind == "f":
         unbounded_low, unbounded_high = np.isneginf(space.low).all(), np.isposinf(space.high).all()
     else:
-        least, most = (0, 1) if space.dtype == bool else (np.iinfo(space.dtype).min, np.iinfo(space.dtype).max)
+        info = None if space.dtype == bool else np.iinfo(cast("Any", space.dtype))
+        least, most = (0, 1) if info is None else (info.min, info.max)
         unbounded_low = unbounded_high = (space.low == least).all() and (space.high == most).all()
     low = None if unbounded_low else space.low
     high = None if unbounded_high else space.high
@@ -511,8 +513,9 @@ def _put_back(part: Any, held: Any) -> None:
     if isinstance(part, ToGymnasium):
         part._env.restore(held)
     else:
-        vars(part).clear()
-        vars(part).update(held)
+        attributes: dict[str, Any] = part.__dict__
+        attributes.clear()
+        attributes.update(held)
 
 
 def _is_number(value: Any) -> bool:

@@ -135,10 +135,12 @@ def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
         return array.astype(dtype)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return None
-    result = array.astype(dtype)
-    if array.dtype.kind in "iu" and (result.astype(array.dtype) != array).any():
-        return None
-    return result
+    if array.dtype.kind not in "iu" or (array.dtype.itemsize < 8 and np.can_cast(array.dtype, dtype)):
+        return array.astype(dtype)
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    # Python compares integers with floats exactly.
+    return result if result.tolist() == array.tolist() else None
 
 
 def _incoming_integer(spec: Discrete) -> Take:

@@ -50,6 +50,8 @@ class BatchModel(Model):
         lanes = self._lanes
         if seed is not None:
             lanes.use(Streams(seed))
+        # What is said of the one lane gets the axis that the model's functions expect.
+        options = options and {name: np.asarray(value)[None] for name, value in options.items()}
         observation, info = lanes.reset(options=options)
         return Reset(lane(self.observation_spec, observation, 0), info[0])
 

@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = " ".join(str(error).split())
         if isinstance(error, envoi.EnvoiError):
             return _fail(message, 2)
+        if isinstance(error, OSError) and error.filename is not None:
+            return _fail(f"{error.filename}: {error.strerror}", 2)
         package = (getattr(error, "name", None) or "").partition(".")[0]
         if isinstance(error, ImportError) and package in _EXTRAS:
             return _fail(f"{package} is not installed; pip install 'envoi[{_EXTRAS[package]}]'", 2)

@@ -28,7 +28,7 @@ def describe(name: str) -> None:
     console = Console(highlight=False)
     env = load(name)
     try:
-        console.print(f"[bold]{name}[/bold]")
+        console.print(Text(name, style="bold"))
         console.print(_specs(env))
         console.print(f"seeds        {_seeds(env)}")
         console.print(_losses(env))

@@ -12,6 +12,7 @@ from typing import cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import track
 from rich.spinner import Spinner
 from rich.table import Table
@@ -21,7 +22,7 @@ from .rllib import Job, Outcome, Report, RunFolder, Settings
 from .rllib.noise import redirected
 
 PLAIN_SECONDS = 5.0
-"""Without a terminal, a line is written this often."""
+"""Without a terminal a line is written this often, and less and less often in a long job."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -57,18 +58,18 @@ def training(job: Job) -> int:
             console.print(f"[bold]interrupted[/bold]; {held}{_how_to_go_on(folder)}")
             return 130
         for note in outcome.notes:
-            console.print(f"[yellow]note:[/yellow] {note}")
+            console.print(f"[yellow]note:[/yellow] {escape(note)}")
         console.print(_conclusion(outcome))
         return 130 if outcome.interrupted else 0
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
-    return f"go on with: envoi train --resume --out {folder.path}"
+    return f"go on with: envoi train --resume --out {escape(str(folder.path))}"
 
 
 def _conclusion(outcome: Outcome) -> str:
     """The last line: what was reached, where it lies, how to go on."""
-    folder = outcome.folder
+    folder, path = outcome.folder, escape(str(outcome.folder.path))
     if outcome.best is None:
         return f"nothing was learned yet; {_how_to_go_on(folder)}"
     state = outcome.states[outcome.best]
@@ -78,9 +79,9 @@ def _conclusion(outcome: Outcome) -> str:
         rate = f", lr {trial.lr:g}" if trial.lr is not None else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
-    done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {folder.path}"
+    done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {path}"
     if state.reached is not None:
-        return f"[bold green]reached[/bold green] {done}; see it with: envoi evaluate {folder.path}"
+        return f"[bold green]reached[/bold green] {done}; see it with: envoi evaluate {path}"
     verb = "interrupted" if outcome.interrupted else "out of time"
     return f"[bold]{verb}[/bold] at {done}; {_how_to_go_on(folder)}"
 
@@ -108,8 +109,8 @@ class _Display:
 
     def __enter__(self) -> None:
         self._console.print(
-            f"[bold]{self._settings.algo}[/bold] on [bold]{self._settings.env}[/bold] "
-            f"until {self._settings.goal}, into {self._folder.path}"
+            f"[bold]{self._settings.algo}[/bold] on [bold]{escape(self._settings.env)}[/bold] "
+            f"until {self._settings.goal}, into {escape(str(self._folder.path))}"
         )
         if self._console.is_terminal:
             self._live.start()
@@ -123,7 +124,8 @@ class _Display:
         if report.state.return_mean is not None:
             self._means.setdefault(report.trial.index, []).append(report.state.return_mean)
         now = time.monotonic()
-        due = now - self._last_line >= PLAIN_SECONDS or report.state.reached is not None
+        pause = max(PLAIN_SECONDS, (now - self._began) / 20)
+        due = now - self._last_line >= pause or report.state.reached is not None
         if due and not self._console.is_terminal:
             self._last_line = now
             self._console.print(self._line(report))
@@ -200,7 +202,7 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
                 disable=not console.is_terminal,
             )
         )  # fmt: skip
-        next(ticks)
+        next(ticks, None)
 
         def tick(_: Episode) -> None:
             next(ticks, None)
@@ -216,10 +218,12 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
                 observe=tick,
             )
         how = "sampled" if explore else "greedy"
-        console.print(f"{found.algo} on {found.env}, {len(found.episodes)} whole episodes, {how}, {found.form} form")
+        console.print(
+            f"{found.algo} on {escape(found.env)}, {len(found.episodes)} whole episodes, {how}, {found.form} form"
+        )
         console.print(f"return [bold]{found.episode_return}[/bold]  (95 % interval, Student's t)")
         console.print(f"length {found.length}")
         if found.forms_agree:
             console.print("the gymnasium and the core form gave the [bold green]same episodes[/bold green]: "
                           "returns, lengths and observations")  # fmt: skip
-        console.print(f"written to {run.evaluation}")
+        console.print(f"written to {escape(str(run.evaluation))}")

@@ -2,8 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import envoi
 import numpy as np
+
+import envoi
 
 
 class WalkState(NamedTuple):
@@ -15,7 +16,10 @@ class WalkState(NamedTuple):
 class Walk(envoi.Model):
     """A random walk in the plane that ends far from the origin; noise in the dynamics and in what is seen."""
 
-    observation_spec = {"position": envoi.Array((2,), "float64"), "time": envoi.Discrete(41)}
+    observation_spec = {  # noqa: RUF012 (a spec: read, never written)
+        "position": envoi.Array((2,), "float64"),
+        "time": envoi.Discrete(41),
+    }
     action_spec = envoi.Discrete(3, start=-1)
     reward_spec = envoi.Array((), "float64", high=0, name="reward")
     state_spec = None
@@ -25,7 +29,9 @@ class Walk(envoi.Model):
         return WalkState(rng.normal(size=2) + np.asarray(context.get("at", 0)), 0, context["drift"])
 
     def transition(self, state, action, rng):
-        return WalkState(state.position + 0.3 * action + rng.normal(0, 0.4, 2) + state.drift, state.time + 1, state.drift)
+        return WalkState(
+            state.position + 0.3 * action + rng.normal(0, 0.4, 2) + state.drift, state.time + 1, state.drift
+        )
 
     def observe(self, state, rng):
         return {"position": state.position + rng.normal(0, 0.01, 2), "time": np.int64(state.time)}

@@ -1,6 +1,7 @@
 """What an environment does, as values that compare with `==` exactly: dtype, shape and bytes."""
 
 import numpy as np
+
 from envoi import Infos
 
 

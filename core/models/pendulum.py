@@ -66,7 +66,7 @@ class Pendulum(BatchModel):
         angle, speed = state.motion.T
         torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
         upright = ((angle + np.pi) % (2 * np.pi)) - np.pi
-        return -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        return -(np.square(upright) + 0.1 * np.square(speed) + 0.001 * np.square(torque))
 
     def terminal(self, state: PendulumState) -> NDArray[np.bool_]:
         return np.zeros(len(state.motion), bool)

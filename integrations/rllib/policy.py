@@ -9,7 +9,7 @@ import numpy as np
 
 import envoi
 
-from .folder import RunFolder
+from .folder import RunFolder, best_trial
 
 try:
     import torch
@@ -122,5 +122,5 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
         raise envoi.EnvoiError(
             f"{run.path} holds no checkpoint yet; go on with `envoi train --resume --out {run.path}`"
         )
-    steps = max((state.env_steps for state in states.values()), default=0)
-    return Policy(run.checkpoint, explore=explore, env_steps=steps)
+    best = best_trial(states)
+    return Policy(run.checkpoint, explore=explore, env_steps=0 if best is None else states[best].env_steps)

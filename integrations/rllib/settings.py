@@ -43,7 +43,8 @@ class Settings:
         stop_return: Stop a trial when the mean return over its last 100 episodes (at least 20) reaches this.
         stop_steps: Stop a trial after so many env steps; if no stop is set, 1,000,000.
         stop_minutes: Stop the job after so much time, in minutes; resuming gives it the same time again.
-        address: Address of a Ray cluster, such as "auto"; None or "local" starts one on this machine.
+        address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
+            starts a Ray of this job's own on this machine.
         check_specs: Whether each observation is checked against the spec while training.
 
     Raises:

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from envoi import Array, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 from hypothesis import strategies as st
+
+from envoi import Array, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 
 
 class Pair(NamedTuple):

@@ -2,11 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import envoi
 import gymnasium
 import numpy as np
-from envoi import Array, Discrete
 from gymnasium import spaces
+
+import envoi
+from envoi import Array, Discrete
 
 
 class Line(NamedTuple):

@@ -1,18 +1,18 @@
 """Once an observation is returned, nothing that its source does later changes it; and the common case costs no copy."""
 
 import copy
-import gc
 
 import gymnasium
 import numpy as np
 import pytest
-from envoi.adapters import from_gymnasium, load
-from envoi.adapters.values import incoming
-from envoi import Array
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import Returning
+
+from envoi import Array
+from envoi.adapters import from_gymnasium, load
+from envoi.adapters.values import incoming
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 
@@ -201,7 +201,6 @@ def stay(env, look=lambda observation: observation):
         observation = env.reset().observation if step == 3 else env.step(0).observation
         returned.append(observation)
         held.append(copy.deepcopy(observation))
-    gc.collect()
     for now, then in zip(returned, held, strict=True):
         np.testing.assert_equal(now, then)
     np.testing.assert_equal(look(returned[2]), np.full(3, 2, np.float32))
@@ -337,17 +336,17 @@ def test_a_dict_that_leaves_its_spec_stays_what_it_was():
     assert first["a"].tolist() == [0, 0, 0]
 
 
-@settings(max_examples=300)
-@given(st.lists(st.sampled_from(range(4)), min_size=2, max_size=12), st.randoms())
-def test_a_pool_of_buffers_in_any_order_of_use_changes_nothing(order, random):
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=8))
+def test_a_pool_of_buffers_in_any_order_of_use_changes_nothing(order):
     pool = [np.zeros(3, np.float32) for _ in range(3)]
 
     def make(env):
-        pick = order[env.at % len(order)]
+        pick, whole = order[env.at % len(order)]
         if pick == 3:
             return filled(env)
         pool[pick][:] = env.at
-        return pool[pick] if random.random() < 0.5 else pool[pick][:]
+        return pool[pick] if whole else pool[pick][:]
 
     stay(from_gymnasium(Returning(BOX, make)))
 
@@ -430,9 +429,7 @@ def test_memory_without_an_owner_is_copied():
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(
-        api.PyCapsule_GetPointer(np._core.multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p)
-    )
+    table = ctypes.cast(api.PyCapsule_GetPointer(np._core.multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     new = ctypes.PYFUNCTYPE(
         ctypes.py_object,
         ctypes.py_object,

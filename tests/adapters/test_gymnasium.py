@@ -5,19 +5,21 @@ import itertools
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import cloudpickle
-import envoi
 import gymnasium
 import numpy as np
 import pytest
-from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
-from envoi.adapters import from_gymnasium, load, to_gymnasium
-from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import Ends, Line, Returning, Scripted, Source
+
+import envoi
+from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
+from envoi.adapters import from_gymnasium, load, to_gymnasium
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 
 REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
 
@@ -628,7 +630,7 @@ def test_a_snapshot_of_another_kind_of_source_is_refused():
 
 def test_a_source_that_holds_what_cannot_be_copied_says_so():
     source = Source(Line())
-    source.file = open(__file__)  # noqa: SIM115
+    source.file = Path(__file__).open()  # noqa: SIM115
     env = from_gymnasium(source)
     env.reset()
     with source.file, pytest.raises(SnapshotUnsupported, match="cannot be copied"):

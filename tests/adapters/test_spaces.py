@@ -8,6 +8,10 @@ import gymnasium
 import nested
 import numpy as np
 import pytest
+from gymnasium import spaces
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
 from envoi import (
     Array,
     Discrete,
@@ -26,9 +30,6 @@ from envoi import (
 from envoi.adapters.gymnasium import _decoder, _encoder, from_space, to_space
 from envoi.adapters.values import incoming
 from envoi.tree import leaves
-from gymnasium import spaces
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 
 def encode(spec, value):

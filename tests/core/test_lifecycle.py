@@ -2,16 +2,17 @@
 
 import copy
 
-import envoi
 import numpy as np
 import pytest
-from envoi import EpisodeError, TimeLimit, Validated
-from envoi.env import ENDED, NOT_RESET
-from envoi.models import Catch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import Player, exact, trace
+
+import envoi
+from envoi import EpisodeError, TimeLimit, Validated
+from envoi.env import ENDED, NOT_RESET
+from envoi.models import Catch
 
 ENVS = {
     "model": Walk,
@@ -204,9 +205,22 @@ def test_close_may_be_called_again_and_with_closes(make):
 
 @over_makers(ENVS)
 def test_with_closes_after_an_error_and_lets_it_through(make):
-    with pytest.raises(KeyError), make() as env:
-        env.reset(seed=0)
-        raise KeyError
+    class Closing(envoi.Wrapper):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    env = Closing(make())
+
+    def fails():
+        with env:
+            env.reset(seed=0)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert env.closed == 1
 
 
 @over_makers(ENVS)

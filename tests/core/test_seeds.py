@@ -3,16 +3,17 @@
 import copy
 import pickle
 
-import envoi
 import numpy as np
 import pytest
-from envoi import SpecError, TimeLimit, Validated
-from envoi.models import MODELS, CartPole, Catch, GridWorld, make
-from envoi.streams import Streams, lane_seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import exact, trace
+
+import envoi
+from envoi import SpecError, TimeLimit, Validated
+from envoi.models import MODELS, CartPole, Catch, GridWorld, make
+from envoi.streams import Streams, lane_seeds
 
 ENVS = {
     "model": Walk,
@@ -153,7 +154,11 @@ def test_neighbouring_seeds_share_no_lane():
 
 @every_batch
 def test_a_batch_takes_one_seed_a_lane(make_env):
-    assert trace(make_env(), 60, [3, 1, 4]) == trace(make_env(), 60, np.array([3, 1, 4])) != trace(make_env(), 60, [3, 1, 5])
+    assert (
+        trace(make_env(), 60, [3, 1, 4])
+        == trace(make_env(), 60, np.array([3, 1, 4]))
+        != trace(make_env(), 60, [3, 1, 5])
+    )
     for wrong in ([1, 2], [1, 2, 3, 4]):
         with pytest.raises(SpecError, match="expected one seed for each of 3 lanes"):
             make_env().reset(seed=wrong)

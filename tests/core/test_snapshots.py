@@ -4,15 +4,16 @@ import copy
 import pickle
 
 import cloudpickle
-import envoi
 import numpy as np
 import pytest
-from envoi import SnapshotUnsupported, TimeLimit, Validated
-from envoi.models import MODELS, Catch, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import Player, exact, trace
+
+import envoi
+from envoi import SnapshotUnsupported, TimeLimit, Validated
+from envoi.models import MODELS, Catch, make
 
 ENVS = {
     "model": Walk,

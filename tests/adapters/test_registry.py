@@ -1,0 +1,230 @@
+"""Environments by name, of any framework, and what would be lost."""
+
+import importlib
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+import scripted
+from scripted import Ends, Shaped
+
+import envoi
+from envoi import Array, Discrete, LossyConversion, MissingBackend, SpecError, Text, UnknownName
+from envoi.adapters import FRAMEWORKS, SCHEMES, TARGETS, convert, from_env, load, losses, registry
+
+
+@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
+def test_bundled_models_load_by_name_under_their_usual_limit(name):
+    env = load(f"envoi:{name}")
+    assert isinstance(env, envoi.Env)
+    env.reset(seed=0)
+    for _ in range(600):
+        step = env.step(env.sample_action())
+        if step.terminated or step.truncated:
+            return
+    raise AssertionError("no end")
+
+
+def test_arguments_in_the_name_and_as_keywords_reach_the_environment_and_keywords_win():
+    assert load("gymnasium:FrozenLake-v1?map_name=8x8&is_slippery=False").observation_spec.n == 64
+    assert load("gymnasium:FrozenLake-v1", map_name="8x8").observation_spec.n == 64
+    assert load("gymnasium:FrozenLake-v1?map_name=4x4", map_name="8x8").observation_spec.n == 64
+    assert load("envoi:cartpole?max_episode_steps=7").max_episode_steps == 7
+    slow = load("gymnasium:CartPole-v1?max_episode_steps=3")
+    slow.reset(seed=0)
+    assert [slow.step(0).truncated for _ in range(3)] == [False, False, True]
+
+
+def test_values_in_a_name_are_python_literals_or_else_strings():
+    seen = {}
+    module = importlib.import_module("scripted")
+    module.note = lambda **arguments: seen.update(arguments) or Ends()
+    load("python:scripted:note?a=1&b=0.5&c=True&d=None&e=8x8&f=[1,2]&g='q'&h=a=b&i=")
+    del module.note
+    assert seen == {
+        "a": 1,
+        "b": 0.5,
+        "c": True,
+        "d": None,
+        "e": "8x8",
+        "f": [1, 2],
+        "g": "q",
+        "h": "a=b",
+        "i": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gymnasium:CartPol-v1", "gymnasium:CartPole-v1"),
+        ("gymnasium:CartPole-v9", "gymnasium:CartPole-v1"),
+        ("gymnasium:cartpole-v1", "gymnasium:CartPole-v1"),
+        ("gymnasium:Nowhere/CartPole-v1", "Nowhere"),
+        ("envoi:cach", "envoi:catch"),
+        ("gymnazium:CartPole-v1", "gymnasium"),
+        ("CartPole-v1", "gymnasium:CartPole-v1"),
+        ("catch", "envoi:catch"),
+        ("gymnasium:", "scheme:name"),
+        ("", "scheme:name"),
+        ("python:scripted", "python:module:factory"),
+        ("python::make", "python:module:factory"),
+        ("python:.scripted:make", "python:module:factory"),
+        ("python:no_such_module:make", "no_such_module"),
+        ("python:scripted:make_end", "make_ends"),
+        ("python:scripted:", "scripted"),
+    ],
+)
+def test_an_unknown_name_suggests_near_ones(name, says):
+    with pytest.raises(UnknownName) as caught:
+        load(name)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gymnasium:CartPole-v1?no_such_argument=1",
+        "gymnasium:CartPole-v1?render_mode",
+        "gymnasium:CartPole-v1?1=2",
+        "envoi:catch?no_such_argument=1",
+    ],
+)
+def test_an_argument_that_nobody_takes_is_named(name):
+    with pytest.raises(SpecError, match=r"no_such_argument|render_mode|1=2|takes no arguments"):
+        load(name)
+
+
+def test_an_error_of_gymnasium_that_is_not_about_the_name_is_told_as_it_is():
+    gymnasium.register("Refusing-v0", entry_point=lambda: (_ for _ in ()).throw(gymnasium.error.InvalidBound("why")))
+    try:
+        with pytest.raises(SpecError, match="why"):
+            load("gymnasium:Refusing-v0")
+    finally:
+        del gymnasium.registry["Refusing-v0"]
+
+
+def test_a_missing_extra_of_an_environment_says_what_is_missing():
+    with pytest.raises(MissingBackend, match="no_such_module"):
+        load("gymnasium:no_such_module:Thing-v0")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_missing_framework_gives_the_line_that_installs_it(name, monkeypatch):
+    row = FRAMEWORKS[name]
+    monkeypatch.setitem(sys.modules, row.package, None)
+    expected = f"pip install 'envoi\\[{row.extra}\\]'"
+    with pytest.raises(MissingBackend, match=expected):
+        row.load()
+    with pytest.raises(MissingBackend, match=expected):
+        convert(Ends(), name)
+    with pytest.raises(MissingBackend, match=expected):
+        losses(Ends(), name)
+    with pytest.raises(MissingBackend, match=expected):
+        getattr(envoi.adapters, f"to_{name}")
+    with pytest.raises(ImportError):
+        getattr(envoi.adapters, f"from_{name}")
+    with pytest.raises(SpecError, match="expected one of"):
+        from_env(object())
+
+
+def test_python_factories_classes_and_ready_environments_load():
+    for name in ("scripted:make_ends", "scripted:Ends", "scripted:ready"):
+        assert isinstance(load(f"python:{name}"), Ends)
+    source = load("python:scripted:make_source")
+    assert isinstance(source, envoi.Env)
+    assert isinstance(source.unwrapped, scripted.Source)
+    assert load("python:scripted:ready") is scripted.ready
+    assert isinstance(load("python:scripted:make_ends?flavour=2"), Ends)
+
+
+def test_any_environment_becomes_a_core_one_and_a_core_one_stays_itself():
+    core, source = Ends(), gymnasium.make("CartPole-v1")
+    assert from_env(core) is core
+    assert from_env(source).source is source
+    assert from_env(envoi.adapters.to_rllib(core)()).observation_spec == core.observation_spec
+
+
+class Strange:
+    speed = 3
+
+    def go(self):
+        """Nothing that anybody recognises."""
+
+
+@pytest.mark.parametrize(
+    "strange", [None, 3, "CartPole-v1", Strange(), Ends, gymnasium.spaces.Discrete(2), np.zeros(2)]
+)
+def test_a_strange_object_is_refused_with_what_would_be_known(strange):
+    with pytest.raises(SpecError) as caught:
+        from_env(strange)
+    for name in ("core envoi.Env", *TARGETS, type(strange).__qualname__):
+        assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_strange_object_offers_is_listed():
+    with pytest.raises(SpecError, match="with go, speed"):
+        from_env(Strange())
+
+
+def test_convert_is_the_frameworks_own_function():
+    form = convert(load("envoi:catch"), "gymnasium", validate=True)
+    assert isinstance(form, gymnasium.Env)
+    assert convert(form, "gymnasium") is form
+    assert convert("envoi:catch", "rllib")().core.reset(seed=0)
+    with pytest.raises(UnknownName, match="gymnasium"):
+        convert(Ends(), "gymnasiun")
+    with pytest.raises(UnknownName, match="rllib"):
+        losses(Ends(), "rlib")
+
+
+def test_a_lossless_environment_has_no_losses():
+    for name in ("catch", "cartpole", "pendulum", "gridworld"):
+        assert losses(load(f"envoi:{name}"), "gymnasium") == []
+        assert losses(load(f"envoi:{name}"), "rllib") == []
+    assert losses(gymnasium.make("CartPole-v1"), "gymnasium") == []
+
+
+def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conversion():
+    env = Shaped(
+        {"a": Array(1, "complex64"), "b": Text(3), "c": [Discrete(256, dtype="uint8")]}, Array(2, "complex128")
+    )
+    found = losses(env, "gymnasium")
+    assert [(loss.path, loss.field, loss.refused) for loss in found] == [
+        ("observation['a']", "dtype", True),
+        ("observation['c'][0]", "dtype", True),
+        ("action", "dtype", True),
+    ]
+    with pytest.raises(LossyConversion) as caught:
+        convert(env, "gymnasium")
+    assert (caught.value.path, caught.value.field) == ("observation['a']", "dtype")
+    assert str(found[0]).startswith("observation['a']: dtype refused")
+
+
+def test_every_spoke_offers_what_its_row_promises():
+    for name, row in FRAMEWORKS.items():
+        spoke = row.load()
+        for part in (f"to_{name}", f"from_{name}", "recognises", "losses"):
+            assert callable(getattr(spoke, part))
+        assert getattr(envoi.adapters, f"to_{name}") is getattr(spoke, f"to_{name}")
+        assert "What is lost" in spoke.__doc__
+        assert "What is refused" in spoke.__doc__
+    assert set(SCHEMES) == {"gymnasium", "envoi", "python"}
+    with pytest.raises(AttributeError, match="to_nothing"):
+        getattr(envoi.adapters, "to_" + "nothing")
+    assert set(dir(registry)) >= {"load", "convert", "from_env", "losses"}
+
+
+def test_importing_the_adapters_imports_no_framework_and_from_env_looks_at_none():
+    code = (
+        "import sys, envoi.adapters as a\n"
+        "a.from_env(a.load('envoi:catch'))\n"
+        "try: a.from_env(3)\n"
+        "except a.registry.SpecError: pass\n"
+        "print([m for m in ('gymnasium', 'ray', 'torch') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

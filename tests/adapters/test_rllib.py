@@ -1,0 +1,299 @@
+"""RLlib's form of an environment of one agent, and a real env runner that samples from it."""
+
+import itertools
+import pickle
+
+import cloudpickle
+import gymnasium
+import nested
+import numpy as np
+import pytest
+from scripted import Ends, Line, Scripted, Shaped
+
+import envoi
+from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
+from envoi.adapters import load, to_rllib
+from envoi.adapters.rllib import EnvCreator, RLlibEnv, from_rllib, recognises
+
+
+class Context(dict):
+    """What RLlib gives an env creator: the config as a dict, and where the environment will run."""
+
+    def __init__(self, config=(), worker_index=0):
+        super().__init__(config)
+        self.worker_index = worker_index
+
+
+# The creator.
+
+
+def test_names_factories_classes_and_environments_of_any_framework_are_taken():
+    for env in (
+        "envoi:catch",
+        "gymnasium:CartPole-v1",
+        lambda: Ends(),
+        Ends,
+        Ends(),
+        lambda: gymnasium.make("CartPole-v1"),
+        gymnasium.make("CartPole-v1"),
+    ):
+        made = to_rllib(env)(Context())
+        assert isinstance(made, gymnasium.Env)
+        assert isinstance(made.core, envoi.Env)
+        assert made.observation_space.contains(made.reset(seed=0)[0])
+        assert made.observation_space.contains(made.step(made.action_space.sample())[0])
+
+
+def test_a_creator_needs_no_context():
+    assert isinstance(to_rllib("envoi:catch")(), RLlibEnv)
+    assert isinstance(to_rllib("envoi:catch")({}), RLlibEnv)
+
+
+def test_env_config_reaches_whatever_makes_the_environment_and_wins_over_arguments():
+    creator = to_rllib("gymnasium:FrozenLake-v1", map_name="4x4", is_slippery=False)
+    assert creator().observation_space.shape == (16,)
+    made = creator(Context({"map_name": "8x8", "in_evaluation": True}, 3))
+    assert made.observation_space.shape == (64,)
+    seen = {}
+
+    def factory(**arguments):
+        seen.update(arguments)
+        return Ends()
+
+    to_rllib(factory, a=1, b=2)(Context({"b": 3, "in_evaluation": False}))
+    assert seen == {"a": 1, "b": 3}
+    with pytest.raises(SpecError, match="speed"):
+        to_rllib(Ends())(Context({"speed": 1}))
+
+
+def test_the_context_of_rllib_is_left_as_it_was():
+    context = Context({"in_evaluation": True, "map_name": "8x8"})
+    to_rllib("gymnasium:FrozenLake-v1")(context)
+    assert dict(context) == {"in_evaluation": True, "map_name": "8x8"}
+
+
+def test_each_lane_has_a_copy_of_a_ready_environment_with_randomness_of_its_own():
+    env = load("gymnasium:CartPole-v1")
+    env.reset(seed=0)
+    state = env.state
+    creator = to_rllib(env)
+    lanes = [creator(Context()) for _ in range(3)]
+    starts = {tuple(lane.reset()[0].tolist()) for lane in lanes}
+    assert len(starts) == 3
+    assert len({id(lane.core.unwrapped) for lane in lanes} | {id(env.unwrapped)}) == 4
+    np.testing.assert_equal(env.state, state)
+
+
+@pytest.mark.parametrize("env", ["envoi:catch", Ends(), lambda: Ends()], ids=["name", "instance", "closure"])
+def test_a_creator_travels_by_cloudpickle(env):
+    creator = cloudpickle.loads(cloudpickle.dumps(to_rllib(env, validate=True)))
+    assert isinstance(creator, EnvCreator)
+    assert creator.validate
+    np.testing.assert_equal(creator().reset(seed=3), to_rllib(env)().reset(seed=3))
+
+
+def test_a_form_pickles_in_mid_episode():
+    form = to_rllib("envoi:gridworld")(Context({"in_evaluation": True}, 2))
+    form.reset(seed=1)
+    form.step(0)
+    copied = pickle.loads(pickle.dumps(form))
+    np.testing.assert_equal(copied.step(1), form.step(1))
+    np.testing.assert_equal(copied.reset(seed=1), form.reset(seed=1))
+
+
+def test_a_form_is_recognised_and_comes_back_as_its_core():
+    form = to_rllib("envoi:catch")()
+    assert recognises(form)
+    assert not recognises(gymnasium.make("CartPole-v1"))
+    assert from_rllib(form) is form.core
+    assert envoi.adapters.from_env(form) is form.core
+
+
+def test_what_has_no_canonical_form_is_refused_when_the_environment_is_made():
+    with pytest.raises(LossyConversion) as caught:
+        to_rllib(lambda: Shaped({"a": envoi.Text(3)}, Discrete(2)))()
+    assert caught.value.path == "observation['a']"
+    # What gymnasium alone could not say is no hindrance here.
+    assert to_rllib(lambda: Shaped(Discrete(256, dtype="uint8"), Discrete(2)))().observation_space.shape == (256,)
+
+
+def test_validation_names_leaf_step_and_episode():
+    class Leaving(Ends):
+        observation_spec = Array((3,), "float32", 0, 1)
+
+    form = to_rllib(Leaving, validate=True)()
+    with pytest.raises(SpecError, match=r"observation\[0\].*at the reset of episode 1"):
+        form.reset(seed=0)
+
+
+# Steps.
+
+
+def test_flags_rewards_infos_and_unusual_discounts_arrive():
+    script = [Line(2**40, info={"a": 1}), Line(0.1, discount=0.5), Line(1.0, True, True)]
+    form = to_rllib(lambda: Scripted(*script))()
+    form.reset(seed=0)
+    first, second, third = (form.step(0) for _ in range(3))
+    assert first[1:] == (2**40, False, False, {"a": 1})
+    assert second[1:] == (0.1, False, False, {"discount": 0.5})
+    assert third[1:] == (1.0, True, True, {})
+
+
+# Seeds.
+
+
+def starts(form, seeds):
+    return [form.reset(seed=seed)[0].tolist() for seed in seeds]
+
+
+def test_seeds_are_pairwise_distinct_over_workers_lanes_and_evaluation():
+    seen = [
+        to_rllib("envoi:catch")(Context({"in_evaluation": evaluates}, worker)).core_seed(root + worker + lane)
+        for root in (0, 42)
+        for evaluates in (False, True)
+        for worker in range(8)
+        for lane in range(32)
+    ]
+    # RLlib's own, root + worker + lane, would be 39 different ones for 256 lanes.
+    assert len(set(seen[:512])) == 512
+    assert len(set(seen[512:])) == 512
+
+
+def test_the_seed_that_the_core_gets_fits_every_framework():
+    form = to_rllib("envoi:catch")(Context(worker_index=5))
+    for seed in (0, 1, 2**31 - 1, 10**6 + 3):
+        assert 0 <= form.core_seed(seed) < 2**31
+        assert type(form.core_seed(seed)) is int
+
+
+def test_lanes_of_different_workers_begin_differently():
+    creator = to_rllib("gymnasium:CartPole-v1")
+    begun = {
+        tuple(creator(Context(worker_index=worker)).reset(seed=7 + worker + lane)[0].tolist())
+        for worker, lane in itertools.product(range(4), range(4))
+    }
+    assert len(begun) == 16
+
+
+def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation():
+    trains = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
+    begun = starts(trains, [3, 3, 3, None])
+    assert len({tuple(one) for one in begun}) == 4
+    # A new run with the same seed is the same run.
+    assert starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [3, 3, 3, None]) == begun
+    assert starts(trains, [4, 3]) == [begun_of(4), begun[0]]
+    evaluates = to_rllib("gymnasium:CartPole-v1")(Context({"in_evaluation": True}, 1))
+    begun = starts(evaluates, [3, None, 3, None])
+    assert begun[:2] == begun[2:]
+    assert begun[0] != begun[1]
+
+
+def begun_of(seed):
+    return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
+
+
+# A real env runner.
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Makes an env runner of RLlib's around a creator, without `ray.init`."""
+    pytest.importorskip("torch")
+    algorithm = pytest.importorskip("ray.rllib.algorithms.ppo")
+    runners = pytest.importorskip("ray.rllib.env.single_agent_env_runner")
+    made = []
+
+    def make(env, worker=1, lanes=3, seed=11, **config):
+        from ray.tune.registry import register_env
+
+        register_env("envoi-test", to_rllib(env, validate=True))
+        settings = (
+            algorithm.PPOConfig()
+            .environment("envoi-test", env_config=config, disable_env_checking=True)
+            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0)
+            .debugging(seed=seed)
+        )
+        gymnasium.registry.pop("rllib-single-agent-env-v0", None)
+        made.append(runners.SingleAgentEnvRunner(config=settings, worker_index=worker))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.stop()
+
+
+FORMS = {
+    "flat": (Array((3,), "float32", -1, 1), Discrete(2)),
+    "image": (Array((42, 42, 3), "uint8"), Discrete(3, start=5)),
+    "one-hot": (Discrete(4, start=-2), MultiDiscrete([2, 3], start=[1, -1])),
+    "nested": (
+        {"z": Array((2, 2), "float64"), "a": nested.Pair(MultiBinary(3), [MultiDiscrete([3, 2], start=4)])},
+        MultiBinary((2, 2)),
+    ),
+    "scalar": (Array((), "int16"), Array((), "float32", -1, 1)),
+    "wide": (Array((2,), "float64", -np.inf, [1, 2]), Array((2, 2), "float64", 0.1, 0.7)),
+    "integers": (Array((5,), "bool"), Array((2,), "int32", -2, 2)),
+    "all integers": (Array((2,), "float32"), {"a": Discrete(2, start=1), "b": (MultiBinary(2),)}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_policy_of_rllib_samples_every_form_within_its_specs(run, name):
+    runner = run(lambda: Shaped(*FORMS[name]))  # validated: a wrong action or observation would raise
+    space = to_rllib(lambda: Shaped(*FORMS[name]))().observation_space
+    for options in ({}, {"random_actions": True}):
+        episodes = runner.sample(num_timesteps=30, **options)
+        assert sum(len(episode) for episode in episodes) >= 30
+        for episode in episodes:
+            for observation in episode.get_observations():
+                assert space.contains(np.asarray(observation))
+
+
+def test_a_policy_of_rllib_acts_in_both_kinds_at_once(run):
+    runner = run(lambda: Shaped(Array((2,), "float32"), {"turn": Array((2,), "float32", -1, 1), "gear": Discrete(3)}))
+    assert sum(len(episode) for episode in runner.sample(num_timesteps=20)) >= 20
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_recorded_episodes_begin_go_on_and_end_as_they_were(run, lanes):
+    kinds = set()
+    for episode in run(Ends, lanes=lanes).sample(num_episodes=24, random_actions=True):
+        seen = np.asarray(episode.get_observations())
+        length, kind = int(seen[0, 0]), int(seen[0, 2])
+        assert len(episode) == length
+        np.testing.assert_array_equal(seen[:, 0], np.full(length + 1, length))
+        np.testing.assert_array_equal(seen[:, 1], np.arange(length + 1))
+        np.testing.assert_array_equal(episode.get_rewards(), np.arange(1, length + 1))
+        assert episode.is_terminated == (kind != 1)
+        assert episode.is_truncated == (kind != 0)
+        kinds.add(kind)
+    assert kinds == {0, 1, 2}
+
+
+def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run):
+    def begun(worker):
+        episodes = run("gymnasium:CartPole-v1", worker, lanes=6).sample(num_timesteps=12, random_actions=True)
+        return {tuple(np.asarray(episode.get_observations(0)).tolist()) for episode in episodes}
+
+    first, second = begun(1), begun(2)
+    assert len(first) == 6
+    assert not first & second
+    assert begun(1) == first
+
+
+def test_complete_episodes_do_not_replay_in_training_and_do_in_evaluation(run):
+    def rounds(**config):
+        runner = run("gymnasium:CartPole-v1", lanes=2, **config)
+        return [
+            {
+                tuple(np.asarray(episode.get_observations(0)).tolist())
+                for episode in runner.sample(num_episodes=2, random_actions=True)
+            }
+            for _ in range(3)
+        ]
+
+    one, two, three = rounds()
+    assert not one & two
+    assert not two & three
+    one, two, _ = rounds(in_evaluation=True)
+    assert one & two

@@ -1,0 +1,331 @@
+"""A batch is its lanes: nothing that happens in one is felt in another."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from strategies import generators, specs
+from traces import exact, trace
+
+import envoi
+from envoi import BatchModel, Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
+from envoi.lanes import lane, put, stack, take
+from envoi.models import MODELS, CartPole, Catch, make
+from envoi.streams import lane_seeds
+
+N = 4
+PLAIN = {
+    "model": Walk,
+    "limited": lambda: TimeLimit(Walk(), 6),
+    "validated": lambda: Validated(TimeLimit(Walk(), 9)),
+    # A batch model in a loop: what a batch of it is measured against.
+    "catch": Catch,
+    "limited cartpole": lambda: TimeLimit(CartPole(), 15),
+}
+every_plain = pytest.mark.parametrize("make_env", PLAIN.values(), ids=PLAIN)
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def in_a_loop(make_env, n=N):
+    return Lanes([make_env() for _ in range(n)])
+
+
+def like_a_step(env, reset):
+    """What a lane says in a step in which it is begun anew."""
+    reward = np.zeros((), env.reward_spec.dtype)
+    return envoi.Step(reset.observation, reward, False, False, np.ones(()), reset.info)
+
+
+def compare(spec, step, index, alone):
+    """Lane `index` of a batched step against the step of one environment alone."""
+    assert exact(lane(spec, step.observation, index)) == exact(alone.observation)
+    assert step.reward[index] == alone.reward
+    assert (step.terminated[index], step.truncated[index]) == (alone.terminated, alone.truncated)
+    assert step.discount[index] == alone.discount
+    assert exact(step.info[index]) == exact(alone.info)
+
+
+@every_plain
+@settings(max_examples=8)
+@given(st.integers(0, 2**32) | st.lists(st.integers(0, 99), min_size=N, max_size=N), st.booleans())
+def test_a_lane_is_the_environment_alone_with_the_lanes_seed(make_env, seed, within_step):
+    batch, alone = in_a_loop(make_env), [make_env() for _ in range(N)]
+    first = batch.reset(seed=seed)
+    for index, (env, own) in enumerate(zip(alone, lane_seeds(seed, N), strict=True)):
+        reset = env.reset(seed=own)
+        assert exact(lane(env.observation_spec, first.observation, index)) == exact(reset.observation)
+        assert exact(first.info[index]) == exact(reset.info)
+    over, ends, spec = np.zeros(N, bool), np.zeros(N, int), batch.observation_spec
+    for _ in range(60):
+        actions = batch.sample_action()
+        if within_step:
+            step = batch.step(actions, restart=over)
+            for index, env in enumerate(alone):
+                own = like_a_step(env, env.reset()) if over[index] else env.step(actions[index])
+                compare(spec, step, index, own)
+            over = step.terminated | step.truncated
+        else:
+            step = batch.step(actions)
+            for index, env in enumerate(alone):
+                compare(spec, step, index, env.step(actions[index]))
+            over = step.terminated | step.truncated
+            if over.any():
+                begun = batch.reset(mask=over)
+                for index in np.flatnonzero(over):
+                    reset = alone[index].reset()
+                    assert exact(lane(spec, begun.observation, index)) == exact(reset.observation)
+                    assert exact(begun.info[index]) == exact(reset.info)
+                for index in np.flatnonzero(~over):
+                    assert exact(lane(spec, begun.observation, index)) == exact(alone[index].observation)
+                    assert begun.info[index] == {}
+        ends += over
+        assert [exact(state) for state in batch.state] == [exact(env.state) for env in alone]
+    assert ends.min() > 0
+
+
+@every_model
+@settings(max_examples=6)
+@given(st.integers(0, 2**32), st.integers(1, 6))
+def test_equal_seeds_and_numbers_of_lanes_reproduce(name, seed, n):
+    assert trace(envoi.batch(make(name), n), 40, seed) == trace(envoi.batch(make(name), n), 40, seed)
+
+
+@every_model
+@settings(max_examples=6)
+@given(st.integers(0, 2**32))
+def test_from_equal_states_a_lane_does_what_the_model_does_alone(name, seed):
+    n = 5
+    model = MODELS[name][0]()
+    batch = envoi.batch(model, n)
+    batch.reset(seed=seed)
+    single = envoi.batch(MODELS[name][0](), 1)
+    over = np.zeros(n, bool)
+    for _ in range(25):
+        before, actions = batch.state, batch.sample_action()
+        step = batch.step(actions, restart=over)
+        for i in range(n):
+            if not over[i]:
+                single.reset(seed=0)
+                # A batch of one, put into this lane's state.
+                snapshot = single.snapshot()
+                kind, size, held = snapshot.content
+                state = take(before, np.array([i]))
+                single.restore(envoi.Snapshot(snapshot.owner, (kind, size, (state, *held[1:]))))
+                own = single.step(actions[i : i + 1])
+                assert exact(take(batch.state, np.array([i]))) == exact(single.state)
+                compare(batch.observation_spec, step, i, envoi.Step(*(lane_of(part) for part in own)))
+        over = step.terminated | step.truncated
+
+
+def lane_of(part):
+    return {key: value[0] for key, value in part.items()} if isinstance(part, dict) else part[0]
+
+
+@every_model
+@settings(max_examples=6)
+@given(st.integers(0, 2**32))
+def test_a_batch_model_alone_is_a_batch_of_one_without_the_axis(name, seed):
+    env, batch = make(name), envoi.batch(make(name), 1)
+    assert exact(env.reset(seed=seed).observation) == exact(lane(env.observation_spec, batch.reset(seed=seed)[0], 0))
+    for _ in range(20):
+        action = env.sample_action()
+        step, batched = env.step(action), batch.step(np.asarray(action)[None])
+        compare(env.observation_spec, batched, 0, step)
+        envoi.validate(env.observation_spec, step.observation)
+        if step.terminated or step.truncated:
+            return
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7])
+def test_a_time_limit_counts_each_lane_for_itself(limit):
+    batch, alone = TimeLimit(in_a_loop(Walk), limit), [TimeLimit(Walk(), limit) for _ in range(N)]
+    batch.reset(seed=1)
+    for env, seed in zip(alone, lane_seeds(1, N), strict=True):
+        env.reset(seed=seed)
+    over = np.array([True, False, False, True])
+    for _ in range(30):
+        actions = batch.sample_action()
+        step = batch.step(actions, restart=over)
+        for index, env in enumerate(alone):
+            own = like_a_step(env, env.reset()) if over[index] else env.step(actions[index])
+            compare(batch.observation_spec, step, index, own)
+        over = step.terminated | step.truncated
+
+
+@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+@settings(max_examples=20)
+@given(st.lists(st.booleans(), min_size=N, max_size=N), st.integers(0, 99))
+def test_a_mask_touches_its_lanes_and_no_others(make_env, chosen, seed):
+    mask, env = np.array(chosen), make_env()
+    env.reset(seed=seed)
+    env.step(env.sample_action(), restart=np.ones(N, bool))
+    before = env.state if isinstance(env, Lanes) else [take(env.state, i) for i in range(N)]
+    seen = env.observation
+    begun = env.reset(mask=mask)
+    after = env.state if isinstance(env, Lanes) else [take(env.state, i) for i in range(N)]
+    mask_then = mask.copy()
+    mask[:] = ~mask  # the caller's mask is the caller's
+    for i in range(N):
+        assert (exact(before[i]) == exact(after[i])) == (not mask_then[i])
+        same = exact(lane(env.observation_spec, seen, i)) == exact(lane(env.observation_spec, begun.observation, i))
+        assert same == (not mask_then[i])
+        assert (begun.info[i] == {}) == (not mask_then[i])
+
+
+@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+def test_a_lane_that_begins_anew_ignores_its_action_and_reports_no_end(make_env):
+    first, second = make_env(), make_env()
+    restart = np.array([True, False, True, False])
+    for env, action in ((first, -1), (second, 1)):
+        env.reset(seed=3)
+        step = env.step(np.where(restart, action, 0), restart=restart)
+        assert (step.reward[restart] == 0).all()
+        assert (step.reward[~restart] != 0).all()
+        assert not (step.terminated | step.truncated)[restart].any()
+        assert (step.discount[restart] == 1).all()
+        assert [info["time"] for info in step.info] == [0, 1, 0, 1]
+    assert exact(first.state) == exact(second.state)
+
+
+@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+def test_values_of_a_batch_have_a_leading_axis_and_the_dtype_of_their_spec(make_env):
+    env = make_env()
+    first = env.reset(seed=0)
+    for _ in range(3):
+        step = env.step(env.sample_action(), restart=np.zeros(N, bool) | (np.arange(N) == 1))
+        for value, spec in ((step.reward, env.reward_spec), (step.discount, env.discount_spec)):
+            assert (value.shape, value.dtype) == ((N,), spec.dtype)
+        for flags in (step.terminated, step.truncated):
+            assert (flags.shape, flags.dtype) == ((N,), bool)
+        for observation in (first.observation, step.observation):
+            for i in range(N):
+                envoi.validate(env.observation_spec, lane(env.observation_spec, observation, i))
+        if (step.terminated | step.truncated).any():
+            env.reset()
+    assert env.batch_size == N
+
+
+@every_model
+@settings(max_examples=4)
+@given(st.integers(0, 2**32))
+def test_every_value_of_the_bundled_models_lies_in_its_spec(name, seed):
+    for env in (Validated(make(name)), Validated(envoi.batch(make(name), 3))):
+        trace(env, 60, seed)
+
+
+def test_what_batch_makes_of_what():
+    assert isinstance(envoi.batch(Walk, 2), Lanes)
+    assert isinstance(envoi.batch(Walk(), 2), Lanes)
+    assert isinstance(envoi.batch(Catch, 2), ModelBatch)
+    assert isinstance(envoi.batch(lambda: TimeLimit(Catch(), 5), 2), TimeLimit)
+    limited = envoi.batch(Validated(TimeLimit(env=Catch(), max_episode_steps=5)), 2)
+    assert isinstance(limited, Validated)
+    assert isinstance(limited.env, TimeLimit)
+    assert limited.env.max_episode_steps == 5
+    assert isinstance(limited.env.env, ModelBatch)
+    assert isinstance(envoi.batch(TimeLimit(Walk(), 5), 2), Lanes)
+
+
+def test_a_factory_is_called_once_a_lane():
+    made = []
+
+    def factory():
+        made.append(Walk())
+        return made[-1]
+
+    assert envoi.batch(factory, 3).envs == tuple(made)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("env", [Walk, Walk(), Catch, Catch(), lambda: TimeLimit(Catch(), 3)])
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_batch_of_no_lanes_is_refused(env, n):
+    with pytest.raises(SpecError, match="expected at least 1 lane"):
+        envoi.batch(env, n)
+
+
+def test_a_batch_of_batches_is_refused():
+    for env in (envoi.batch(Walk, 2), envoi.batch(Catch(), 2), TimeLimit(envoi.batch(Catch(), 2), 3)):
+        with pytest.raises(SpecError, match="expected an environment of one lane"):
+            envoi.batch(env, 2)
+
+
+class Plain(BatchModel):
+    """A batch model whose functions say one thing for all lanes."""
+
+    observation_spec = envoi.Array((), "float64")
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context, size):
+        return np.zeros(size)
+
+    def transition(self, state, action, rng):
+        return state + action
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return 1.0
+
+    def terminal(self, state):
+        return False
+
+    def discount(self, state):
+        return 0.9
+
+
+def test_one_answer_of_a_batch_model_is_the_answer_for_all_lanes():
+    for env in (envoi.batch(Plain(), 3), Validated(envoi.batch(Plain(), 3))):
+        env.reset()
+        step = env.step(np.ones(3, int), restart=np.array([False, True, False]))
+        assert step.reward.tolist() == [1, 0, 1]
+        assert step.discount.tolist() == [0.9, 1, 0.9]
+        assert step.terminated.tolist() == step.truncated.tolist() == [False] * 3
+        assert step.observation.tolist() == [1, 0, 1]
+    alone = Validated(Plain())
+    alone.reset()
+    assert alone.step(1)[:5] == (1, 1, False, False, 0.9)
+
+
+@given(specs(), generators(), st.integers(1, 4))
+def test_lanes_come_out_of_a_stack_as_they_went_in(spec, rng, n):
+    values = [envoi.sample(spec, rng) for _ in range(n)]
+    stacked = stack(spec, values)
+    for index, value in enumerate(values):
+        out = lane(spec, stacked, index)
+        envoi.validate(spec, out)
+        assert exact_values(out) == exact_values(value)
+
+
+def exact_values(value):
+    """As `exact`, but a numpy scalar and an array of no axes are alike."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return {key: exact_values(part) for key, part in value.items()}
+    return [exact_values(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+@given(st.lists(st.booleans(), min_size=3, max_size=3), generators())
+def test_put_replaces_the_chosen_lanes_in_a_copy(chosen, rng):
+    index = np.flatnonzero(chosen)
+    values, others = ({"a": rng.random((3, 2)), "b": (rng.random(3),)} for _ in range(2))
+    was = exact(values)
+    result = put(values, index, take(others, index))
+    assert exact(values) == was
+    for i in range(3):
+        assert exact(take(result, i)) == exact(take(others if chosen[i] else values, i))
+
+
+def test_infos_read_as_one_dict_a_lane():
+    columns = Infos(columns={"time": np.array([3, 4]), 7: np.array(["a", "b"])}, n=2)
+    assert list(columns) == columns[:] == [{"time": 3, 7: "a"}, {"time": 4, 7: "b"}]
+    assert columns == Infos([{"time": 3, 7: "a"}, {"time": 4, 7: "b"}])
+    assert columns[-1] == {"time": 4, 7: "b"}
+    assert list(Infos(columns={"x": np.arange(2)}, n=2, mask=np.array([False, True]))) == [{}, {"x": 1}]
+    mixed = [{"x": 1}, {"x": 1.9, "y": None}, {"x": True, 3: {}}]
+    assert [exact(info) for info in Infos(mixed)] == [exact(info) for info in mixed]
+    with pytest.raises(IndexError):
+        columns[2]

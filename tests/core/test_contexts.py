@@ -1,0 +1,247 @@
+"""A context says which instance of an environment an episode is; it changes at resets only."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+import envoi
+from envoi import Categorical, ContextError, ContextSpace, NormalFloat, TimeLimit, UniformFloat, UniformInteger
+from envoi.models import CartPole, Catch, GridWorld, Pendulum
+from envoi.models.gridworld import FREE
+
+ENVS = {
+    "model": Walk,
+    "batch model": Flock,
+    "wrapped": lambda: TimeLimit(Walk(), 9),
+    "wrapped batch model": lambda: envoi.Validated(TimeLimit(Flock(), 9)),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "model batch": lambda: envoi.batch(Flock(), 3),
+    "wrapped batch": lambda: TimeLimit(envoi.batch(Flock(), 3), 9),
+}
+every_env = pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+BATCHES = ("lanes", "model batch", "wrapped batch")
+every_batch = pytest.mark.parametrize("make_env", [ENVS[name] for name in BATCHES], ids=BATCHES)
+
+
+def drifts(env):
+    states = env.state if isinstance(env.state, tuple) and not hasattr(env.state, "drift") else [env.state]
+    return np.concatenate([np.atleast_1d(state.drift) for state in states]).tolist()
+
+
+@every_env
+def test_defaults_hold_until_a_context_is_set_and_again_when_it_is_emptied(make_env):
+    env = make_env()
+    env.reset(seed=0)
+    assert set(drifts(env)) == {0.25}
+    env.context = {"drift": 0.5}
+    env.reset()
+    assert set(drifts(env)) == {0.5}
+    env.context = {}
+    env.reset()
+    assert set(drifts(env)) == {0.25}
+
+
+@every_env
+def test_a_context_waits_for_the_next_reset(make_env):
+    env = make_env()
+    env.reset(seed=0)
+    env.context = {"drift": 0.5}
+    env.step(env.sample_action())
+    assert set(drifts(env)) == {0.25}
+
+
+@every_env
+def test_the_context_reads_as_set_with_defaults_filled_in(make_env):
+    env = make_env()
+    assert np.all(np.equal(env.context["drift"], 0.25))
+    mine = {"drift": -0.5}
+    env.context = mine
+    mine["drift"] = 0.9
+    assert np.all(np.equal(env.context["drift"], -0.5))
+
+
+@every_env
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"drif": 0}, r"context\['drif'\]: no such feature; did you mean 'drift'\?"),
+        ({"drift": 2}, r"context\['drift'\]: expected a number from -1 to 1, got 2"),
+        ({"drift": math.nan}, r"context\['drift'\]: expected a number from -1 to 1, got nan"),
+        ({"drift": "much"}, r"context\['drift'\]: expected a number from -1 to 1, got '?much'?"),
+        ({"drift": True}, r"context\['drift'\]: expected a number"),
+        ({"drift": 0.5, "other": 1}, r"context\['other'\]: no such feature"),
+    ],
+)
+def test_a_wrong_context_is_refused_with_near_names_and_nothing_changes(make_env, context, message):
+    env = make_env()
+    env.context = {"drift": 0.125}
+    was = env.context
+    with pytest.raises(ContextError, match=message):
+        env.context = context
+    assert env.context == was
+    env.reset()
+    assert set(drifts(env)) == {0.125}
+
+
+@every_env
+def test_a_feature_among_the_options_is_checked_and_holds_for_one_episode(make_env):
+    env = make_env()
+    with pytest.raises(ContextError, match="expected a number from -1 to 1, got 7"):
+        env.reset(options={"drift": 7})
+    env.reset(options={"drift": 0.75})
+    assert set(drifts(env)) == {0.75}
+    env.reset()
+    assert set(drifts(env)) == {0.25}
+
+
+@every_batch
+def test_contexts_may_differ_per_lane_and_follow_their_lane(make_env):
+    env = make_env()
+    contexts = {"drift": np.array([-1.0, 0.0, 1.0])}
+    was = copy.deepcopy(contexts)
+    env.context = contexts
+    env.reset(seed=0)
+    assert drifts(env) == [-1, 0, 1]
+    env.step(env.sample_action(), restart=np.array([True, True, True]))
+    assert drifts(env) == [-1, 0, 1]
+    env.context = {"drift": [0.5, 0.25, 0.125]}
+    env.reset(mask=np.array([False, False, True]))
+    assert drifts(env) == [-1, 0, 0.125]
+    env.step(env.sample_action(), restart=np.array([True, False, False]))
+    assert drifts(env) == [0.5, 0, 0.125]
+    assert exact(contexts) == exact(was)
+
+
+@every_batch
+def test_not_one_value_a_lane_is_refused(make_env):
+    env = make_env()
+    with pytest.raises(ContextError, match=r"expected one value, or one for each of 3 lanes, got 2"):
+        env.context = {"drift": [0.5, 0.5]}
+    with pytest.raises(ContextError, match=r"expected a number from -1 to 1, got 5"):
+        env.context = {"drift": [0.5, 0.5, 5.0]}
+    assert np.all(np.equal(env.context["drift"], 0.25))
+
+
+@pytest.mark.parametrize("model", [CartPole, Pendulum, GridWorld])
+def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
+    space = model.context_space
+    name = next(iter(space.features))
+    values = [0.5, 0.75, 1.0]
+    mixed = envoi.batch(model(), 3)
+    mixed.context = {name: values}
+    mixed.reset(seed=2)
+    actions = mixed.sample_action()
+    first = mixed.state
+    mixed.step(actions)
+    for i, value in enumerate(values):
+        uniform = envoi.batch(model(), 3)
+        uniform.context = {name: value}
+        uniform.reset(seed=2)
+        assert exact(envoi.lanes.take(uniform.state, i)) == exact(envoi.lanes.take(first, i))
+        uniform.step(actions)
+        assert exact(envoi.lanes.take(uniform.state, i)) == exact(envoi.lanes.take(mixed.state, i))
+
+
+def test_physics_follow_the_context():
+    falls = []
+    for gravity in (1.0, 9.8, 50.0):
+        env = CartPole()
+        env.context = {"gravity": gravity}
+        env.reset(seed=0)
+        for _ in range(5):
+            env.step(1)
+        falls.append(abs(env.state.motion[3] - env.state.motion[2]))
+    assert len(set(falls)) == 3
+    slippery = GridWorld()
+    slippery.context = {"slip": 1.0}
+    slippery.reset(seed=0)
+    assert slippery.state.slip == 1
+    assert tuple(slippery.state.agent) in {tuple(cell) for cell in FREE}
+
+
+def test_a_model_without_features_takes_any_context():
+    env = Catch()
+    assert env.context == {}
+    env.reset(seed=0, options={"anything": [1, 2]})
+    env.context = {"more": 3}
+    assert env.context == {"more": 3}
+
+
+def test_an_option_reaches_a_batch_model_alone_with_the_axis_that_its_functions_expect():
+    seen = []
+
+    class Placed(Catch):
+        def initial(self, rng, context, size):
+            seen.append({name: (value.shape, value.tolist()) for name, value in context.items()})
+            return super().initial(rng, context, size)
+
+    Placed().reset(options={"at": [1, 2], "word": "left", "one": 3})
+    assert seen == [{"at": ((1, 2), [[1, 2]]), "word": ((1,), ["left"]), "one": ((1,), [3])}]
+
+
+features = st.one_of(
+    st.tuples(st.floats(-100, 100), st.floats(0, 100)).map(lambda p: UniformFloat("f", p[0], p[0] + p[1])),
+    st.tuples(st.integers(-100, 100), st.integers(0, 100)).map(lambda p: UniformInteger("i", p[0], p[0] + p[1])),
+    st.tuples(st.floats(-100, 100), st.floats(0, 10)).map(lambda p: NormalFloat("n", *p)),
+    st.lists(st.text(max_size=2) | st.integers(), min_size=1, max_size=4).map(lambda c: Categorical("c", c)),
+)
+
+
+@given(features, st.integers(0, 2**32))
+def test_a_feature_allows_its_samples_and_its_default(feature, seed):
+    space = ContextSpace([feature])
+    for context in (space.defaults, space.sample(seed=seed), *space.sample(3, seed=seed)):
+        space.verify(context)
+    assert space.sample(3, seed=seed) == space.sample(3, seed=seed)
+    assert space.sample(seed=np.random.default_rng(seed)) == space.sample(seed=seed)
+
+
+@given(features, st.sampled_from([math.inf, -math.inf, math.nan, None, "no such", (), 1e9, -1e9, True]))
+def test_a_feature_answers_about_any_value(feature, value):
+    if isinstance(feature, (UniformFloat, UniformInteger)):
+        assert not feature.allows(value)
+    elif isinstance(feature, Categorical):
+        assert feature.allows(value) == (value in feature.choices)
+    else:
+        assert feature.allows(value) == (isinstance(value, float) and not math.isnan(value))
+
+
+def test_an_integer_feature_takes_no_fraction():
+    feature = UniformInteger("i", 0, 5)
+    assert feature.allows(2.0)
+    assert not feature.allows(2.5)
+    assert isinstance(feature.default_value, int)
+
+
+def test_filling_in_keeps_the_order_of_the_features_and_the_callers_dict():
+    space = ContextSpace([UniformFloat("b", 0, 1), UniformFloat("a", 0, 2)])
+    mine = {"a": 0.5}
+    assert list(space.insert_defaults(mine).items()) == [("b", 0.5), ("a", 0.5)]
+    assert mine == {"a": 0.5}
+    assert space == ContextSpace([UniformFloat("b", 0, 1), UniformFloat("a", 0, 2)])
+    assert space != ContextSpace([UniformFloat("a", 0, 2), UniformFloat("b", 0, 1)])
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        lambda: UniformFloat("x", 1, 0),
+        lambda: UniformFloat("x", math.nan, 1),
+        lambda: UniformFloat("x", 0, 1, default=2),
+        lambda: UniformInteger("x", 0, 3, default=0.5),
+        lambda: Categorical("x", ()),
+        lambda: Categorical("x", ("a",), default="b"),
+        lambda: ContextSpace([UniformFloat("x", 0, 1), UniformInteger("x", 0, 1)]),
+        lambda: UniformFloat("x", 0, math.inf).sample(np.random.default_rng(0)),
+        lambda: UniformInteger("x", 0, math.inf).sample(np.random.default_rng(0)),
+    ],
+)
+def test_an_impossible_feature_is_refused(impossible):
+    with pytest.raises(ContextError):
+        impossible()

@@ -1,0 +1,162 @@
+"""Who may import whom; what an import brings along; what is said when a framework is missing."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi.integrations"}
+FRAMEWORKS = (
+    "gymnasium", "dm_env", "pettingzoo", "ray", "torch", "tensorflow", "tf_agents", "typer", "rich", "matplotlib",
+    "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
+)  # fmt: skip
+SPOKES = {
+    "registry": {"gymnasium"},
+    "rllib": {"ray", "gymnasium"},
+    "codec": {"gymnasium"},
+    "pettingzoo": {"pettingzoo", "gymnasium"},
+}
+"""What a spoke may import besides envoi, where that is not the framework of its own name."""
+
+
+def files(*folders):
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def imports(path):
+    """Each absolute import of a file as (module, line), and the relative ones as (level, module, line)."""
+    absolute, relative = [], []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            absolute += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            relative.append((node.level, node.module, node.lineno))
+        elif isinstance(node, ast.ImportFrom):
+            absolute.append((node.module, node.lineno))
+            # `from envoi import adapters` imports `envoi.adapters`.
+            absolute += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names if node.module == "envoi"]
+    return absolute, relative
+
+
+def relative_to_root(path):
+    return str(path.relative_to(ROOT))
+
+
+def outside(path):
+    """The imported modules that are neither the standard library's nor envoi's, by their first name."""
+    names = {module.partition(".")[0] for module, _ in imports(path)[0]}
+    return names - set(sys.stdlib_module_names) - {"envoi"}
+
+
+every_file = pytest.mark.parametrize("path", files(*FOLDERS), ids=relative_to_root)
+
+
+def test_there_is_something_to_look_at():
+    for folder in FOLDERS:
+        assert files(folder)
+    assert ("numpy", 1) not in imports(ROOT / "core" / "spec" / "arrays.py")[0]
+    assert "numpy" in outside(ROOT / "core" / "spec" / "arrays.py")
+
+
+@pytest.mark.parametrize("path", files("core"), ids=relative_to_root)
+def test_the_core_imports_numpy_and_itself(path):
+    assert outside(path) <= {"numpy"}
+    assert not [module for module, _ in imports(path)[0] if module.partition(".")[0] == "envoi"]
+
+
+@pytest.mark.parametrize("path", files("adapters"), ids=relative_to_root)
+def test_an_adapter_imports_envoi_and_its_own_framework(path):
+    assert outside(path) <= {"numpy"} | SPOKES.get(path.stem, {path.stem})
+
+
+@every_file
+def test_nothing_imports_integrations_but_they_themselves(path):
+    if path.relative_to(ROOT).parts[0] != "integrations":
+        assert not [module for module, _ in imports(path)[0] if module.startswith("envoi.integrations")]
+
+
+@every_file
+def test_imports_are_relative_inside_a_folder_and_absolute_across(path):
+    parts = path.relative_to(ROOT).parts
+    package = FOLDERS[parts[0]]
+    absolute, relative = imports(path)
+    own = [
+        (module, line)
+        for module, line in absolute
+        if module and (module == package or module.startswith(f"{package}.")) and package != "envoi"
+    ]
+    assert not own, "inside the folder, import relatively"
+    assert all(level <= len(parts) - 1 for level, _, _ in relative), "across folders, import absolutely"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in sorted(ROOT.rglob("*.py"))
+        if not {".venv", "build", "dist", "runs"} & set(path.relative_to(ROOT).parts)
+        and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    ],
+    ids=relative_to_root,
+)
+def test_nobody_imports_a_folder_by_its_name(path):
+    assert not [found for found in imports(path)[0] if found[0].partition(".")[0] in FOLDERS]
+
+
+def modules_after(code):
+    """The modules that a fresh interpreter holds after `code`."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True, text=True, check=True, timeout=120, cwd="/",
+    )  # fmt: skip
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("package", ["envoi", "envoi.models", "envoi.adapters", "envoi.integrations"])
+def test_importing_loads_no_framework(package):
+    loaded = {module.partition(".")[0] for module in modules_after(f"import {package}")}
+    assert "envoi" in loaded
+    assert not loaded & set(FRAMEWORKS)
+
+
+def test_importing_the_core_loads_little_beyond_numpy():
+    more = modules_after("import envoi") - modules_after("import numpy, json")
+    ours = {module for module in more if module.partition(".")[0] == "envoi"}
+    assert not {module for module in ours if module.startswith(("envoi.adapters", "envoi.integrations"))}
+    foreign = sorted(module for module in more - ours if not module.startswith(("__editable__", "numpy.")))
+    assert len(foreign) <= 30, foreign
+    assert not {"asyncio", "multiprocessing", "subprocess", "unittest", "logging", "socket"} & set(foreign)
+
+
+def test_every_public_name_of_the_core_is_there():
+    import envoi
+
+    assert sorted(envoi.__all__) == list(envoi.__all__)
+    assert all(hasattr(envoi, name) for name in envoi.__all__)
+
+
+@pytest.mark.parametrize(
+    ("framework", "extra", "name"), [("gymnasium", "gymnasium", "to_gymnasium"), ("ray", "rllib", "to_rllib")]
+)
+def test_a_missing_framework_says_what_to_install(framework, extra, name):
+    # An interpreter in which the framework cannot be found.
+    code = f"""
+import importlib.machinery
+find = importlib.machinery.PathFinder.find_spec
+importlib.machinery.PathFinder.find_spec = classmethod(
+    lambda cls, name, path=None, target=None: None if name == {framework!r} else find(name, path, target)
+)
+import envoi.adapters
+try:
+    envoi.adapters.{name}
+except envoi.MissingBackend as error:
+    assert isinstance(error, ImportError)
+    assert "{framework} is not installed; pip install 'envoi[{extra}]'" in str(error), str(error)
+else:
+    raise AssertionError("it was found")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd="/")
