@@ -487,7 +487,7 @@ class FromGymnasium(Env):
         return {name: value for name, value in vars(self).items() if name not in ("_incoming", "_encode")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._plan()
 
     def __repr__(self) -> str:

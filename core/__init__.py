@@ -10,7 +10,7 @@
 """
 
 from .batch import BatchEnv
-from .batchmodel import BatchModel, ModelBatch
+from .batchmodel import BatchModel
 from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
 from .env import Env, Reset, Snapshot, Step
 from .errors import (
@@ -26,6 +26,7 @@ from .errors import (
 from .lanes import Infos
 from .loop import Lanes, batch
 from .model import Model
+from .modelbatch import ModelBatch
 from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .spec import (
     Array,

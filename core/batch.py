@@ -28,6 +28,22 @@ from .spec import sample
 Mask: TypeAlias = NDArray[np.bool_]
 
 
+def as_mask(mask: Any, n: int, what: str) -> Mask | None:
+    """Which of `n` lanes: None where there is no choice to be made.
+
+    Raises:
+        SpecError: Not a bool for each lane.
+    """
+    if mask is None:
+        return None
+    result = np.asarray(mask)
+    if result.shape != (n,) or result.dtype != bool:
+        raise SpecError(
+            f"{what}: expected a bool for each of {n} lanes, got shape {result.shape} and dtype {result.dtype}"
+        )
+    return result
+
+
 class BatchEnv(Env):
     """n lanes of one environment. Specs describe one lane; every value has a leading axis of n.
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import tree
-from .batch import BatchEnv, Mask
-from .context import ContextSpace
-from .env import ENDED, NOT_RESET, Reset, Snapshot, Step
-from .errors import ContextError, EpisodeError, SnapshotUnsupported
-from .lanes import Infos, lane, put, take
+from .env import Reset, Snapshot, Step
+from .errors import ContextError
+from .lanes import lane, take
 from .model import Model
+from .modelbatch import ModelBatch
 from .rewarder import Rewarder, RewardFunction
-from .streams import Streams, lane_seeds
+from .streams import Streams
 
 
 class BatchModel(Model):
     """A model whose functions are written over a leading lane axis, so that one numpy call steps all lanes.
 
     States are arrays, or dicts, lists, tuples or named tuples of arrays, all of shape (n, …). It is an `Env` of
-    one lane as it stands (without the axis), and `envoi.batch(model, n)` makes n lanes of it.
+    one lane as it stands (without the axis), and `envoi.batch(model, n)` makes n lanes of it. Functions that index
+    from the end (`state[..., 0]`) also take one state without the axis, so that a planner or a rewarder can go from
+    `env.state`.
     """
 
     _one: ModelBatch | None = None
@@ -85,7 +85,12 @@ class BatchModel(Model):
 
     @property
     def state(self) -> Any:
+        """The state, without the lane axis; settable, see `Model.state`."""
         return take(self._lanes.state, 0)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._lanes.state = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], state)
 
     @property
     def observation(self) -> Any:
@@ -123,210 +128,3 @@ class BatchModel(Model):
 
     def render(self) -> Any:
         return self.draw(self.state) if self.render_mode == "rgb_array" else None
-
-
-class ModelBatch(BatchEnv):
-    """n lanes of a `BatchModel`, stepped by one call of its functions. One stream serves all lanes.
-
-    Args:
-        model: The model; only its functions are used, never its own episode.
-        n: How many lanes.
-    """
-
-    def __init__(self, model: BatchModel, n: int) -> None:
-        super().__init__(n)
-        self.model = model
-        self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
-        self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
-        self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
-        self._rewarder = model._rewarder  # pyright: ignore[reportPrivateUsage]
-        self._state: Any = None
-        self._observation: Any = None
-        self._over: Mask = np.ones(n, bool)
-        self._some_over = True
-        self._begun = False
-        self._all: Mask = np.ones(n, bool)
-        self.context = model.context
-
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
-        n, model = self.batch_size, self.model
-        if not self._begun and mask is not None:
-            if not mask.all():
-                raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-            mask = None
-        if seed is not None:
-            self.use(batch_streams(seed, n))
-        streams = self.streams
-        if mask is None:
-            state, over = self._initial(None, options), ~self._all
-        else:
-            mask = mask.copy()  # the infos keep it
-            index = np.flatnonzero(mask)
-            state, over = put(self._state, index, self._initial(index, options)), self._over & ~mask
-        observation = model.observe(state, streams.observation)
-        if mask is not None:
-            # Lanes that were not reset keep the observation that they have, even a noisy one.
-            observation = put(observation, np.flatnonzero(~mask), take(self._observation, ~mask))
-        infos = Infos(columns=model.info(state), n=n, mask=mask)
-        # Only now, so that an error in a function of the author leaves the episodes where they were.
-        self._state, self._observation, self._over = state, observation, over
-        self._begun, self._some_over = True, bool(over.any())
-        return Reset(observation, cast("Any", infos))
-
-    def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
-        """Initial states for the lanes `index`, or for all, each with its own context."""
-        columns = {**self._columns, **self._checked(options)} if options else self._columns
-        rng = self.streams.dynamics
-        if index is None:
-            return self.model.initial(rng, columns, self.batch_size)
-        size = len(index)
-        if options or self._contexts_differ:
-            return self.model.initial(rng, take(columns, index), size)
-        return self.model.initial(rng, {name: column[:size] for name, column in columns.items()}, size)
-
-    def step(self, action: Any, restart: Mask | None = None) -> Step:
-        if self._some_over:
-            over = self._over if restart is None else self._over & ~restart
-            if over.any() or not self._begun:
-                self._refuse(over)
-        n, model, streams, before = self.batch_size, self.model, self.streams, self._state
-        state = model.transition(before, action, streams.dynamics)
-        reward = (self._rewarder or model.reward)(before, action, state)
-        if not isinstance(reward, (np.ndarray, dict, tuple, list)):
-            reward = np.full(n, reward)
-        index = None if restart is None else np.flatnonzero(restart)
-        if index is not None:
-            state = put(state, index, self._initial(index))
-            reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
-        observation = model.observe(state, streams.observation)
-        terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
-        discount = model.discount(state)
-        if isinstance(discount, (int, float)):
-            discount = np.full(n, float(discount))
-        if index is not None:
-            terminated, truncated = _with(terminated, index, False), _with(truncated, index, False)
-            discount = discount if discount is None else _with(discount, index, 1)
-        if discount is None:
-            discount = 1.0 - terminated
-        infos = Infos(columns=model.info(state), n=n)
-        # Only now, as in `reset`.
-        self._state, self._observation = state, observation
-        self._over = over = terminated | truncated
-        self._some_over = bool(over.any())
-        return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
-
-    def _flags(self, value: Any) -> Mask:
-        return cast("Mask", value) if isinstance(value, np.ndarray) else np.full(self.batch_size, value, bool)
-
-    def _refuse(self, lanes: Mask) -> None:
-        if not self._begun:
-            raise EpisodeError(f"step: {NOT_RESET}")
-        if self.batch_size == 1:
-            raise EpisodeError(f"step: {ENDED}")
-        raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED}")
-
-    def use(self, streams: Streams) -> None:
-        """Replaces the random streams."""
-        self._streams = streams
-
-    @property
-    def state(self) -> Any:
-        if not self._begun:
-            raise EpisodeError(f"state: {NOT_RESET}")
-        return self._state
-
-    @property
-    def observation(self) -> Any:
-        if not self._begun:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
-    def _native_rewarder(self) -> Rewarder:
-        return self.model.rewarder
-
-    @property
-    def context_space(self) -> ContextSpace | None:
-        """The model's features."""
-        return self.model.context_space
-
-    @property
-    def context(self) -> Mapping[str, Any]:
-        """The contexts of the coming episodes: one value for all lanes, or an array of one a lane; settable.
-
-        Raises:
-            ContextError: On setting an unknown feature, a value out of bounds, or not one value a lane.
-        """
-        return self._context
-
-    @context.setter
-    def context(self, context: Mapping[str, Any]) -> None:
-        space = self.model.context_space
-        if space is not None:
-            space.verify({name: None for name in context if name not in space.features})
-        full = {**self.model.context, **context}
-        self._columns = self._checked(full)
-        self._context = full
-        self._contexts_differ = any(np.ndim(value) for value in self._context.values())
-
-    def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The values as columns of one a lane; those of known features are checked."""
-        features = self.model.context_space.features if self.model.context_space else {}
-        columns: dict[str, NDArray[Any]] = {}
-        for name, value in context.items():
-            array = np.asarray(value)
-            if array.ndim and len(array) != self.batch_size:
-                raise ContextError(
-                    f"context[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
-                    f"got {len(array)}"
-                )
-            if name in features:
-                for one in dict.fromkeys(array.ravel().tolist()):
-                    ContextSpace([features[name]]).verify({name: one})
-            columns[name] = array if array.ndim else np.full(self.batch_size, array)
-        return columns
-
-    def snapshot(self) -> Snapshot:
-        held = (self._state, self._observation, self._over, self._begun, self._context, self.streams.copy())
-        return Snapshot(type(self), (type(self.model), self.batch_size, held))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        model, n, held = self._content(snapshot)
-        if (model, n) != (type(self.model), self.batch_size):
-            raise SnapshotUnsupported(
-                f"restore: expected a snapshot of {self.batch_size} lanes of {type(self.model).__name__}, "
-                f"got one of {n} of {model.__name__}"
-            )
-        self._state, self._observation, self._over, self._begun, context, streams = held
-        self._some_over = bool(self._over.any())
-        self.context = context
-        self._streams = streams.copy()
-
-    def render(self) -> Any:
-        """A picture of each lane, of shape (n, height, width, 3)."""
-        if self.render_mode != "rgb_array":
-            return None
-        return np.stack([self.model.draw(take(self.state, i)) for i in range(self.batch_size)])
-
-    @property
-    def unwrapped(self) -> Any:
-        return self.model
-
-
-def batch_streams(seed: int | Sequence[int | None], n: int) -> Streams:
-    """The streams of a whole batch, from one seed or from one a lane."""
-    if isinstance(seed, (Sequence, np.ndarray)):
-        words = [0 if s is None else s for s in lane_seeds(seed, n)]
-        seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
-    return Streams(seed)
-
-
-def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[Any]:
-    result = np.array(values)
-    result[index] = value
-    return result

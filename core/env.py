@@ -15,6 +15,7 @@ environment says otherwise. `reset(seed=s)` fixes everything random from then on
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -218,6 +219,10 @@ class Env(ABC):
     def unwrapped(self) -> Any:
         """What lies under all wrappers and forms: the model, or the imported environment itself."""
         return self
+
+    def __copy__(self) -> Self:
+        # A shallow copy would go on sharing the episode.
+        return copy.deepcopy(self)
 
     def __enter__(self) -> Self:
         return self

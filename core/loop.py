@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from . import tree
-from .batch import BatchEnv, Mask
-from .batchmodel import BatchModel, ModelBatch, batch_streams
+from .batch import BatchEnv, Mask, as_mask
+from .batchmodel import BatchModel
 from .env import ENDED, Env, Info, Reset, Snapshot, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
+from .modelbatch import ModelBatch, batch_streams
 from .rewarder import Rewarder, RewardFunction
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
@@ -42,7 +43,7 @@ class Lanes(BatchEnv):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        seeds = lane_seeds(seed, self.batch_size)
+        seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
         if seed is not None:
             self._streams = batch_streams(seed, self.batch_size)
         infos: list[Info] = []
@@ -53,7 +54,7 @@ class Lanes(BatchEnv):
         return Reset(self.observation, cast("Any", Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        spec = self.action_spec
+        spec, restart = self.action_spec, as_mask(restart, self.batch_size, "restart")
         over = self._over if restart is None else self._over & ~restart
         if over.any():  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED}")
@@ -135,7 +136,9 @@ class Lanes(BatchEnv):
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
         self._streams = Streams.from_generator(generator)
-        for env, seed in zip(self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True):
+        for env, seed in zip(
+            self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True
+        ):
             env.rng = np.random.default_rng(seed)
 
     def snapshot(self) -> Snapshot:

@@ -124,9 +124,19 @@ class Model(Env):
 
     @property
     def state(self) -> Any:
+        """The state; settable, to any state of the model: the episode goes on (or has ended) from there.
+
+        Raises:
+            EpisodeError: On reading it before the first reset.
+        """
         if self._over == NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
         return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._observation = self.observe(state, self.streams.observation)
+        self._state, self._over = state, ENDED if self.terminal(state) or self.truncated(state) else None
 
     @property
     def observation(self) -> Any:

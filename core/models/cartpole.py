@@ -15,7 +15,6 @@ from ..spec import Array, Discrete
 
 X_LIMIT = 2.4
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
-_HIGH = [2 * X_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf]
 
 
 class CartPoleState(NamedTuple):
@@ -28,11 +27,11 @@ class CartPoleState(NamedTuple):
 class CartPole(BatchModel):
     """Barto, Sutton and Anderson's cart-pole (1983), in the Euler form of gymnasium's CartPole-v1.
 
-    The features of its context are CARL's, with gymnasium's values as defaults. The bounds of the observation are
-    gymnasium's too; a strong push over a long time step may carry the last observation past them.
+    The features of its context are CARL's, with gymnasium's values as defaults. The observation has no bounds, for a
+    strong push over a long time step would carry it past gymnasium's.
     """
 
-    observation_spec = Array((4,), "float32", np.negative(_HIGH), _HIGH)
+    observation_spec = Array((4,), "float32")
     action_spec = Discrete(2)
     reward_spec = Array((), "float64", 1, 1, "reward")
     context_space = ContextSpace(
@@ -80,4 +79,4 @@ class CartPole(BatchModel):
         return np.ones(next_state.motion.shape[:-1])
 
     def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
-        return (np.abs(state.motion[:, 0]) > X_LIMIT) | (np.abs(state.motion[:, 2]) > ANGLE_LIMIT)
+        return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)

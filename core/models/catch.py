@@ -38,11 +38,10 @@ class Catch(BatchModel):
         return CatchState(state.row + 1, state.ball, np.clip(state.paddle + action - 1, 0, COLUMNS - 1))
 
     def observe(self, state: CatchState, rng: np.random.Generator) -> NDArray[np.float32]:
-        lanes = np.arange(len(state.row))
-        board = np.zeros((len(lanes), ROWS, COLUMNS), np.float32)
-        board[lanes, state.row, state.ball] = 1
-        board[lanes, ROWS - 1, state.paddle] = 1
-        return board
+        row, ball, paddle = (np.asarray(part)[..., None, None] for part in state)
+        rows, columns = np.ogrid[:ROWS, :COLUMNS]
+        falling, moving = (rows == row) & (columns == ball), (rows == ROWS - 1) & (columns == paddle)
+        return (falling | moving).astype(np.float32)
 
     def reward(self, state: CatchState, action: Any, next_state: CatchState) -> NDArray[np.float64]:
         return np.where(self.terminal(next_state), np.where(next_state.ball == next_state.paddle, 1.0, -1.0), 0.0)
@@ -51,5 +50,5 @@ class Catch(BatchModel):
         return state.row == ROWS - 1
 
     def draw(self, state: CatchState) -> NDArray[np.uint8]:
-        board = self.observe(CatchState(*(np.asarray(part)[None] for part in state)), np.random.default_rng(0))
-        return board[0].repeat(16, 0).repeat(16, 1)[..., None].repeat(3, -1).astype(np.uint8) * 255
+        board = self.observe(state, np.random.default_rng(0)).astype(np.uint8) * 255
+        return board.repeat(16, 0).repeat(16, 1)[..., None].repeat(3, -1)

@@ -64,13 +64,14 @@ class GridWorld(BatchModel):
         return GridState(FREE[agent], FREE[goal], np.asarray(context["slip"], np.float64))
 
     def transition(self, state: GridState, action: Any, rng: np.random.Generator) -> GridState:
-        slips, other = rng.random(len(state.slip)) < state.slip, rng.integers(4, size=len(state.slip))
+        lanes = np.shape(state.slip)
+        slips, other = rng.random(lanes) < state.slip, rng.integers(4, size=lanes)
         target = state.agent + MOVES[np.where(slips, other, action)]
-        blocked = WALLS[target[:, 0], target[:, 1]]
-        return state._replace(agent=np.where(blocked[:, None], state.agent, target))
+        blocked = WALLS[target[..., 0], target[..., 1]]
+        return state._replace(agent=np.where(blocked[..., None], state.agent, target))
 
     def observe(self, state: GridState, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
-        return {"agent": state.agent, "goal": state.goal}
+        return {"agent": state.agent.copy(), "goal": state.goal.copy()}
 
     def reward(self, state: GridState, action: Any, next_state: GridState) -> NDArray[np.float64]:
         return self.terminal(next_state).astype(np.float64)

@@ -69,4 +69,4 @@ class Pendulum(BatchModel):
         return -(np.square(upright) + 0.1 * np.square(speed) + 0.001 * np.square(torque))
 
     def terminal(self, state: PendulumState) -> NDArray[np.bool_]:
-        return np.zeros(len(state.motion), bool)
+        return np.zeros(state.motion.shape[:-1], bool)

@@ -62,9 +62,11 @@ def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], w
     except ValueError as error:
         raise SpecError(f"{what}: expected something of shape {shape}, got shape {given.shape}") from error
     with np.errstate(over="ignore"):
-        if is_uniform(given):
-            return np.broadcast_to(np.array(given.flat[0], dtype), shape)
-        result = np.array(given, dtype)
+        result = np.array(given.flat[0] if is_uniform(given) else given, dtype)
+    if dtype.kind == "f" and (np.isinf(result) & np.isfinite(given)).any():
+        raise SpecError(f"{what}: expected numbers that fit {dtype}, got {short(given)}")
+    if result.shape != shape:
+        return np.broadcast_to(result, shape)
     result.flags.writeable = False
     return result
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batch import as_mask
 from ..env import ENDED, Env, Reset, Step
 from ..errors import EpisodeError, SpecError
 from ..wrapper import Wrapper
@@ -30,7 +31,7 @@ class TimeLimit(Wrapper):
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         result = super().reset(seed=seed, options=options, mask=mask)
-        self._elapsed = self._elapsed * (0 if mask is None else ~mask)
+        self._elapsed = self._elapsed * (0 if mask is None else ~np.asarray(mask))
         return result
 
     def step(self, action: Any, restart: Any = None) -> Step:
@@ -45,7 +46,7 @@ class TimeLimit(Wrapper):
     def _step_lanes(self, action: Any, restart: Any) -> Step:
         elapsed = self._elapsed + 1
         if restart is not None:
-            elapsed[restart] = 0
+            elapsed[as_mask(restart, self.batch_size, "restart")] = 0
         if (elapsed > self.max_episode_steps).any():
             lanes = np.flatnonzero(elapsed > self.max_episode_steps).tolist()
             raise EpisodeError(f"step: in lanes {lanes}, {ENDED}")

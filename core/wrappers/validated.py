@@ -76,4 +76,7 @@ class Validated(Wrapper):
 
 
 def _as_array(spec: Spec, value: Any) -> Any:
-    return np.asarray(value, spec.dtype) if isinstance(spec, Array) and np.isscalar(value) else value
+    if not (isinstance(spec, Array) and np.isscalar(value)):
+        return value
+    array = np.asarray(value)
+    return array.astype(spec.dtype) if np.can_cast(array.dtype, spec.dtype, "same_kind") else array

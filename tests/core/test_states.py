@@ -1,0 +1,96 @@
+"""Putting an environment into a state, and planning from the one it is in."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import envoi
+import envoi.models
+import envoi.tree
+from envoi.models import MODELS, make
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_environment_put_into_a_state_goes_on_from_there(name):
+    model = MODELS[name][0]
+    env, other = model(), model()
+    env.reset(seed=1)
+    for _ in range(3):
+        env.step(env.sample_action())
+    other.reset(seed=2)
+    other.state = env.state
+    assert all(map(np.array_equal, _leaves(other.state), _leaves(env.state)))
+    assert all(map(np.array_equal, _leaves(other.observation), _leaves(env.observation)))
+    action = env.sample_action()
+    ours, theirs = env.step(action), other.step(action)
+    assert all(map(np.array_equal, _leaves(ours.observation), _leaves(theirs.observation)))
+    assert ours[1:4] == theirs[1:4]
+
+
+def test_an_environment_put_into_an_end_state_has_ended():
+    env = envoi.models.Catch()
+    env.reset(seed=0)
+    env.state = env.state._replace(row=np.int64(9))
+    with pytest.raises(envoi.EpisodeError, match="has ended"):
+        env.step(1)
+    batch = envoi.batch(envoi.models.Catch(), 3)
+    batch.reset(seed=0)
+    batch.state = batch.state._replace(row=np.array([0, 9, 0]))
+    with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
+        batch.step(np.array([1, 1, 1]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_functions_of_the_bundled_models_take_one_state_as_well_as_many(name):
+    model = MODELS[name][0]()
+    model.reset(seed=3)
+    state, action = model.state, model.sample_action()
+    after = model.transition(state, action, np.random.default_rng(0))
+    model.state = state
+    batch = envoi.batch(model, 2)
+    lanes = [np.stack([leaf, leaf]) for leaf in _leaves(state)]
+    batch.state = type(state)(*lanes)
+    many = model.transition(batch.state, np.stack([action, action]), np.random.default_rng(0))
+    for one, both in zip(_leaves(after), _leaves(many), strict=True):
+        assert np.array_equal(one, both[0])
+    assert bool(model.terminal(after)) == bool(model.terminal(many)[0])
+    assert float(model.reward(state, action, after)) == float(
+        model.reward(batch.state, np.stack([action] * 2), many)[0]
+    )
+    rng = np.random.default_rng(1)
+    for one, both in zip(_leaves(model.observe(after, rng)), _leaves(model.observe(many, rng)), strict=True):
+        assert np.array_equal(one, both[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_shallow_copy_is_an_environment_of_its_own(name):
+    for env in (make(name), envoi.batch(make(name), 2)):
+        env.reset(seed=0)
+        twin = copy.copy(env)
+        before = copy.deepcopy(_leaves(env.state))
+        twin.step(twin.sample_action())
+        assert all(map(np.array_equal, _leaves(env.state), before))
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 1], [True, False], np.ones((3, 1), bool)], ids=["integers", "short", "deep"])
+@pytest.mark.parametrize("made", [envoi.models.Catch, lambda: make("cartpole")], ids=["plain", "limited"])
+def test_a_mask_that_is_not_a_bool_a_lane_is_refused(mask, made):
+    batch = envoi.batch(made(), 3)
+    batch.reset(seed=0)
+    with pytest.raises(envoi.SpecError, match="a bool for each of 3 lanes"):
+        batch.reset(mask=mask)
+    with pytest.raises(envoi.SpecError, match="a bool for each of 3 lanes"):
+        batch.step(np.array([1, 1, 1]), mask)
+
+
+def test_a_lane_that_begins_anew_ignores_its_action():
+    batch = envoi.batch(envoi.models.GridWorld(), 3)
+    batch.reset(seed=0)
+    result = batch.step(np.array([0, 99, 1]), np.array([False, True, False]))
+    assert result.reward[1] == 0
+    assert not result.terminated[1]
+
+
+def _leaves(tree):
+    return [leaf for _, leaf in envoi.tree.leaves(tree)]
