@@ -18,10 +18,9 @@ holds.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -29,224 +28,41 @@ from gymnasium import spaces
 
 from envoi import (
     Array,
-    Discrete,
     Env,
     EpisodeError,
-    Graph,
     LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
+    MissingBackend,
     NativeReward,
-    OneOf,
     Reset,
     Rewarder,
-    Sequence,
     Snapshot,
     SnapshotUnsupported,
-    Spec,
     SpecError,
     Step,
     Streams,
-    Text,
+    UnknownName,
     Validated,
 )
-from envoi.env import ENDED, NOT_RESET
-from envoi.spec import SpecTree, spec_equal
+from envoi.env import ENDED, NOT_RESET, make_step
+from envoi.errors import nearest
 from envoi.streams import check_seed
-from envoi.tree import children, leaves, rebuild
+from envoi.tree import leaves
 
 from .losses import Loss
+from .spaces import decoder, encoder, from_space, to_space
 from .values import Copy, incoming
 
-NAME = "gymnasium"
-
-_ORIGIN = "_envoi_spec"
-"""The attribute in which a space remembers the spec that it was made from."""
-
-
-# Specs and spaces.
-
-
-def to_space(spec: SpecTree, path: str = "spec") -> spaces.Space[Any]:
-    """The space with exactly the values of a (possibly nested) spec.
-
-    Raises:
-        LossyConversion: gymnasium has no such space; the message names the leaf.
-    """
-    space = _make_space(spec, path)
-    setattr(space, _ORIGIN, spec)
-    return space
-
-
-def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
-    if isinstance(spec, dict):
-        # A plain dict would be sorted.
-        items = ((key, to_space(sub, path + part)) for part, key, sub in children(spec))
-        return spaces.Dict(cast("Any", OrderedDict(items)))
-    if isinstance(spec, (list, tuple)):
-        return spaces.Tuple([to_space(sub, path + part) for part, _, sub in children(spec)])
-    if isinstance(spec, Array):
-        return _make_box(spec, path)
-    if isinstance(spec, Discrete):
-        # gymnasium computes `start + n` in the dtype.
-        _check_width(spec, max(spec.n, spec.start + spec.n), path)
-        return spaces.Discrete(spec.n, start=spec.start, dtype=cast("Any", spec.dtype))
-    if isinstance(spec, MultiDiscrete):
-        _check_width(spec, int(spec.nvec.max(initial=1)), path)
-        return spaces.MultiDiscrete(
-            np.array(spec.nvec), dtype=cast("Any", spec.dtype), start=cast("Any", np.array(spec.start))
-        )
-    if isinstance(spec, MultiBinary):
-        if 0 in spec.shape:
-            raise LossyConversion(path, "shape", f"{spec.shape}", NAME, "use an empty Array instead")
-        return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
-    if isinstance(spec, Text):
-        # A set of letters would be sampled in the order of their hashes, which differ from process to process.
-        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
-    if isinstance(spec, Sequence):
-        return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
-    if isinstance(spec, Graph):
-        node, edge = to_space(spec.node, f"{path}.nodes"), spec.edge and to_space(spec.edge, f"{path}.edges")
-        return spaces.Graph(cast("Any", node), cast("Any", edge))
-    if isinstance(spec, OneOf):
-        return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
-    raise LossyConversion(path, "type", repr(spec), NAME)
-
-
-def _check_width(spec: Discrete | MultiDiscrete, most: int, path: str) -> None:
-    if most > np.iinfo(spec.dtype).max:
-        raise LossyConversion(path, "dtype", repr(spec), NAME, f"use one that holds {most} too")
-
-
-def _make_box(spec: Array, path: str) -> spaces.Box:
-    kind = spec.dtype.kind
-    if kind == "c":
-        raise LossyConversion(path, "dtype", str(spec.dtype), NAME, "split it into real and imaginary parts")
-    if kind in "bu":
-        least, most = (0, 1) if kind == "b" else (0, int(np.iinfo(spec.dtype).max))
-    else:
-        least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
-    low = least if spec.low is None else np.array(spec.low)
-    high = most if spec.high is None else np.array(spec.high)
-    return spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
-
-
-def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
-    """The spec with exactly the values of a space.
-
-    Raises:
-        LossyConversion: It is a kind of space that nobody but its author knows.
-    """
-    origin = getattr(space, _ORIGIN, None)
-    # Somebody may have changed the space since. gymnasium's `==` sees neither small differences nor order.
-    if origin is not None and spec_equal(_plain(_make_space(origin, path), path), _plain(space, path)):
-        return origin
-    return _read_space(space, path, from_space)
-
-
-def _plain(space: spaces.Space[Any], path: str) -> SpecTree:
-    """The spec of a space by what it says, not by what it remembers."""
-    return _read_space(space, path, _plain)
-
-
-def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Space[Any], str], SpecTree]) -> SpecTree:
-    if isinstance(space, spaces.Dict):
-        return {key: inner(sub, f"{path}[{key!r}]") for key, sub in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
-    if isinstance(space, spaces.Box):
-        return _from_box(space)
-    if isinstance(space, spaces.Discrete):
-        return Discrete(int(space.n), int(space.start), cast("Any", space.dtype))
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiDiscrete(space.nvec, space.start, cast("Any", space.dtype))
-    if isinstance(space, spaces.MultiBinary):
-        return MultiBinary(space.shape)
-    if isinstance(space, spaces.Text):
-        return Text(space.max_length, space.min_length, space.character_set)
-    if isinstance(space, spaces.Sequence):
-        element = inner(space.feature_space, f"{path}[…]")
-        try:
-            return Sequence(element, bool(space.stack))
-        except SpecError as error:
-            raise LossyConversion(path, "stack", str(space), "the core", "only arrays can be stacked") from error
-    if isinstance(space, spaces.Graph):
-        edge = None if space.edge_space is None else inner(space.edge_space, f"{path}.edges")
-        return Graph(inner(space.node_space, f"{path}.nodes"), edge)
-    if isinstance(space, spaces.OneOf):
-        return OneOf([inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
-    raise LossyConversion(path, "type", f"a {type(space).__name__}", "the core", "use one of gymnasium's own spaces")
-
-
-def _from_box(space: spaces.Box) -> Array:
-    if space.dtype.kind == "f":
-        unbounded_low, unbounded_high = np.isneginf(space.low).all(), np.isposinf(space.high).all()
-    else:
-        info = None if space.dtype == bool else np.iinfo(cast("Any", space.dtype))
-        least, most = (0, 1) if info is None else (info.min, info.max)
-        unbounded_low = unbounded_high = (space.low == least).all() and (space.high == most).all()
-    low = None if unbounded_low else space.low
-    high = None if unbounded_high else space.high
-    return Array(space.shape, space.dtype, low, high)
-
-
-# Values: what has another container or type there than here.
-
-Convert = Callable[[Any], Any]
-
-
-def _encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """A core value as gymnasium wants it, or None where the two are the same.
-
-    Args:
-        spec: What the value is.
-        fresh: Make containers anew even where the two are the same.
-    """
-    if isinstance(spec, Discrete):
-        # A wider integer than the space's is outside of it.
-        return None if spec.dtype == np.int64 else spec.dtype.type
-    if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
-        return np.asarray if spec.shape == () else None
-    if isinstance(spec, Graph):
-        return lambda value: spaces.GraphInstance(value.nodes, value.edges, value.edge_links)
-    if isinstance(spec, Sequence):
-        element = _encoder(spec.spec, fresh)
-        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
-    if isinstance(spec, OneOf):
-        return _convert_one_of([_encoder(sub, fresh) for sub in spec.specs])
-    if isinstance(spec, Spec):
-        return None
-    parts = [(key, _encoder(sub, fresh)) for _, key, sub in children(spec)]
-    if type(spec) in (dict, tuple) and not fresh and not any(part for _, part in parts):
-        return None
-    if isinstance(spec, dict):
-        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
-    return lambda value: tuple(part(value[key]) if part else value[key] for key, part in parts)
-
-
-def _decoder(spec: SpecTree) -> Convert | None:
-    """A gymnasium value as the core has it, or None where the two are the same; containers are made anew."""
-    if isinstance(spec, Sequence):
-        element = _decoder(spec.spec)
-        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
-    if isinstance(spec, OneOf):
-        return _convert_one_of([_decoder(sub) for sub in spec.specs])
-    if isinstance(spec, Spec):
-        return None
-    parts = [(key, _decoder(sub)) for _, key, sub in children(spec)]
-    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
-
-
-def _convert_one_of(parts: list[Convert | None]) -> Convert:
-    def convert(value: Any) -> Any:
-        index = int(value[0])
-        part = parts[index]
-        return (np.int64(index), part(value[1]) if part else value[1])
-
-    return convert
-
-
-# Environments.
+__all__ = [
+    "FromGymnasium",
+    "ToGymnasium",
+    "from_gymnasium",
+    "from_space",
+    "load",
+    "losses",
+    "recognises",
+    "to_gymnasium",
+    "to_space",
+]
 
 
 def is_default_discount(discount: Any, terminated: bool) -> bool:
@@ -287,8 +103,8 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
 
     def _plan(self) -> None:
-        self._encode = _encoder(self.core.observation_spec)
-        self._decode = _decoder(self.core.action_spec)
+        self._encode = encoder(self.core.observation_spec)
+        self._decode = decoder(self.core.action_spec)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
@@ -375,7 +191,7 @@ class FromGymnasium(Env):
     def _plan(self) -> None:
         self._incoming = incoming(self.observation_spec, self._copy)
         # The source may keep an action, or change it.
-        self._encode = _encoder(self.action_spec, fresh=True)
+        self._encode = encoder(self.action_spec, fresh=True)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
@@ -401,16 +217,16 @@ class FromGymnasium(Env):
             terminated, truncated = bool(terminated), bool(truncated)
         else:
             terminated = truncated = False
-        info = dict(info)
+        info = {**info}
         discount = 0.0 if terminated else 1.0
         if "discount" in info and _is_number(info["discount"]):
             discount = info.pop("discount")
-        return Step(observation, reward, terminated, truncated, discount, info)
+        return make_step((observation, reward, terminated, truncated, discount, info))
 
     @property
     def state(self) -> Any:
         """The source's own `state` (or `s`, in the toy-text envs) where it has one, else the observation."""
-        if self._over is NOT_RESET:
+        if self._over == NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
         native = self.source.unwrapped
         if isinstance(native, ToGymnasium):
@@ -423,7 +239,7 @@ class FromGymnasium(Env):
 
     @property
     def observation(self) -> Any:
-        if self._over is NOT_RESET:
+        if self._over == NOT_RESET:
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
 
@@ -580,3 +396,31 @@ def losses(env: Env) -> list[Loss]:
             except LossyConversion as error:
                 found.append(Loss.of(error))
     return found
+
+
+def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
+    """An environment of gymnasium's registry, by its id.
+
+    Args:
+        scheme: `"gymnasium"`.
+        name: The id, such as `"CartPole-v1"`.
+        **arguments: For `gymnasium.make`.
+
+    Raises:
+        UnknownName: There is no such id; the message suggests near ones.
+        MissingBackend: Something that the environment needs is not installed.
+        SpecError: The environment does not take these arguments.
+    """
+    arguments = {"disable_env_checker": True, **arguments}
+    try:
+        return gymnasium.make(name, **arguments)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingBackend(f"{scheme}:{name}: {error}") from error
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{known}" for known in gymnasium.registry))
+        why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
+        raise UnknownName(f"{scheme}:{name}: {why}; {near}") from error
+    except ModuleNotFoundError as error:
+        raise MissingBackend(f"{scheme}:{name}: {error}; install what it needs") from error
+    except (TypeError, gymnasium.error.Error) as error:
+        raise SpecError(f"{scheme}:{name}: {error}") from error

@@ -27,11 +27,13 @@ class Framework:
         name: The name of the spoke, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
         package: What must be importable.
         extra: What to install: `pip install 'envoi[<extra>]'`.
+        schemes: The schemes of names that its `load(scheme, name, **arguments)` makes environments of.
     """
 
     name: str
     package: str
     extra: str
+    schemes: tuple[str, ...] = ()
 
     def load(self) -> ModuleType:
         """The spoke's module.
@@ -47,7 +49,7 @@ class Framework:
 FRAMEWORKS = {
     framework.name: framework
     for framework in (
-        Framework("gymnasium", "gymnasium", "gymnasium"),
+        Framework("gymnasium", "gymnasium", "gymnasium", ("gymnasium",)),
         Framework("rllib", "ray", "rllib"),
     )
 }
@@ -161,25 +163,6 @@ def _arguments(name: str, query: str) -> dict[str, Any]:
     return found
 
 
-def _load_gymnasium(name: str, **arguments: Any) -> Any:
-    framework("gymnasium").load()
-    import gymnasium
-
-    arguments = {"disable_env_checker": True, **arguments}
-    try:
-        return gymnasium.make(name, **arguments)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingBackend(f"gymnasium:{name}: {error}") from error
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-        near = nearest(f"gymnasium:{name}", (f"gymnasium:{known}" for known in gymnasium.registry))
-        why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
-        raise UnknownName(f"gymnasium:{name}: {why}; {near}") from error
-    except ModuleNotFoundError as error:
-        raise MissingBackend(f"gymnasium:{name}: {error}; install what it needs") from error
-    except (TypeError, gymnasium.error.Error) as error:
-        raise SpecError(f"gymnasium:{name}: {error}") from error
-
-
 def _load_envoi(name: str, **arguments: Any) -> Any:
     try:
         return models.make(name, **arguments)
@@ -204,5 +187,13 @@ def _load_python(name: str, **arguments: Any) -> Any:
     return made(**arguments) if callable(made) else made
 
 
-SCHEMES: dict[str, Loader] = {"gymnasium": _load_gymnasium, "envoi": _load_envoi, "python": _load_python}
+def _load_with(row: Framework, scheme: str) -> Loader:
+    return lambda name, **arguments: row.load().load(scheme, name, **arguments)
+
+
+SCHEMES: dict[str, Loader] = {
+    **{scheme: _load_with(row, scheme) for row in FRAMEWORKS.values() for scheme in row.schemes},
+    "envoi": _load_envoi,
+    "python": _load_python,
+}
 """How to make an environment, by the scheme of its name."""

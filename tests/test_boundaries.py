@@ -15,7 +15,7 @@ FRAMEWORKS = (
     "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
 )  # fmt: skip
 SPOKES = {
-    "registry": {"gymnasium"},
+    "spaces": {"gymnasium"},
     "rllib": {"ray", "gymnasium"},
     "codec": {"gymnasium"},
     "pettingzoo": {"pettingzoo", "gymnasium"},

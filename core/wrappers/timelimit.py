@@ -46,7 +46,7 @@ class TimeLimit(Wrapper):
     def _step_lanes(self, action: Any, restart: Any) -> Step:
         elapsed = self._elapsed + 1
         if restart is not None:
-            elapsed[as_mask(restart, self.batch_size, "restart")] = 0
+            elapsed[as_mask(restart, len(elapsed), "restart")] = 0
         if (elapsed > self.max_episode_steps).any():
             lanes = np.flatnonzero(elapsed > self.max_episode_steps).tolist()
             raise EpisodeError(f"step: in lanes {lanes}, {ENDED}")

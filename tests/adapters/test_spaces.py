@@ -27,19 +27,20 @@ from envoi import (
     spec_equal,
     validate,
 )
-from envoi.adapters.gymnasium import _decoder, _encoder, from_space, to_space
+from envoi.adapters.gymnasium import from_space, to_space
+from envoi.adapters.spaces import decoder, encoder
 from envoi.adapters.values import incoming
 from envoi.tree import leaves
 
 
 def encode(spec, value):
-    encoder = _encoder(spec)
-    return value if encoder is None else encoder(value)
+    convert = encoder(spec)
+    return value if convert is None else convert(value)
 
 
 def decode(spec, value):
-    decoder = _decoder(spec)
-    return value if decoder is None else decoder(value)
+    convert = decoder(spec)
+    return value if convert is None else convert(value)
 
 
 def forget(space):
