@@ -18,6 +18,7 @@ import envoi
 from .configuration import RETURNS
 from .environment import read_failure
 from .folder import RunFolder, TrialState
+from .interruption import Interruption
 from .settings import Settings, Trial
 from .training import Observer, Report
 
@@ -39,6 +40,7 @@ class Recorder(tune.Callback, tune.Stopper):
         folder: Where to write.
         states: How far each trial is.
         observe: Called after each iteration of each trial.
+        interruption: Tells whether the user wants to stop.
     """
 
     def __init__(
@@ -47,11 +49,12 @@ class Recorder(tune.Callback, tune.Stopper):
         folder: RunFolder,
         states: Mapping[int, TrialState],
         observe: Observer | None,
+        interruption: Interruption,
     ) -> None:
         self.saved = dict(states)
         self.failures: dict[int, str] = {}
-        self.interrupted = False
         self._settings, self._folder, self._observe = settings, folder, observe
+        self._interruption = interruption
         self._live = {index: replace(state, returns=list(state.returns)) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
         self._running: set[int] = set()
@@ -69,7 +72,7 @@ class Recorder(tune.Callback, tune.Stopper):
 
     @property
     def _ending(self) -> bool:
-        return self.interrupted or time.monotonic() > self._deadline
+        return self._interruption.asked or time.monotonic() > self._deadline
 
     def __call__(self, _trial_id: str, result: dict[str, Any]) -> bool:
         """Take in a result; tell whether its trial stops."""

@@ -16,6 +16,7 @@ import envoi
 
 from .algorithms import check_actions, find
 from .folder import RunFolder, TrialState, best_trial
+from .interruption import Interruption
 from .noise import redirected
 from .settings import Settings, Trial
 
@@ -133,11 +134,14 @@ class Job:
         # Small networks are about nine times slower with a thread for each core. Before torch is imported.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         self.folder.failure.unlink(missing_ok=True)
-        with redirected(self.folder.log) if quiet else nullcontext():
+        with Interruption() as interruption, redirected(self.folder.log) if quiet else nullcontext():
             from .tuning import run
 
+            interruption.check()
             self.folder.drop_sessions(self.states)
-            saved, interrupted, failures = run(self.settings, self.folder, self.states, observe, log_to_driver=quiet)
+            saved, interrupted, failures = run(
+                self.settings, self.folder, self.states, observe, interruption, log_to_driver=quiet
+            )
             self.folder.drop_sessions(saved)
             notes = [*failures, *_draw(self.folder, self.settings)]
         return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))

@@ -7,19 +7,17 @@ own `Tuner.restore` would need files that a kill can leave half written, and cou
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import envoi
 
 from .algorithms import find
 from .folder import RunFolder, TrialState
+from .interruption import Interruption
 from .settings import Settings, Trial
 from .training import Observer
 
@@ -43,6 +41,7 @@ def run(
     folder: RunFolder,
     states: Mapping[int, TrialState],
     observe: Observer | None,
+    interruption: Interruption,
     *,
     log_to_driver: bool,
 ) -> tuple[dict[int, TrialState], bool, list[str]]:
@@ -53,6 +52,7 @@ def run(
         folder: Where to write.
         states: How far each trial is.
         observe: Called after each iteration of each trial.
+        interruption: Tells whether the user wants to stop.
         log_to_driver: Whether the workers' logs come to this process's stdout.
 
     Returns:
@@ -63,8 +63,9 @@ def run(
         envoi.EnvoiError: The env failed, or all trials did.
     """
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
-    recorder = Recorder(settings, folder, states, observe)
-    with _ray(settings, log_to_driver), _interruptible(recorder):
+    recorder = Recorder(settings, folder, states, observe, interruption)
+    with _ray(settings, log_to_driver):
+        interruption.check()
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
             param_space=_search_space(settings, folder, states, todo),
@@ -80,9 +81,10 @@ def run(
             ),
         )
         try:
-            tuner.fit()
+            with interruption.patience():
+                tuner.fit()
         except KeyboardInterrupt:
-            recorder.interrupted = True
+            pass  # asked twice: what was saved counts
         except (tune.TuneError, ValueError) as error:
             recorder.raise_failure()
             raise envoi.EnvoiError(
@@ -94,7 +96,7 @@ def run(
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")
-    return recorder.saved, recorder.interrupted, failed
+    return recorder.saved, interruption.asked, failed
 
 
 def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]) -> Any:
@@ -176,22 +178,3 @@ def _reach(address: str) -> None:
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=10).close()
-
-
-@contextmanager
-def _interruptible(recorder: Recorder) -> Iterator[None]:
-    """Let the first Ctrl-C end the job in good order, and the second at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_signum: int, _frame: FrameType | None) -> None:
-        if recorder.interrupted:
-            raise KeyboardInterrupt
-        recorder.interrupted = True
-
-    earlier = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, earlier)

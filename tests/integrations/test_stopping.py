@@ -1,0 +1,59 @@
+"""Ctrl-C is noticed whenever it comes."""
+
+import signal
+import threading
+
+import pytest
+
+from envoi.integrations.rllib.interruption import Interruption
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_it_raises_while_a_job_starts():
+    with Interruption() as interruption, pytest.raises(KeyboardInterrupt):
+        press()
+    assert interruption.asked
+
+
+def test_it_is_not_forgotten_when_a_library_swallows_it():
+    with Interruption() as interruption:
+        try:
+            press()
+        except BaseException:
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            interruption.check()
+        with pytest.raises(KeyboardInterrupt), interruption.patience():
+            pytest.fail("training began")
+
+
+def test_the_first_only_asks_while_a_job_trains_and_the_second_raises():
+    with Interruption() as interruption, interruption.patience():
+        press()
+        assert interruption.asked
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
+def test_the_handler_that_was_there_comes_back():
+    before = signal.getsignal(signal.SIGINT)
+    with Interruption():
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_in_another_thread_it_leaves_the_handler_alone():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work() -> None:
+        with Interruption() as interruption:
+            interruption.check()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
