@@ -64,8 +64,7 @@ def run(
     """
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
     recorder = Recorder(settings, folder, states, observe, interruption)
-    with _ray(settings, log_to_driver):
-        interruption.check()
+    with _ray(settings, interruption, log_to_driver):
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
             param_space=_search_space(settings, folder, states, todo),
@@ -140,11 +139,22 @@ class _Restore:
 
 
 @contextmanager
-def _ray(settings: Settings, log_to_driver: bool) -> Iterator[None]:
+def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) -> Iterator[None]:
     """Ray while it is needed: this process's own, a cluster's, or a new one on this machine."""
     if ray.is_initialized():
         yield
         return
+    # Ray crashes when it is interrupted while it starts.
+    with interruption.patience():
+        _start(settings, log_to_driver)
+    try:
+        interruption.check()
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _start(settings: Settings, log_to_driver: bool) -> None:
     shared: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": "ERROR"}
     try:
         if settings.address not in (None, "local"):
@@ -163,10 +173,6 @@ def _ray(settings: Settings, log_to_driver: bool) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise envoi.EnvoiError(f"Ray could not be reached or started: {reason}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def _reach(address: str) -> None:
