@@ -89,16 +89,16 @@ class ModelBatch(BatchEnv):
         return self.model.initial(rng, {name: column[:size] for name, column in columns.items()}, size)
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        if restart is not None:
-            restart = as_mask(restart, self.batch_size, "restart")
-            if restart is not None and not restart.any():
-                restart = None
+        # Counting is several times faster than `any` on the few bools of a mask.
+        restart = as_mask(restart, self.batch_size, "restart")
+        if restart is not None and not np.count_nonzero(restart):
+            restart = None
         if self._some_over:
             over = self._over if restart is None else self._over & ~restart
-            if over.any() or not self._begun:
+            if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
-        index = None if restart is None else np.flatnonzero(restart)
+        index = None if restart is None else restart.nonzero()[0]
         if index is not None:
             # Whatever a lane that begins anew was told to do, its dynamics run on a valid action, for nothing.
             action = tree.map_leaves(lambda leaf, idle: _with(leaf, index, idle), action, self._idle)
@@ -118,16 +118,18 @@ class ModelBatch(BatchEnv):
             terminated, truncated = _with(terminated, index, False), _with(truncated, index, False)
             discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
-            discount = 1.0 - terminated
+            discount = 1.0 - terminated if np.count_nonzero(terminated) else np.ones(n)
         infos = Infos(columns=model.info(state), n=n)
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
         self._over = over = terminated | truncated
-        self._some_over = bool(over.any())
+        self._some_over = bool(np.count_nonzero(over))
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
 
     def _flags(self, value: Any) -> Mask:
-        return cast("Mask", value) if isinstance(value, np.ndarray) else np.full(self.batch_size, value, bool)
+        if isinstance(value, np.ndarray):
+            return cast("Mask", value)
+        return np.ones(self.batch_size, bool) if value else np.zeros(self.batch_size, bool)
 
     def _refuse(self, lanes: Mask) -> None:
         if not self._begun:

@@ -39,11 +39,6 @@ def rebuild(tree: Tree, new_children: Iterable[Any]) -> Tree:
     return type(tree)(new_children)
 
 
-def child(tree: Tree, key: Any) -> Tree:
-    """The child of a branch under a key given by `children`."""
-    return tree[key]
-
-
 @overload
 def map_leaves(function: Callable[[Any], Any], tree: Tree) -> Tree: ...
 @overload
@@ -52,9 +47,14 @@ def map_leaves(function: Callable[[Any, Any], Any], tree: Tree, other: Tree, /) 
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree: ...
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     """Applies `function(leaf, *other leaves)` to each leaf, keeping the structure of `tree`."""
-    if not is_branch(tree):
-        return function(tree, *others)
-    return rebuild(tree, [map_leaves(function, sub, *(o[key] for o in others)) for _, key, sub in children(tree)])
+    if isinstance(tree, dict):
+        branch = cast("dict[Any, Any]", tree)
+        return rebuild(branch, [map_leaves(function, branch[key], *(o[key] for o in others)) for key in branch])
+    if isinstance(tree, (list, tuple)):
+        return rebuild(
+            tree, [map_leaves(function, *subs) for subs in zip(cast("list[Any]", tree), *others, strict=True)]
+        )
+    return function(tree, *others)
 
 
 def leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, Any]]:
