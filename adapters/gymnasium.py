@@ -32,9 +32,7 @@ from envoi import (
     EpisodeError,
     LossyConversion,
     MissingBackend,
-    NativeReward,
     Reset,
-    Rewarder,
     Snapshot,
     SnapshotUnsupported,
     SpecError,
@@ -243,9 +241,6 @@ class FromGymnasium(Env):
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
 
-    def _native_rewarder(self) -> Rewarder:
-        return NativeReward(NATIVE_REWARD)
-
     @property
     def rng(self) -> np.random.Generator:
         """The source's `np_random`; settable."""
@@ -363,7 +358,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     if isinstance(env, gymnasium.Env) and not validate:
         return env
     core = from_env(env)
-    if isinstance(core, FromGymnasium) and core.rewarder == core._native_rewarder() and not validate:
+    if isinstance(core, FromGymnasium) and core._rewarder is None and not validate:
         return core.source
     return ToGymnasium(core, validate)
 

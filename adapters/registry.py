@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import importlib
 import importlib.util
@@ -184,7 +185,8 @@ def _load_python(name: str, **arguments: Any) -> Any:
             public = [known for known in vars(made) if not known.startswith("_")]
             raise UnknownName(f"python:{name}: {module_name} has no {part!r}; {nearest(part, public)}")
         made = getattr(made, part)
-    return made(**arguments) if callable(made) else made
+    # Of a ready environment a copy: whoever loads it twice wants two.
+    return made(**arguments) if callable(made) else copy.deepcopy(made)
 
 
 def _load_with(row: Framework, scheme: str) -> Loader:

@@ -75,7 +75,11 @@ def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
         parts = [incoming(sub, copy) for sub in spec.specs]
         return lambda value, held=False: (np.int64(value[0]), parts[int(value[0])](value[1], True))
     if isinstance(spec, Graph):
-        return lambda value, held=False: GraphValue(*map(_copied, (value.nodes, value.edges, value.edge_links)))
+        return lambda value, held=False: GraphValue(
+            _copied(value.nodes, spec.node.dtype),
+            _copied(value.edges, spec.edge and spec.edge.dtype),
+            _copied(value.edge_links),
+        )
     return lambda value, held=False: value
 
 
@@ -114,7 +118,7 @@ def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
 
 def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
     if spec.stack:
-        return lambda value, held=False: map_leaves(lambda _, leaf: np.array(leaf), spec.spec, value)
+        return lambda value, held=False: map_leaves(lambda sub, leaf: _copied(leaf, sub.dtype), spec.spec, value)
     element = incoming(spec.spec, copy)
     return lambda value, held=False: tuple(element(one, True) for one in value) if hasattr(value, "__iter__") else value
 
@@ -160,5 +164,9 @@ def _incoming_integer(spec: Discrete) -> Take:
     return take
 
 
-def _copied(value: Any) -> Any:
-    return None if value is None else np.array(value)
+def _copied(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """A copy of an array of any shape, in `dtype` where it fits; None stays None."""
+    if value is None:
+        return None
+    fitted = None if dtype is None else _fitted(value, dtype, np.shape(value))
+    return np.array(value) if fitted is None else fitted

@@ -56,7 +56,7 @@ class BatchModel(Model):
         return Reset(lane(self.observation_spec, observation, 0), info[0])
 
     def step(self, action: Any) -> Step:
-        actions = tree.map_leaves(lambda leaf: np.asarray(leaf)[None], action)
+        actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
         observation, reward, terminated, truncated, discount, info = cast("Any", self._lanes.step(actions))
         return Step(
             lane(self.observation_spec, observation, 0),

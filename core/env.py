@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, cast
 import numpy as np
 
 from .errors import SnapshotUnsupported
-from .rewarder import Rewarder, RewardFunction, as_rewarder
+from .rewarder import NativeReward, Rewarder, RewardFunction, as_rewarder
 from .spec import Array, SpecTree, sample
 from .streams import Streams
 
@@ -147,13 +147,15 @@ class Env(ABC):
 
     def _native_rewarder(self) -> Rewarder:
         """The rewarder until another is set."""
-        raise NotImplementedError
+        return NativeReward(self.declared_reward_spec)
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
         new = as_rewarder(rewarder)
         spec, declared = new.spec, self.declared_reward_spec
-        self._rewarder, self.reward_spec, self._declared_reward_spec = new, spec, declared
+        # What is put back is not called: the reward of an imported environment comes with its steps.
+        self._rewarder = None if new == self._native_rewarder() else new
+        self.reward_spec, self._declared_reward_spec = spec, declared
 
     @property
     def declared_reward_spec(self) -> SpecTree:

@@ -16,6 +16,7 @@ from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
 from .modelbatch import ModelBatch, batch_streams
 from .rewarder import Rewarder, RewardFunction
+from .spec import SpecTree
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
 
@@ -44,14 +45,16 @@ class Lanes(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
-        if seed is not None:
-            self._streams = batch_streams(seed, self.batch_size)
+        self._streams = batch_streams(seed, self.batch_size) or self._streams
+        observations: list[Any] = []
         infos: list[Info] = []
         for index, env in enumerate(self.envs):
             chosen = mask is None or mask[index]
-            infos.append(env.reset(seed=seeds[index], options=options).info if chosen else {})
+            observation, info = env.reset(seed=seeds[index], options=options) if chosen else (env.observation, {})
+            observations.append(observation)
+            infos.append(info)
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
-        return Reset(self.observation, cast("Any", Infos(infos)))
+        return Reset(stack(self.observation_spec, observations), cast("Any", Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         spec, restart = self.action_spec, as_mask(restart, self.batch_size, "restart")
@@ -99,6 +102,10 @@ class Lanes(BatchEnv):
         for env in self.envs:
             env.rewarder = rewarder
         self.reward_spec = self.envs[0].reward_spec
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.envs[0].declared_reward_spec
 
     @property
     def context(self) -> dict[str, list[Any]]:
@@ -187,12 +194,13 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     if isinstance(env, Wrapper) and isinstance(env.unwrapped, BatchModel):
         return cast("BatchEnv", env.over(batch(env.env, n)))
     if isinstance(env, BatchModel):
-        return ModelBatch(copy.copy(env), n)
-    if isinstance(env, Env):
+        lanes = ModelBatch(copy.deepcopy(env), n)
+    elif isinstance(env, Env):
         lanes = Lanes([copy.deepcopy(env) for _ in range(n)])
-        lanes.rng = copy.deepcopy(env.rng)  # else a seeded env would lend all lanes the same future
-        return lanes
-    made = env()
-    if isinstance(made.unwrapped, BatchModel):
-        return batch(made, n)
-    return Lanes([made, *(env() for _ in range(n - 1))])
+    else:
+        made = env()
+        if isinstance(made.unwrapped, BatchModel):
+            return batch(made, n)
+        return Lanes([made, *(env() for _ in range(n - 1))])
+    lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
+    return lanes

@@ -14,7 +14,7 @@ from .context import ContextSpace
 from .env import ENDED, NOT_RESET, Reset, Snapshot, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, put, take
-from .rewarder import Rewarder
+from .rewarder import ModelReward, Rewarder
 from .spec import zeros
 from .streams import Streams, lane_seeds
 
@@ -37,6 +37,7 @@ class ModelBatch(BatchEnv):
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
         self._rewarder = model._rewarder  # pyright: ignore[reportPrivateUsage]
+        self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None
         self._observation: Any = None
         self._over: Mask = np.ones(n, bool)
@@ -58,8 +59,7 @@ class ModelBatch(BatchEnv):
             if not mask.all():
                 raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
             mask = None
-        if seed is not None:
-            self.use(batch_streams(seed, n))
+        self._streams = batch_streams(seed, n) or self._streams
         streams = self.streams
         if mask is None:
             state, over = self._initial(None, options), np.zeros(n, bool)
@@ -101,7 +101,7 @@ class ModelBatch(BatchEnv):
         index = None if restart is None else restart.nonzero()[0]
         if index is not None:
             # Whatever a lane that begins anew was told to do, its dynamics run on a valid action, for nothing.
-            action = tree.map_leaves(lambda leaf, idle: _with(leaf, index, idle), action, self._idle)
+            action = tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action)
         state = model.transition(before, action, streams.dynamics)
         reward = (self._rewarder or model.reward)(before, action, state)
         if not isinstance(reward, (np.ndarray, dict, tuple, list)):
@@ -129,7 +129,9 @@ class ModelBatch(BatchEnv):
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, np.ndarray):
             return cast("Mask", value)
-        return np.ones(self.batch_size, bool) if value else np.zeros(self.batch_size, bool)
+        if value is False:  # what `Model.truncated` says
+            return np.zeros(self.batch_size, bool)
+        return np.full(self.batch_size, value, bool)
 
     def _refuse(self, lanes: Mask) -> None:
         if not self._begun:
@@ -163,7 +165,7 @@ class ModelBatch(BatchEnv):
         return self._observation
 
     def _native_rewarder(self) -> Rewarder:
-        return self.model.rewarder
+        return ModelReward(self.model)
 
     @property
     def context_space(self) -> ContextSpace | None:
@@ -233,10 +235,15 @@ class ModelBatch(BatchEnv):
         return self.model
 
 
-def batch_streams(seed: int | Sequence[int | None], n: int) -> Streams:
-    """The streams of a whole batch, from one seed or from one a lane."""
+def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
+    """The streams of a whole batch, from one seed or from one a lane; None where no lane has a seed."""
+    if seed is None:
+        return None
     if isinstance(seed, (Sequence, np.ndarray)):
-        words = [0 if s is None else s for s in lane_seeds(seed, n)]
+        seeds = lane_seeds(seed, n)
+        if all(s is None for s in seeds):
+            return None
+        words = [0 if s is None else s for s in seeds]
         seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
     return Streams(seed)
 

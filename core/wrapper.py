@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .env import Env, Reset, Snapshot, Step
 from .lanes import stack
 from .rewarder import Rewarder, RewardFunction
-from .spec import sample
+from .spec import SpecTree, sample
 from .streams import Streams
 
 
@@ -102,6 +102,10 @@ class Wrapper(Env):
         self.env.rewarder = rewarder
 
     @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.env.declared_reward_spec
+
+    @property
     def streams(self) -> Streams:
         return self.env.streams
 
@@ -124,7 +128,7 @@ class Wrapper(Env):
         cast("Any", self.env).context = context
 
     def sample_action(self) -> Any:
-        if "action_spec" not in vars(self):
+        if self.action_spec is self.env.action_spec:
             return self.env.sample_action()
         rng, n = self.streams.action, self.batch_size
         if n is None:

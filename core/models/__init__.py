@@ -40,6 +40,6 @@ def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> E
             f"envoi:{name}: no such model; {nearest(f'envoi:{name}', (f'envoi:{known}' for known in MODELS))}"
         )
     model, limit = MODELS[name]
-    limit = max_episode_steps or limit
+    limit = limit if max_episode_steps is None else max_episode_steps
     env = model(**arguments)
     return env if limit is None else TimeLimit(env, limit)

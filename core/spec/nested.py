@@ -38,6 +38,17 @@ def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
     if isinstance(spec, Spec):
         spec.validate(value, path)
         return
+    check_branch(spec, value, path)
+    for part, key, sub in tree.children(spec):
+        validate(sub, value[key], path + part)
+
+
+def check_branch(spec: SpecTree, value: Any, path: str) -> None:
+    """Checks that `value` is such a dict, list or tuple as `spec` is, of as many; what it holds is not looked at.
+
+    Raises:
+        SpecError: It is not.
+    """
     if isinstance(spec, dict):
         branch = cast("dict[Any, Any]", spec)
         if not isinstance(value, dict):
@@ -51,8 +62,6 @@ def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
         raise SpecError(f"{path}: expected a {type(spec).__name__}, got {shown(value)}")
     elif len(value) != len(spec):
         raise SpecError(f"{path}: expected {len(spec)} elements, got {len(value)}")
-    for part, key, sub in tree.children(spec):
-        validate(sub, value[key], path + part)
 
 
 def contains(spec: SpecTree, value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,8 +24,8 @@ class TimeLimit(Wrapper):
 
     def __init__(self, env: Env, max_episode_steps: int) -> None:
         super().__init__(env)
-        if max_episode_steps < 1:
-            raise SpecError(f"max_episode_steps: expected at least 1, got {max_episode_steps}")
+        if not isinstance(cast("object", max_episode_steps), (int, np.integer)) or max_episode_steps < 1:
+            raise SpecError(f"max_episode_steps: expected an integer of at least 1, got {max_episode_steps!r}")
         self.max_episode_steps = int(max_episode_steps)
         self._elapsed: Any = 0 if env.batch_size is None else np.zeros(env.batch_size, np.int64)
 

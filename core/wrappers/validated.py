@@ -12,6 +12,7 @@ from ..errors import SpecError
 from ..lanes import lane
 from ..spec import Array, Spec, SpecTree, validate
 from ..spec.base import shown
+from ..spec.nested import check_branch
 from ..wrapper import Wrapper
 
 
@@ -60,9 +61,12 @@ class Validated(Wrapper):
                 self._check_one(spec, lane(spec, value, index), what, f"in lane {index}")
 
     def _check_length(self, spec: SpecTree, value: Any, what: str) -> None:
-        for path, leaf in tree.leaves(tree.map_leaves(lambda _, leaf: leaf, spec, value), what):
-            if not hasattr(leaf, "__len__") or len(leaf) != self.batch_size:
-                raise SpecError(f"{path}: expected a leading axis of {self.batch_size} lanes, got {shown(leaf)}")
+        if not isinstance(spec, Spec):
+            check_branch(spec, value, what)
+            for part, key, sub in tree.children(spec):
+                self._check_length(sub, value[key], what + part)
+        elif not hasattr(value, "__len__") or len(value) != self.batch_size:
+            raise SpecError(f"{what}: expected a leading axis of {self.batch_size} lanes, got {shown(value)}")
 
     def _check_one(self, spec: SpecTree, value: Any, what: str, where: str) -> None:
         if what in ("reward", "discount"):

@@ -39,8 +39,7 @@ def register(
         The env creator that was registered.
 
     Raises:
-        envoi.EnvoiError: The name is unknown, or the env cannot be expressed.
-        envoi.MissingBackend: Ray is not installed.
+        envoi.MissingBackend: Ray is not installed. An unknown env is told when RLlib first makes one; see `preflight`.
     """
     try:
         from ray.tune import register_env

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scripted import Returning
 
 import envoi
-from envoi import Array, Discrete, MultiBinary, MultiDiscrete
+from envoi import Array, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence
 from envoi.adapters import from_gymnasium, to_gymnasium
 from envoi.adapters.values import incoming
 
@@ -126,3 +126,11 @@ def test_a_careless_environment_keeps_to_its_specs_once_imported(space, value):
     # Into gymnasium again, where its own space holds it.
     form = to_gymnasium(env)
     assert form.observation_space.contains(form.reset()[0])
+
+
+def test_graphs_and_stacked_sequences_are_cast_too():
+    graph, rows = Graph(Array((2,)), Discrete(3)), Sequence(Array((2,)), stack=True)
+    source = envoi.GraphValue(np.ones((3, 2)), np.array([0, 1], np.int16), np.array([[0, 1], [1, 2]]))
+    envoi.validate(graph, incoming(graph)(source))
+    envoi.validate(Graph(Array((2,))), incoming(Graph(Array((2,))))(source._replace(edges=None)))
+    envoi.validate(rows, incoming(rows)(np.ones((4, 2))))

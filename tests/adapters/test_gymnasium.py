@@ -668,7 +668,12 @@ def test_the_state_is_the_sources_own_where_it_has_one(name, state):
 
 def test_the_native_rewarder_means_the_source_itself():
     env = load("gymnasium:CartPole-v1")
-    env.rewarder = env.rewarder
+    native = env.rewarder
+    env.rewarder = lambda state, action, next_state: 7.0
+    env.reset(seed=0)
+    assert env.step(0).reward == 7
+    env.rewarder = native
+    assert env.step(0).reward == 1
     assert to_gymnasium(env) is env.source
     with pytest.raises(SpecError, match="imported"):
         env.rewarder(0, 0, 0)

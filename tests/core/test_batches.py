@@ -289,6 +289,80 @@ def test_one_answer_of_a_batch_model_is_the_answer_for_all_lanes():
     assert alone.step(1)[:5] == (1, 1, False, False, 0.9)
 
 
+class Flags(Plain):
+    """Its actions are arrays, its flags a plain list."""
+
+    action_spec = envoi.Array((3,), "float64")
+
+    def transition(self, state, action, rng):
+        return state + action.sum(-1)
+
+    def terminal(self, state):
+        return [bool(one > 5) for one in state]
+
+
+def test_lists_say_the_same_as_arrays():
+    env = envoi.batch(Flags(), 2)
+    env.reset()
+    assert env.step(np.array([[1.0, 2, 3], [0, 0, 0]])).terminated.tolist() == [True, False]
+    alone = Flags()
+    alone.reset()
+    assert alone.step([0.0, 1.0, 2.0]).observation == 3
+    catch = envoi.batch(Catch(), 2)
+    catch.reset()
+    assert catch.step([0, 1], restart=np.array([True, False])).terminated.tolist() == [False, False]
+
+
+@pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
+def test_no_seed_in_any_lane_goes_on(make_env):
+    env, other = make_env(), make_env()
+    for one in (env, other):
+        one.reset(seed=5)
+    first, goes_on = env.reset(seed=[None] * N), other.reset()
+    assert exact(first.observation) == exact(goes_on.observation)
+    assert exact(env.sample_action()) == exact(other.sample_action())
+    assert exact(env.reset(seed=[None] * N).observation) != exact(first.observation)
+
+
+@pytest.mark.parametrize("kind", [Walk, Flock])
+def test_the_batch_of_a_seeded_environment_follows_from_it(kind):
+    def begin(seed):
+        env = kind()
+        env.reset(seed=seed)
+        return exact(envoi.batch(env, N).reset().observation)
+
+    assert begin(1) == begin(1) != begin(2)
+
+
+class Tenfold(envoi.Wrapper):
+    """Shows other observations, takes other actions."""
+
+    observation_spec = envoi.Array((), "float64")
+    action_spec = envoi.Discrete(3, start=9)
+
+    def reset(self, **arguments):
+        observation, info = super().reset(**arguments)
+        return envoi.Reset(10.0 * observation["time"], info)
+
+    def step(self, action):
+        result = super().step(action - 10)
+        return result._replace(observation=10.0 * result.observation["time"])
+
+
+def test_lanes_show_what_their_resets_and_steps_return():
+    env = envoi.batch(Tenfold(Walk()), 2)
+    assert env.reset(seed=0).observation.tolist() == [0, 0]
+    actions = env.sample_action()
+    assert actions.min() >= 9
+    assert env.step(actions).observation.tolist() == [10, 10]
+
+
+def test_a_wrapper_samples_the_actions_that_it_declares():
+    env = Tenfold(Walk())
+    env.reset(seed=0)
+    assert all(env.action_spec.contains(env.sample_action()) for _ in range(20))
+
+
 @given(specs(), generators(), st.integers(1, 4))
 def test_lanes_come_out_of_a_stack_as_they_went_in(spec, rng, n):
     values = [envoi.sample(spec, rng) for _ in range(n)]

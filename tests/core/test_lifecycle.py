@@ -12,7 +12,7 @@ from traces import Player, exact, trace
 import envoi
 from envoi import EpisodeError, TimeLimit, Validated
 from envoi.env import ENDED, NOT_RESET
-from envoi.models import Catch
+from envoi.models import Catch, make
 
 ENVS = {
     "model": Walk,
@@ -302,9 +302,17 @@ def test_a_truncation_keeps_the_discount():
     assert (last.terminated, last.truncated, last.discount) == (False, True, 1)
 
 
-def test_a_limit_below_one_is_refused():
-    with pytest.raises(envoi.SpecError, match="expected at least 1, got 0"):
-        TimeLimit(Catch(), 0)
+@pytest.mark.parametrize("limit", [0, -1, 2.5, "5", None])
+def test_a_limit_that_is_no_integer_of_at_least_one_is_refused(limit):
+    with pytest.raises(envoi.SpecError, match="expected an integer of at least 1, got"):
+        TimeLimit(Catch(), limit)
+
+
+def test_a_bundled_model_has_the_limit_that_is_asked_for():
+    assert make("cartpole").max_episode_steps == 500
+    assert make("cartpole", 3).max_episode_steps == 3
+    with pytest.raises(envoi.SpecError, match="at least 1, got 0"):
+        make("cartpole", 0)
 
 
 class Stray(Walk):
@@ -356,6 +364,27 @@ def test_in_a_batch_the_lane_is_named_and_the_number_of_lanes_checked():
     env.step(np.array([0, 2, 0]), restart=np.array([False, True, False]))
     with pytest.raises(envoi.SpecError, match="action: expected a leading axis of 3 lanes"):
         env.step(np.zeros(4, int))
+
+
+class Speaking(Walk):
+    """A walk that says a word too, or forgets to."""
+
+    observation_spec = {**Walk.observation_spec, "word": envoi.Text(5)}  # noqa: RUF012
+
+    def observe(self, state, rng):
+        return {**super().observe(state, rng), "word": "hello"}
+
+
+def test_in_a_batch_text_is_one_string_a_lane():
+    env = Validated(envoi.batch(Speaking(), 2))
+    assert env.reset(seed=0).observation["word"] == ("hello", "hello")
+
+
+def test_in_a_batch_a_missing_leaf_is_named():
+    env = Validated(envoi.batch(Flock(), 2))
+    env.observation_spec = Speaking.observation_spec
+    with pytest.raises(envoi.SpecError, match=r"observation: expected keys .* missing \['word'\]"):
+        env.reset(seed=0)
 
 
 @over_makers(ENVS)

@@ -286,6 +286,19 @@ def test_the_reward_of_an_imported_environment_exists_only_while_it_steps():
         native.relabel([(0, 0, 0)])
 
 
+@pytest.mark.parametrize("make_env", [Catch, lambda: envoi.TimeLimit(Catch(), 9), lambda: envoi.batch(Catch(), 2),
+                                      lambda: envoi.batch(Walk(), 2)])  # fmt: skip
+def test_the_declared_reward_stays_known_and_can_be_put_back(make_env):
+    env = make_env()
+    native, declared = env.rewarder, env.reward_spec
+    env.rewarder = lambda state, action, next_state: 7.0
+    assert (env.declared_reward_spec, env.reward_spec != declared) == (declared, True)
+    env.rewarder = native
+    assert (env.rewarder, env.reward_spec, env.declared_reward_spec) == (native, declared, declared)
+    env.reset(seed=0)
+    assert np.all(np.asarray(env.step(env.sample_action()).reward) != 7)
+
+
 def test_the_range_of_a_nested_reward_spans_its_leaves():
     spec = {"a": envoi.Array((2,), "float64", [0, -3], 1), "b": envoi.Array((), "float64", 0)}
     assert NativeReward(spec).reward_range == (-3, math.inf)

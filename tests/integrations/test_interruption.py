@@ -32,7 +32,7 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
     assert held < killed_at
 
     process = spawn("train", "--resume", "--out", run.path, "--stop-steps", "20000")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "")
     assert "reached" in out.splitlines()[-1]
     rows = run.read_progress()
@@ -47,7 +47,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, tmp_path):
     process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
     wait_for(lambda: len(run.read_progress()) > 2, process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert (process.returncode, err) == (130, "")
     assert f"go on with: envoi train --resume --out {run.path}" in out.splitlines()[-1]
     state = json.loads(run.state.read_text())["trials"]["0"]
@@ -61,6 +61,6 @@ def test_ctrl_c_before_anything_was_learned(spawn, tmp_path):
     process = spawn("train", "envoi:catch", "--out", run.path)
     wait_for(lambda: run.log.exists(), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "envoi train --resume" in out.splitlines()[-1]

@@ -100,7 +100,7 @@ def test_an_env_that_fails_late_in_another_process_is_one_line_too(spawn, tmp_pa
     process = spawn(
         "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
     )
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 2
     assert err.count("\n") == 1
     assert "observation['cart'][2]" in err
