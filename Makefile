@@ -1,7 +1,7 @@
 # make demo    set everything up in .venv, train PPO on CartPole through envoi and RLlib Tune, evaluate it
 # make test    set everything up and run the tests
 # make lint    ruff, and pyright on the built wheel
-# make bench   ours beside every peer
+# make bench   what the core and the gymnasium forms cost, beside their peers
 
 PYTHON ?= python3
 VENV := .venv

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envoi import Array, Discrete, Env, LossyConversion, MultiBinary, MultiDiscrete, Spec
+from envoi import Array, Discrete, Env, LossyConversion, MultiBinary, MultiDiscrete, Spec, SpecError
 from envoi.spec import SpecTree
 from envoi.tree import children, leaves, rebuild
 
@@ -46,7 +46,10 @@ def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np
 
         def encode_one(value: Any) -> NDArray[np.float32]:
             result = np.zeros(n, np.float32)
-            result[int(value) - start] = 1
+            index = int(value) - start
+            if index < 0:  # would count from the end; beyond the end numpy itself complains
+                raise SpecError(f"observation: expected {start} … {start + n - 1}, got {value}")
+            result[index] = 1
             return result
 
         return encode_one, n
@@ -55,7 +58,10 @@ def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np
 
     def encode(value: Any) -> NDArray[np.float32]:
         result = np.zeros(size, np.float32)
-        result[offsets + (np.ravel(value) - first).astype(np.int64)] = 1
+        index = (np.ravel(value) - first).astype(np.int64)
+        if np.count_nonzero((index < 0) | (index >= counts)):  # would mark a neighbour
+            spec.validate(np.asarray(value, spec.dtype), "observation")
+        result[offsets + index] = 1
         return result
 
     return encode, size

@@ -43,6 +43,7 @@ from envoi import (
 )
 from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.errors import nearest
+from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 from envoi.tree import leaves
 
@@ -175,7 +176,9 @@ class FromGymnasium(Env):
         self.source = source
         self.observation_spec = from_space(source.observation_space, "observation_space")
         self.action_spec = from_space(source.action_space, "action_space")
-        self.reward_spec = NATIVE_REWARD
+        # MO-gymnasium's convention for rewards that are not one number.
+        rewards = getattr(source.unwrapped, "reward_space", None)
+        self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
         if isinstance(source.unwrapped, ToGymnasium):  # ours, inside wrappers of gymnasium
             self.discount_spec = source.unwrapped.core.discount_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
@@ -209,7 +212,7 @@ class FromGymnasium(Env):
         observation, reward, terminated, truncated, info = self.source.step(sent)
         self._observation = observation = self._incoming(observation)
         if rewarder is not None:
-            reward = rewarder(before, action, self.state)
+            reward = reward_step(rewarder, reward, before, action, self.state)
         if terminated or truncated:
             self._over = ENDED
             terminated, truncated = bool(terminated), bool(truncated)

@@ -10,6 +10,7 @@ of transitions as on one. Two rewarders are equal when they are of one class and
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import ContextVar
 from typing import Any, cast
 
 import numpy as np
@@ -164,10 +165,13 @@ class ModelReward(Rewarder):
         return spec_range(self.spec)
 
 
+_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
+
+
 class NativeReward(Rewarder):
     """The reward that an imported environment computes itself, step by step.
 
-    It belongs to the running environment and cannot be computed for other transitions.
+    It belongs to the step in progress, and so can be composed, but not computed for other transitions.
 
     Args:
         spec: The spec of that reward.
@@ -185,19 +189,45 @@ class NativeReward(Rewarder):
         return spec_range(self._spec)
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        raise SpecError(
-            "rewarder: the reward of an imported environment exists only while it steps; "
-            "to relabel or compose, write it as a function of (state, action, next_state)"
-        )
+        try:
+            return _IN_PROGRESS.get()
+        except LookupError:
+            raise SpecError(
+                "rewarder: the reward of an imported environment exists only while that environment steps; "
+                "for other transitions write it as a function of (state, action, next_state)"
+            ) from None
+
+
+def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
+    """The reward of a step of an imported environment, whose own reward for it is `native`."""
+    token = _IN_PROGRESS.set(native)
+    try:
+        return rewarder(state, action, next_state)
+    finally:
+        _IN_PROGRESS.reset(token)
 
 
 class Sum(Rewarder):
-    """The sum of the rewards of several rewarders; a sum inside a sum is flattened."""
+    """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
+
+    Raises:
+        SpecError: The rewards are not arrays of one shape.
+    """
 
     def __init__(self, *terms: Rewarder) -> None:
         self.terms = tuple(inner for term in terms for inner in (term.terms if isinstance(term, Sum) else (term,)))
-        ranges = [term.reward_range for term in self.terms]
-        self.reward_range = (sum(low for low, _ in ranges), sum(high for _, high in ranges))
+        shapes = [_array(term).shape for term in self.terms]
+        if len(set(shapes)) != 1:
+            raise SpecError(f"rewarder: expected rewards of one shape to add, got shapes {shapes}")
+
+    @property
+    def spec(self) -> SpecTree:
+        lows, highs = zip(*(_bounds(_array(term)) for term in self.terms), strict=True)
+        return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return spec_range(self.spec)
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         total = self.terms[0](state, action, next_state)
@@ -207,15 +237,47 @@ class Sum(Rewarder):
 
 
 class Scaled(Rewarder):
-    """A weight times the reward of a rewarder."""
+    """A weight times the reward of a rewarder.
+
+    Raises:
+        SpecError: The reward is not an array.
+    """
 
     def __init__(self, rewarder: Rewarder, weight: float) -> None:
+        _array(rewarder)
         self.rewarder, self.weight = rewarder, weight
-        ends = [bound * weight if weight else 0.0 for bound in rewarder.reward_range]  # 0·inf would be nan
-        self.reward_range = (min(ends), max(ends))
+
+    @property
+    def spec(self) -> SpecTree:
+        array = _array(self.rewarder)
+        if not self.weight:  # 0·inf would be nan
+            return _between(np.zeros(array.shape), np.zeros(array.shape))
+        ends = [self.weight * bound for bound in _bounds(array)]
+        return _between(np.minimum(*ends), np.maximum(*ends))
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return spec_range(self.spec)
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         return self.weight * self.rewarder(state, action, next_state)
+
+
+def _array(rewarder: Rewarder) -> Array:
+    if not isinstance(rewarder.spec, Array):
+        raise SpecError(f"rewarder: expected a reward that is one array to compose, got {rewarder.spec!r}")
+    return rewarder.spec
+
+
+def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low = np.full(spec.shape, -np.inf) if spec.low is None else spec.low.astype(np.float64)
+    high = np.full(spec.shape, np.inf) if spec.high is None else spec.high.astype(np.float64)
+    return low, high
+
+
+def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> Array:
+    bottom = None if np.isneginf(low).all() else low
+    return Array(low.shape, "float64", bottom, None if np.isposinf(high).all() else high, "reward")
 
 
 def as_rewarder(rewarder: Rewarder | RewardFunction) -> Rewarder:

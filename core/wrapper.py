@@ -52,6 +52,7 @@ class Wrapper(Env):
     batch_size = cast("Any", _Inner())
     metadata = cast("Any", _Inner())
     render_mode = cast("Any", _Inner())
+    context_space = cast("Any", _Inner())
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -86,7 +87,12 @@ class Wrapper(Env):
 
     @property
     def state(self) -> Any:
+        """The inner environment's state; settable there, where it is settable."""
         return self.env.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        cast("Any", self.env).state = state
 
     @property
     def observation(self) -> Any:

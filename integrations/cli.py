@@ -6,6 +6,7 @@ An error of ours or of usage is one line and exit code 2; `--debug` shows the tr
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     here = str(Path.cwd())
     if here not in sys.path:  # so that `python:my_module:make_env` finds a module here, as `python -m` would
         sys.path.insert(0, here)
+    if "--debug" not in arguments:
+        warnings.simplefilter("ignore")  # of the frameworks, about themselves
     try:
         from .commands import run
 

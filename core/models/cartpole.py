@@ -50,15 +50,7 @@ class CartPole(BatchModel):
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
         low, high = context["initial_state_lower"], context["initial_state_upper"]
         mass, pole, length = context["masscart"] + context["masspole"], context["masspole"], context["length"]
-        physics = (
-            context["gravity"],
-            mass,
-            pole,
-            pole * length,
-            length,
-            context["force_mag"],
-            context["tau"],
-        )
+        physics = (context["gravity"], mass, pole, pole * length, length, context["force_mag"], context["tau"])
         return CartPoleState((low + (high - low) * rng.random((4, size))).T, np.array(physics).T)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:

@@ -18,7 +18,7 @@ from scripted import Ends, Line, Returning, Scripted, Source
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
-from envoi.adapters import from_gymnasium, load, to_gymnasium
+from envoi.adapters import from_env, from_gymnasium, load, losses, to_gymnasium
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 
 REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
@@ -684,3 +684,26 @@ def test_classes_say_what_they_are():
     assert isinstance(load("gymnasium:CartPole-v1"), FromGymnasium)
     assert repr(load("gymnasium:CartPole-v1")).startswith("from_gymnasium(<")
     assert "Catch" in str(to_gymnasium(load("envoi:catch")))
+
+
+def test_a_native_reward_can_be_shaped():
+    env, twin = load("gymnasium:Pendulum-v1"), gymnasium.make("Pendulum-v1")
+    env.rewarder = 2 * env.rewarder + (lambda state, action, next_state: float(next_state[1]))
+    env.reset(seed=4)
+    twin.reset(seed=4)
+    action = np.array([0.5], np.float32)
+    for _ in range(5):
+        reward = twin.step(action)[1]
+        assert env.step(action).reward == 2 * reward + float(twin.unwrapped.state[1])
+    with pytest.raises(envoi.SpecError, match="exists only while that environment steps"):
+        env.rewarder.relabel([(env.state, action, env.state)])
+
+
+def test_a_source_that_declares_a_reward_space_is_believed():
+    class Several(gymnasium.Env):
+        observation_space = action_space = gymnasium.spaces.Discrete(2)
+        reward_space = gymnasium.spaces.Box(-1, 1, (3,), np.float64)
+
+    env = from_env(Several())
+    assert env.reward_spec.shape == (3,)
+    assert [loss.path for loss in losses(env, "rllib")] == ["reward"]

@@ -282,7 +282,7 @@ def test_relabelling_works_on_batches(model):
 def test_the_reward_of_an_imported_environment_exists_only_while_it_steps():
     native = NativeReward(envoi.Array((), "float32", -2, 5))
     assert native.reward_range == (-2, 5)
-    with pytest.raises(SpecError, match="only while it steps"):
+    with pytest.raises(SpecError, match="only while that environment steps"):
         native.relabel([(0, 0, 0)])
 
 
@@ -395,3 +395,22 @@ def test_the_parts_of_a_composition_can_be_read():
     assert composed == Sum(Scaled(Fixed(1), 2), Fixed(3))
     assert "weight=2" in repr(composed)
     assert isinstance(Walk().rewarder, ModelReward)
+
+
+class Pair(envoi.Rewarder):
+    """Two rewards at once, the second without an upper bound."""
+
+    spec = envoi.Array((2,), "float64", [0, -1], [1, np.inf])
+
+    def __call__(self, state, action, next_state):
+        return np.array([0.5, 2.0])
+
+
+def test_composed_array_rewards_keep_their_shape_and_bounds():
+    both = Pair() + 2 * Pair()
+    assert both.spec == envoi.Array((2,), "float64", [0, -3], [3, np.inf], "reward")
+    assert (-1 * Pair()).spec == envoi.Array((2,), "float64", [-1, -np.inf], [0, 1], "reward")
+    assert (0 * Pair()).spec == envoi.Array((2,), "float64", 0, 0, "reward")
+    assert both(None, None, None).tolist() == [1.5, 6.0]
+    with pytest.raises(envoi.SpecError, match=r"one shape to add, got shapes \[\(2,\), \(\)\]"):
+        Pair() + (lambda state, action, next_state: 1.0)
