@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import envoi
@@ -29,12 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     here = str(Path.cwd())
     if here not in sys.path:  # so that `python:my_module:make_env` finds a module here, as `python -m` would
         sys.path.insert(0, here)
-    if "--debug" not in arguments:
-        warnings.simplefilter("ignore")  # of the frameworks, about themselves
+    # Recorded, so not shown: what frameworks warn of, mostly about themselves.
+    hush = nullcontext() if "--debug" in arguments else warnings.catch_warnings(record=True)
     try:
-        from .commands import run
+        with hush:
+            from .commands import run
 
-        return run(arguments)
+            return run(arguments)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except Exception as error:
