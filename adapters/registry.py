@@ -178,6 +178,8 @@ def _load_python(name: str, **arguments: Any) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
+            raise MissingBackend(f"python:{name}: {module_name} needs {error.name}, which is not installed") from error
         raise UnknownName(f"python:{name}: {error}; run it from the folder of the module, or install it") from error
     made = module
     for part in attribute.split("."):

@@ -32,6 +32,7 @@ from .streams import Streams
 
 NOT_RESET = "the episode has not begun; call reset() first"
 ENDED = "the episode has ended; call reset() before the next step"
+ENDED_LANES = "the episode has ended; reset them by reset(mask=…), or in the next step by step(actions, restart=…)"
 
 Info: TypeAlias = dict[Any, Any]
 

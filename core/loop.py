@@ -11,7 +11,7 @@ import numpy as np
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .batchmodel import BatchModel
-from .env import ENDED, Env, Info, Reset, Snapshot, Step
+from .env import ENDED_LANES, Env, Info, Reset, Snapshot, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
 from .modelbatch import ModelBatch, batch_streams
@@ -60,7 +60,7 @@ class Lanes(BatchEnv):
         spec, restart = self.action_spec, as_mask(restart, self.batch_size, "restart")
         over = self._over if restart is None else self._over & ~restart
         if over.any():  # before any lane has acted
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED}")
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         begin = [False] * self.batch_size if restart is None else restart.tolist()
         steps = [
             self._first(env.reset()) if new else env.step(lane(spec, action, index))

@@ -7,6 +7,7 @@ them itself: `model.transition(model.state, action, rng)` looks ahead and change
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -23,7 +24,14 @@ UNSET: Any = None
 
 
 class Model(Env):
-    """An environment by its definition; subclass it, set the specs, and write the functions below.
+    """An environment by its definition; subclass it, set the specs, and write the functions.
+
+        class Corridor(envoi.Model):
+            observation_spec = envoi.Array((1,), "float32", 0, 10)    # or a dict, list or tuple of specs
+            action_spec = envoi.Discrete(2)
+
+    Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `discount`, `info`, `draw`
+    and `context_space` have defaults.
 
     A state is any value, and is never changed: `transition` makes a new one. All randomness comes from the `rng`
     that a function is given.
@@ -39,6 +47,7 @@ class Model(Env):
     _over: str | None = NOT_RESET
     _context: Mapping[str, Any] = {}
 
+    @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
         """The state in which an episode begins.
 
@@ -49,18 +58,22 @@ class Model(Env):
         """
         raise NotImplementedError
 
+    @abstractmethod
     def transition(self, state: Any, action: Any, rng: np.random.Generator) -> Any:
         """The state that follows `state` under `action`."""
         raise NotImplementedError
 
+    @abstractmethod
     def observe(self, state: Any, rng: np.random.Generator) -> Any:
         """What the agent sees of `state`: a value of `observation_spec`. Draws from a stream of its own."""
         raise NotImplementedError
 
+    @abstractmethod
     def reward(self, state: Any, action: Any, next_state: Any) -> Any:
         """The reward of a transition, unless another rewarder is set."""
         raise NotImplementedError
 
+    @abstractmethod
     def terminal(self, state: Any) -> Any:
         """Whether `state` ends the episode."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .context import ContextSpace
-from .env import ENDED, NOT_RESET, Reset, Snapshot, Step
+from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Snapshot, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, put, take
 from .rewarder import ModelReward, Rewarder
@@ -138,7 +138,7 @@ class ModelBatch(BatchEnv):
             raise EpisodeError(f"step: {NOT_RESET}")
         if self.batch_size == 1:
             raise EpisodeError(f"step: {ENDED}")
-        raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED}")
+        raise EpisodeError(f"step: in lanes {np.flatnonzero(lanes).tolist()}, {ENDED_LANES}")
 
     def use(self, streams: Streams) -> None:
         """Replaces the random streams."""

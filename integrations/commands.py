@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -13,8 +15,9 @@ import typer
 import envoi
 
 from .rllib.algorithms import ALGORITHMS, find
-from .rllib.folder import RunFolder
+from .rllib.folder import FolderTaken, RunFolder
 from .rllib.settings import DEFAULT_STOP_STEPS, Settings
+from .rllib.training import Job
 
 app = typer.Typer(
     add_completion=False,
@@ -123,7 +126,8 @@ def train(
     """Train a policy with RLlib, as a Ray Tune job.
 
     It leaves the checkpoint, progress.csv, learning_curve.png, TensorBoard events and its own config in the
-    output folder. Ctrl-C saves and stops; --resume goes on, also after a kill.
+    output folder. Ctrl-C saves and stops; --resume goes on, also after a kill, from the last checkpoint, which is
+    at most some 15 s old.
     """
     del debug  # `envoi.integrations.cli` looks for it
     asked: dict[str, Any] = {
@@ -146,12 +150,12 @@ def train(
         raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
     from .display import training
-    from .rllib import Job
 
     if resume and out is not None and not (env and RunFolder(out).blank):
         job = Job.existing(out, {name: value for name, value in asked.items() if _given(context, name)})
     else:
-        job = Job.new(Settings(**asked), out or _free_folder(env or "", algo))
+        settings = Settings(**asked)
+        job = _new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(training(job))
 
 
@@ -200,9 +204,14 @@ def _rates(text: str | None) -> tuple[float, ...]:
         raise envoi.EnvoiError(f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}") from None
 
 
-def _free_folder(env: str, algo: str) -> Path:
-    """`runs/cartpole-v1-ppo`, or with a number if that is taken."""
+def _new_job(settings: Settings) -> Job:
+    """A job in `runs/cartpole-v1-ppo`, or with a number if that is taken."""
+    env = settings.env
     kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
-    name = f"{''.join(kept).strip('-')}-{algo}".lower()
-    candidates = [Path("runs") / name, *(Path("runs") / f"{name}-{n}" for n in range(2, 1000))]
-    return next(path for path in candidates if not path.exists())
+    name = f"{''.join(kept).strip('-')}-{settings.algo}".lower()
+    for number in itertools.count(1):
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not path.exists():
+            with suppress(FolderTaken):  # by one that was a moment faster
+                return Job.new(settings, path)
+    raise AssertionError

@@ -13,6 +13,8 @@ from rich.text import Text
 import envoi
 from envoi.adapters import TARGETS, load, losses
 
+from .errors import one_line
+
 STEPS = 20
 
 
@@ -23,17 +25,18 @@ def describe(name: str) -> None:
         name: As in `envoi.adapters.load`.
 
     Raises:
-        envoi.EnvoiError: There is no such env.
+        envoi.EnvoiError: There is no such env, or it breaks its spec, or raises an error of its own.
     """
     console = Console(highlight=False)
-    env = load(name)
-    try:
-        console.print(Text(name, style="bold"))
-        console.print(_specs(env))
-        console.print(f"seeds        {_seeds(env)}")
-        console.print(_losses(env))
-    finally:
-        env.close()
+    with one_line():
+        env = load(name)
+        try:
+            console.print(Text(name, style="bold"))
+            console.print(_specs(env))
+            console.print(_losses(env))
+            console.print(f"seeds        {_seeds(envoi.Validated(env))}")
+        finally:
+            env.close()
 
 
 def _specs(env: envoi.Env) -> Table:
@@ -43,7 +46,7 @@ def _specs(env: envoi.Env) -> Table:
         ("action", env.action_spec),
         ("reward", env.reward_spec),
         ("discount", env.discount_spec),
-        ("state", "not exposed" if env.state_spec is None else env.state_spec),
+        ("state", "not described" if env.state_spec is None else env.state_spec),
         ("rendering", ", ".join(env.metadata.get("render_modes", ())) or "none"),
     ]
     for label, spec in specs:

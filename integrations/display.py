@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .rllib import Job, Outcome, Report, RunFolder, Settings
+from .rllib import Job, Outcome, Report, RunFolder
 from .rllib.noise import redirected
 
 PLAIN_SECONDS = 5.0
@@ -49,7 +49,7 @@ def training(job: Job) -> int:
     """
     folder = job.folder
     with _terminal() as console:
-        display = _Display(console, folder, job.settings)
+        display = _Display(console, job)
         try:
             with display:
                 outcome = job.run(observe=display.observe, quiet=True)
@@ -81,7 +81,8 @@ def _conclusion(outcome: Outcome) -> str:
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
     done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {path}"
     if state.reached is not None:
-        return f"[bold green]reached[/bold green] {done}; see it with: envoi evaluate {path}"
+        verb = "reached" if state.reached.startswith("mean return") else "done with"
+        return f"[bold green]{verb}[/bold green] {done}; see it with: envoi evaluate {path}"
     verb = "interrupted" if outcome.interrupted else "out of time"
     return f"[bold]{verb}[/bold] at {done}; {_how_to_go_on(folder)}"
 
@@ -98,19 +99,28 @@ def _duration(seconds: float) -> str:
 class _Display:
     """Live progress: a table on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, console: Console, folder: RunFolder, settings: Settings) -> None:
-        self._console, self._folder, self._settings = console, folder, settings
+    def __init__(self, console: Console, job: Job) -> None:
+        self._console, self._folder, self._settings = console, job.folder, job.settings
+        self._before = sum(state.env_steps for state in job.states.values())
         self._began = time.monotonic()
         self._last_line = float("-inf")
         self._reports: dict[int, Report] = {}
         self._means: dict[int, list[float]] = {}
         self._spinner = Spinner("dots")
-        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8)
+        # Without redirection: it would bring to the terminal what `redirected` has sent to the log.
+        self._live = Live(
+            get_renderable=self._render,
+            console=console,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def __enter__(self) -> None:
         self._console.print(
             f"[bold]{self._settings.algo}[/bold] on [bold]{escape(self._settings.env)}[/bold] "
             f"until {self._settings.goal}, into {escape(str(self._folder.path))}"
+            + (f", going on from {self._before:,} env steps" if self._before else "")
         )
         if self._console.is_terminal:
             self._live.start()

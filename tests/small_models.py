@@ -16,7 +16,7 @@ class WalkState(NamedTuple):
 class Walk(envoi.Model):
     """A random walk in the plane that ends far from the origin; noise in the dynamics and in what is seen."""
 
-    observation_spec = {  # noqa: RUF012 (a spec: read, never written)
+    observation_spec = {
         "position": envoi.Array((2,), "float64"),
         "time": envoi.Discrete(41),
     }

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..batch import as_mask
-from ..env import ENDED, Env, Reset, Step
+from ..env import ENDED, ENDED_LANES, Env, Reset, Step
 from ..errors import EpisodeError, SpecError
 from ..wrapper import Wrapper
 
@@ -49,7 +49,7 @@ class TimeLimit(Wrapper):
             elapsed[as_mask(restart, len(elapsed), "restart")] = 0
         if (elapsed > self.max_episode_steps).any():
             lanes = np.flatnonzero(elapsed > self.max_episode_steps).tolist()
-            raise EpisodeError(f"step: in lanes {lanes}, {ENDED}")
+            raise EpisodeError(f"step: in lanes {lanes}, {ENDED_LANES}")
         observation, reward, terminated, truncated, discount, info = super().step(action, restart)
         self._elapsed = elapsed
         limit = elapsed >= self.max_episode_steps

@@ -14,10 +14,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 import envoi
 from envoi.adapters import to_rllib
+
+from ..errors import describe, one_line
+
+try:
+    import gymnasium
+except ImportError as error:
+    raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from .folder import write_atomically
 
@@ -89,16 +94,6 @@ class _ReportedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise
 
 
-def describe(error: BaseException) -> str:
-    """An env's error in one line: ours speak for themselves, others also say where they were raised."""
-    text = " ".join(str(error).split())
-    if isinstance(error, envoi.EnvoiError):
-        return text
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"the env raised {type(error).__name__}: {text}{place}"
-
-
 def write_failure(path: Path, error: BaseException) -> None:
     """Write an env's error to a file."""
     trace = "".join(traceback.format_exception(error))
@@ -131,18 +126,15 @@ def preflight(
     Raises:
         envoi.EnvoiError: The env breaks its spec, or raised an error of its own.
     """
-    try:
+    with one_line():
         tried = to_rllib(env, validate=check_specs)({})
         try:
             _play(tried, steps, time.monotonic() + seconds, seed)
+        except envoi.SpecError as error:
+            hint = "; --no-check-specs trains all the same" if check_specs else ""
+            raise envoi.SpecError(f"{error}{hint}") from error
         finally:
             tried.close()
-    except envoi.SpecError as error:
-        raise envoi.SpecError(f"{error}; --no-check-specs trains all the same") from error
-    except envoi.EnvoiError:
-        raise
-    except Exception as error:
-        raise envoi.EnvoiError(describe(error)) from error
     return tried.observation_space, tried.action_space
 
 

@@ -23,11 +23,14 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import envoi
 
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 COLUMNS = (
     "trial",
@@ -95,7 +98,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _entries(path: Path) -> list[str]:
     """What a folder holds, without what an interrupted write may have left."""
-    return [entry.name for entry in path.iterdir() if not entry.name.endswith(".tmp")]
+    return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
+
+
+class FolderTaken(envoi.EnvoiError):
+    """Another job has the folder."""
 
 
 class RunFolder:
@@ -117,6 +124,7 @@ class RunFolder:
         self.log = self.path / "train.log"
         self.failure = self.path / "failure.json"
         self.tune = self.path / "tune"
+        self._lock: BaseFileLock | None = None
 
     @property
     def exists(self) -> bool:
@@ -135,7 +143,7 @@ class RunFolder:
             envoi.EnvoiError: It is no folder, not empty or not writable.
         """
         if self.exists:
-            raise envoi.EnvoiError(
+            raise FolderTaken(
                 f"{self.path} already holds a run; go on with it by "
                 f"`envoi train --resume --out {self.path}`, or give another --out"
             )
@@ -151,6 +159,33 @@ class RunFolder:
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
+    def claim(self) -> None:
+        """Become the only one that writes here, until `release` or the end of this process, however it ends.
+
+        Raises:
+            envoi.EnvoiError: Another process is.
+        """
+        from filelock import FileLock, Timeout
+
+        self._lock = FileLock(self.path / ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise FolderTaken(
+                f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
+            ) from None
+
+    def release(self) -> None:
+        """Let others write here again."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
         """Make the folder and write down what is asked for.
 
@@ -160,6 +195,8 @@ class RunFolder:
         self.refuse_if_taken()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self.claim()
+            self.refuse_if_taken()  # by one that was a moment faster
             self.write_settings(settings, versions)
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error

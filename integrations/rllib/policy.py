@@ -19,6 +19,7 @@ try:
     from ray.rllib.core.columns import Columns
     from ray.rllib.core.rl_module.rl_module import RLModule
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+    from ray.rllib.utils.spaces.space_utils import unbatch
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
@@ -100,8 +101,10 @@ class Policy:
                 explore=self.explore,
                 shared_data=self._shared,
             )
-        action = output.pop(Columns.ACTIONS)[0]
-        chosen = output.pop(Columns.ACTIONS_FOR_ENV, [action])[0]
+        # These two are batches, whose leaves have the axis; the other columns are lists.
+        actions = output.pop(Columns.ACTIONS)
+        chosen = unbatch(output.pop(Columns.ACTIONS_FOR_ENV, actions))[0]
+        action = unbatch(actions)[0]
         self._pending = action, {name: values[0] for name, values in output.items()}
         return chosen
 

@@ -101,6 +101,7 @@ class Job:
         """
         folder = RunFolder(out)
         earlier = folder.read_settings()
+        folder.claim()
         settings = earlier.resumed(changes)
         states = folder.read_state(settings)
         if settings.goal != earlier.goal:
@@ -134,7 +135,11 @@ class Job:
         # Small networks are about nine times slower with a thread for each core. Before torch is imported.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         self.folder.failure.unlink(missing_ok=True)
-        with Interruption() as interruption, redirected(self.folder.log) if quiet else nullcontext():
+        with (
+            self.folder,
+            Interruption() as interruption,
+            redirected(self.folder.log) if quiet else nullcontext(),
+        ):
             from .tuning import run
 
             interruption.check()

@@ -66,7 +66,7 @@ class Source(gymnasium.Env):
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = spaces.Discrete(3, start=5)
-    metadata = {"render_modes": ["ansi"], "render_fps": 7}  # noqa: RUF012
+    metadata = {"render_modes": ["ansi"], "render_fps": 7}
 
     def __init__(self, *lines):
         self.lines, self.at = lines, 0

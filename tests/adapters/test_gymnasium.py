@@ -221,7 +221,7 @@ def test_an_action_mapping_is_fresh_each_step_in_both_directions():
     taken = []
 
     class Taking(Scripted):
-        action_spec = {"a": Discrete(3)}  # noqa: RUF012
+        action_spec = {"a": Discrete(3)}
 
         def transition(self, state, action, rng):
             taken.append(action)
@@ -445,7 +445,7 @@ def test_render_needs_no_arguments():
 
 def test_validation_names_the_leaf_the_step_and_the_episode():
     class Wrong(Scripted):
-        observation_spec = {"cart": Array((2,), "float64", 0, 1)}  # noqa: RUF012
+        observation_spec = {"cart": Array((2,), "float64", 0, 1)}
 
         def observe(self, state, rng):
             return {"cart": np.array([0.0, state[0] / 2])}

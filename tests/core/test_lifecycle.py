@@ -369,7 +369,7 @@ def test_in_a_batch_the_lane_is_named_and_the_number_of_lanes_checked():
 class Speaking(Walk):
     """A walk that says a word too, or forgets to."""
 
-    observation_spec = {**Walk.observation_spec, "word": envoi.Text(5)}  # noqa: RUF012
+    observation_spec = {**Walk.observation_spec, "word": envoi.Text(5)}
 
     def observe(self, state, rng):
         return {**super().observe(state, rng), "word": "hello"}

@@ -3,6 +3,8 @@
 import gymnasium
 import numpy as np
 
+import envoi
+
 
 class Drifting(gymnasium.Env):
     """Episodes of ten steps; the observation drifts out of its bounds at step `fatal`, counted over all episodes."""
@@ -37,3 +39,26 @@ class Crashing(Drifting):
         if self._total >= self._fatal:
             raise ZeroDivisionError("the pole has\nno length")
         return super()._observe()
+
+
+class Mixed(envoi.Model):
+    """Actions of integers and real numbers at once; whatever is not in its spec is an error."""
+
+    observation_spec = envoi.Array((1,), "float32", 0, 10)
+    action_spec = {"gear": envoi.Discrete(3, start=5), "gas": envoi.Array((2,), "float64", -0.1, 0.1)}
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.array([state], np.float32)
+
+    def reward(self, state, action, next_state):
+        return float(action["gas"].sum())
+
+    def terminal(self, state):
+        return state == 10

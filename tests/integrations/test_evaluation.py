@@ -86,3 +86,13 @@ def test_the_policy_is_rllibs_own(trained):
         with torch.no_grad():
             logits = policy.module.forward_inference({Columns.OBS: torch.tensor(observation)[None]})
         assert policy(observation) == int(logits[Columns.ACTION_DIST_INPUTS].argmax())
+
+
+def test_a_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session):
+    run = tmp_path / "run"
+    code, _, err = cli("train", "python:drifting:Mixed", "--stop-steps", 2000, "--out", run)
+    assert (code, err) == (0, "")
+    for more in ([], ["--explore"]):
+        code, out, err = cli("evaluate", run, "--episodes", 3, "--form", "both", *more)
+        assert (code, err) == (0, "")
+        assert "same episodes" in out

@@ -102,3 +102,14 @@ def test_what_tune_left_of_earlier_starts_goes_but_for_last_checkpoints(folder):
     folder.drop_sessions({0: TrialState("tune/2/trial_0")})
     assert [p.name for p in folder.tune.iterdir()] == ["2"]
     assert folder.new_session() == "3"
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    with first:
+        first.claim()
+        with pytest.raises(envoi.EnvoiError, match="another envoi train is writing here"):
+            second.claim()
+    second.claim()  # the first has let go
+    second.release()
+    assert first.blank

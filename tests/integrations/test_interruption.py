@@ -34,7 +34,8 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
     process = spawn("train", "--resume", "--out", run.path, "--stop-steps", "20000")
     out, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "")
-    assert "reached" in out.splitlines()[-1]
+    assert "going on from" in out
+    assert "done with" in out.splitlines()[-1]
     rows = run.read_progress()
     assert [int(r["iteration"]) for r in rows] == list(range(1, len(rows) + 1))
     steps = [int(r["env_steps"]) for r in rows]
