@@ -32,6 +32,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/core.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
+	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'

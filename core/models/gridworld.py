@@ -12,26 +12,22 @@ from ..batchmodel import BatchModel
 from ..context import ContextSpace, UniformFloat
 from ..spec import Array, Discrete, MultiDiscrete
 
-WALLS = np.array(
-    [
-        [letter == "#" for letter in row]
-        for row in (
-            "#############",
-            "#     #     #",
-            "#     #     #",
-            "#           #",
-            "#     #     #",
-            "#     #     #",
-            "## ####     #",
-            "#     ### ###",
-            "#     #     #",
-            "#     #     #",
-            "#           #",
-            "#     #     #",
-            "#############",
-        )
-    ]
-)
+ROOMS = """
+#############
+#.....#.....#
+#.....#.....#
+#...........#
+#.....#.....#
+#.....#.....#
+##.####.....#
+#.....###.###
+#.....#.....#
+#.....#.....#
+#...........#
+#.....#.....#
+#############
+"""
+WALLS = np.array([list(row) for row in ROOMS.split()]) == "#"
 FREE = np.argwhere(~WALLS)
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
 
