@@ -27,6 +27,7 @@ class TimeLimit(Wrapper):
         if not isinstance(cast("object", max_episode_steps), (int, np.integer)) or max_episode_steps < 1:
             raise SpecError(f"max_episode_steps: expected an integer of at least 1, got {max_episode_steps!r}")
         self.max_episode_steps = int(max_episode_steps)
+        self._batched = env.batch_size is not None
         self._elapsed: Any = 0 if env.batch_size is None else np.zeros(env.batch_size, np.int64)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
@@ -35,7 +36,7 @@ class TimeLimit(Wrapper):
         return result
 
     def step(self, action: Any, restart: Any = None) -> Step:
-        if self.batch_size is not None:
+        if self._batched:
             return self._step_lanes(action, restart)
         if self._elapsed >= self.max_episode_steps:
             raise EpisodeError(f"step: {ENDED}")
