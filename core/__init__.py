@@ -9,10 +9,12 @@
 `envoi.adapters` takes environments to the frameworks and brings theirs here; `envoi.models` are small examples.
 """
 
+from .agentlanes import AgentLanes
 from .batch import BatchEnv
 from .batchmodel import BatchModel
 from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
-from .env import Env, Reset, Snapshot, Step
+from .embedding import as_multi, as_single
+from .env import Env, Reset, Step
 from .errors import (
     ContextError,
     EnvoiError,
@@ -27,10 +29,15 @@ from .lanes import Infos
 from .loop import Lanes, batch
 from .model import Model
 from .modelbatch import ModelBatch
+from .multi import MultiEnv, MultiReset, MultiStep
+from .multimodel import MultiModel
+from .multiwrapper import MultiWrapper
+from .process import Process, Snapshot
 from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .spec import (
     Array,
     Discrete,
+    Foreign,
     Graph,
     GraphValue,
     MultiBinary,
@@ -47,11 +54,12 @@ from .spec import (
 )
 from .streams import Streams
 from .wrapper import Wrapper
-from .wrappers import TimeLimit, Validated
+from .wrappers import TimeLimit, Validated, ValidatedMulti
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AgentLanes",
     "Array",
     "BatchEnv",
     "BatchModel",
@@ -63,6 +71,7 @@ __all__ = [
     "EnvoiError",
     "EpisodeError",
     "Feature",
+    "Foreign",
     "FunctionReward",
     "Graph",
     "GraphValue",
@@ -75,9 +84,15 @@ __all__ = [
     "ModelReward",
     "MultiBinary",
     "MultiDiscrete",
+    "MultiEnv",
+    "MultiModel",
+    "MultiReset",
+    "MultiStep",
+    "MultiWrapper",
     "NativeReward",
     "NormalFloat",
     "OneOf",
+    "Process",
     "Reset",
     "Rewarder",
     "Scaled",
@@ -95,7 +110,10 @@ __all__ = [
     "UniformInteger",
     "UnknownName",
     "Validated",
+    "ValidatedMulti",
     "Wrapper",
+    "as_multi",
+    "as_single",
     "batch",
     "contains",
     "sample",

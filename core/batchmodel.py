@@ -8,11 +8,12 @@ from typing import Any, cast
 import numpy as np
 
 from . import tree
-from .env import Reset, Snapshot, Step
+from .env import Reset, Step
 from .errors import ContextError
 from .lanes import lane, take
 from .model import Model
 from .modelbatch import ModelBatch
+from .process import Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .streams import Streams
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
-from .env import Info
+from .process import Info
 from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
 
 _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)

@@ -11,10 +11,11 @@ import numpy as np
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .batchmodel import BatchModel
-from .env import ENDED_LANES, Env, Info, Reset, Snapshot, Step
+from .env import ENDED_LANES, Env, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
 from .modelbatch import ModelBatch, batch_streams
+from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .spec import SpecTree
 from .streams import Streams, lane_seeds

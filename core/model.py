@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .context import ContextSpace
-from .env import ENDED, NOT_RESET, Env, Info, Reset, Snapshot, Step, make_step
+from .env import ENDED, NOT_RESET, Env, Reset, Step, make_step
 from .errors import EpisodeError
+from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .context import ContextSpace
-from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Snapshot, Step
+from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, put, take
+from .process import Snapshot
 from .rewarder import ModelReward, Rewarder
 from .spec import zeros
 from .streams import Streams, lane_seeds

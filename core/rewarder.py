@@ -9,7 +9,7 @@ of transitions as on one. Two rewarders are equal when they are of one class and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -150,7 +150,7 @@ class ModelReward(Rewarder):
     def parts(self) -> list[tuple[str, Any]]:
         # Two instances of one model class with the same settings reward alike, wherever their episodes stand.
         # What the base classes declare belongs to the protocol and the episode, all else is a setting of the author's.
-        bases = ("envoi.env", "envoi.model", "envoi.batchmodel")
+        bases = tuple(f"envoi.{name}" for name in ("process", "env", "model", "batchmodel", "multi", "multimodel"))
         ours = {name for kind in type(self.model).__mro__ if kind.__module__ in bases for name in kind.__annotations__}
         attributes = cast("dict[str, Any]", self.model.__dict__)
         settings = sorted((name, value) for name, value in attributes.items() if name not in ours)
@@ -210,20 +210,20 @@ def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_s
 class Sum(Rewarder):
     """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
 
+    Where one gives a mapping from agents, the sum is one: each agent's rewards are added, and a reward that is not a
+    mapping counts for every agent.
+
     Raises:
         SpecError: The rewards are not arrays of one shape.
     """
 
     def __init__(self, *terms: Rewarder) -> None:
         self.terms = tuple(inner for term in terms for inner in (term.terms if isinstance(term, Sum) else (term,)))
-        shapes = [_array(term).shape for term in self.terms]
-        if len(set(shapes)) != 1:
-            raise SpecError(f"rewarder: expected rewards of one shape to add, got shapes {shapes}")
+        _combined([term.spec for term in self.terms], _sum)
 
     @property
     def spec(self) -> SpecTree:
-        lows, highs = zip(*(_bounds(_array(term)) for term in self.terms), strict=True)
-        return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
+        return _combined([term.spec for term in self.terms], _sum)
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -232,7 +232,7 @@ class Sum(Rewarder):
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         total = self.terms[0](state, action, next_state)
         for term in self.terms[1:]:
-            total = total + term(state, action, next_state)
+            total = _added(total, term(state, action, next_state))
         return total
 
 
@@ -244,29 +244,63 @@ class Scaled(Rewarder):
     """
 
     def __init__(self, rewarder: Rewarder, weight: float) -> None:
-        _array(rewarder)
         self.rewarder, self.weight = rewarder, weight
+        _combined([rewarder.spec], self._scaled)
 
-    @property
-    def spec(self) -> SpecTree:
-        array = _array(self.rewarder)
+    def _scaled(self, arrays: list[Array]) -> Array:
+        (array,) = arrays
         if not self.weight:  # 0·inf would be nan
             return _between(np.zeros(array.shape), np.zeros(array.shape))
         ends = [self.weight * bound for bound in _bounds(array)]
         return _between(np.minimum(*ends), np.maximum(*ends))
 
     @property
+    def spec(self) -> SpecTree:
+        return _combined([self.rewarder.spec], self._scaled)
+
+    @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return spec_range(self.spec)
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        return self.weight * self.rewarder(state, action, next_state)
+        reward = self.rewarder(state, action, next_state)
+        if isinstance(reward, Mapping):
+            return {agent: self.weight * own for agent, own in cast("Mapping[Any, Any]", reward).items()}
+        return self.weight * reward
 
 
-def _array(rewarder: Rewarder) -> Array:
-    if not isinstance(rewarder.spec, Array):
-        raise SpecError(f"rewarder: expected a reward that is one array to compose, got {rewarder.spec!r}")
-    return rewarder.spec
+def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
+    """The spec of a composed reward, for each agent where there are several."""
+    agents: dict[Any, None] = {}
+    for spec in specs:
+        agents |= dict.fromkeys(cast("dict[Any, Any]", spec) if isinstance(spec, dict) else ())
+    if agents:
+        none = Array((), "float64", 0, 0)
+        of = [[s.get(agent, none) if isinstance(s, dict) else s for s in specs] for agent in agents]
+        return {agent: _combined(cast("list[SpecTree]", own), combine) for agent, own in zip(agents, of, strict=True)}
+    for spec in specs:
+        if not isinstance(spec, Array):
+            raise SpecError(f"rewarder: expected a reward that is one array to compose, got {spec!r}")
+    return combine(specs)
+
+
+def _sum(arrays: list[Array]) -> Array:
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) != 1:
+        raise SpecError(f"rewarder: expected rewards of one shape to add, got shapes {shapes}")
+    lows, highs = zip(*map(_bounds, arrays), strict=True)
+    return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
+
+
+def _added(one: Any, other: Any) -> Any:
+    if not isinstance(one, Mapping) and not isinstance(other, Mapping):
+        return one + other
+    sides = [cast("Mapping[Any, Any]", side) if isinstance(side, Mapping) else None for side in (one, other)]
+    agents = {agent: None for side in sides if side is not None for agent in side}
+    first, second = (
+        dict.fromkeys(agents, whole) if side is None else side for side, whole in zip(sides, (one, other), strict=True)
+    )
+    return {agent: first.get(agent, 0) + second.get(agent, 0) for agent in agents}
 
 
 def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .env import Env, Reset, Snapshot, Step
+from .env import Env, Reset, Step
 from .lanes import stack
+from .process import Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .spec import SpecTree, sample
 from .streams import Streams

@@ -6,14 +6,30 @@ from collections.abc import Callable
 from typing import Any
 
 from ..env import Env
-from ..errors import UnknownName, nearest
+from ..errors import SpecError, UnknownName, nearest
+from ..multi import MultiEnv
 from ..wrappers import TimeLimit
 from .cartpole import CartPole
 from .catch import Catch
 from .gridworld import GridWorld
+from .nim import Nim
 from .pendulum import Pendulum
+from .pursuit import Pursuit
+from .rps import RockPaperScissors
 
-__all__ = ["MODELS", "CartPole", "Catch", "GridWorld", "Pendulum", "make"]
+__all__ = [
+    "GAMES",
+    "MODELS",
+    "NAMES",
+    "CartPole",
+    "Catch",
+    "GridWorld",
+    "Nim",
+    "Pendulum",
+    "Pursuit",
+    "RockPaperScissors",
+    "make",
+]
 
 MODELS: dict[str, tuple[Callable[..., Env], int | None]] = {
     "catch": (Catch, None),
@@ -21,24 +37,34 @@ MODELS: dict[str, tuple[Callable[..., Env], int | None]] = {
     "pendulum": (Pendulum, 200),
     "gridworld": (GridWorld, 100),
 }
-"""The models by name, each with its usual time limit in steps."""
+"""The models of one agent by name, each with its usual time limit in steps."""
+
+GAMES: dict[str, Callable[..., MultiEnv]] = {"pursuit": Pursuit, "rps": RockPaperScissors, "nim": Nim}
+"""The models of several agents by name."""
+
+NAMES = (*MODELS, *GAMES)
 
 
-def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> Env:
-    """A bundled model, under its usual time limit.
+def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> Env | MultiEnv:
+    """A bundled model, one of one agent under its usual time limit.
 
     Args:
-        name: A key of `MODELS`.
+        name: One of `NAMES`.
         max_episode_steps: Another limit than the usual one.
         **arguments: For the model's constructor.
 
     Raises:
         UnknownName: There is no such model; the message lists near names.
+        SpecError: A time limit for a game of several agents.
     """
-    if name not in MODELS:
+    if name not in NAMES:
         raise UnknownName(
-            f"envoi:{name}: no such model; {nearest(f'envoi:{name}', (f'envoi:{known}' for known in MODELS))}"
+            f"envoi:{name}: no such model; {nearest(f'envoi:{name}', (f'envoi:{known}' for known in NAMES))}"
         )
+    if name in GAMES:
+        if max_episode_steps is not None:
+            raise SpecError(f"envoi:{name}: max_episode_steps is for one agent; this game ends by its context")
+        return GAMES[name](**arguments)
     model, limit = MODELS[name]
     limit = limit if max_episode_steps is None else max_episode_steps
     env = model(**arguments)

@@ -13,16 +13,19 @@ theirs has one exact counterpart here:
 | `Sequence` | tuples of any length of one spec's values (`stack`: one stacked array) |
 | `Graph` | `GraphValue(nodes, edges, edge_links)` |
 | `OneOf` | `(index, value)` of one of several specs |
+| `Foreign` | whatever an object of a framework, of a kind of its own, says |
 """
 
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
 from .base import Spec, SpecTree
+from .foreign import Foreign
 from .nested import check_spec, contains, sample, spec_equal, validate, zeros
 from .structured import Graph, GraphValue, OneOf, Sequence, Text
 
 __all__ = [
     "Array",
     "Discrete",
+    "Foreign",
     "Graph",
     "GraphValue",
     "MultiBinary",

@@ -1,6 +1,6 @@
 """Wrappers, written once for single environments and batches."""
 
 from .timelimit import TimeLimit
-from .validated import Validated
+from .validated import Validated, ValidatedMulti
 
-__all__ = ["TimeLimit", "Validated"]
+__all__ = ["TimeLimit", "Validated", "ValidatedMulti"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from .. import tree
 from ..env import Env, Reset, Step
 from ..errors import SpecError
 from ..lanes import lane
+from ..multi import MultiEnv, MultiReset, MultiStep
+from ..multiwrapper import MultiWrapper
 from ..spec import Array, Spec, SpecTree, validate
 from ..spec.base import shown
 from ..spec.nested import check_branch
@@ -69,14 +72,59 @@ class Validated(Wrapper):
             raise SpecError(f"{what}: expected a leading axis of {self.batch_size} lanes, got {shown(value)}")
 
     def _check_one(self, spec: SpecTree, value: Any, what: str, where: str) -> None:
-        if what in ("reward", "discount"):
-            # Python numbers in many environments, while their specs speak of arrays.
-            value = tree.map_leaves(_as_array, spec, value)
+        _check(spec, value, what, what in ("reward", "discount"), self._step, where)
+
+
+class ValidatedMulti(MultiWrapper):
+    """`Validated` for several agents: each one's actions, observations, rewards and discounts are checked.
+
+    Args:
+        env: The environment.
+
+    Raises:
+        SpecError: On a reset or step with a value outside its spec; the message names agent, leaf, step and episode.
+    """
+
+    memory = ("_episode", "_step")
+
+    def __init__(self, env: MultiEnv) -> None:
+        super().__init__(env)
+        self._episode = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        self._episode, self._step = self._episode + 1, 0
+        result = self.env.reset(seed=seed, options=options)
+        self._check(self.observation_spec, result.observations, "observation")
+        return result
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        self._step += 1
         try:
-            validate(spec, value, what)
-        except SpecError as error:
-            at = f"step {self._step}" if self._step else "the reset"
-            raise SpecError(f"{error} (at {at} {where})") from error
+            if all(agent in self.action_spec for agent in actions):
+                self._check(self.action_spec, actions, "action")
+            result = self.env.step(actions)
+        except Exception:
+            self._step -= 1  # the episode stands where it stood
+            raise
+        self._check(self.observation_spec, result.observations, "observation")
+        self._check(self.reward_spec, result.rewards, "reward")
+        self._check(self.discount_spec, result.discounts, "discount")
+        return result
+
+    def _check(self, specs: Mapping[Any, SpecTree], values: Mapping[Any, Any], what: str) -> None:
+        numbers, where = what in ("reward", "discount"), f"of episode {self._episode}"
+        for agent, value in values.items():
+            _check(specs[agent], value, f"{what}[{agent!r}]", numbers, self._step, where)
+
+
+def _check(spec: SpecTree, value: Any, path: str, numbers: bool, step: int, where: str) -> None:
+    if numbers:
+        # Python numbers in many environments, while their specs speak of arrays.
+        value = tree.map_leaves(_as_array, spec, value)
+    try:
+        validate(spec, value, path)
+    except SpecError as error:
+        raise SpecError(f"{error} (at {f'step {step}' if step else 'the reset'} {where})") from error
 
 
 def _as_array(spec: Spec, value: Any) -> Any:

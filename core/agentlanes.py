@@ -1,0 +1,192 @@
+"""The agents of one environment as the lanes of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from .batch import BatchEnv, Mask, as_mask
+from .env import ENDED_LANES, NOT_RESET, Reset, Step
+from .errors import EpisodeError, SpecError
+from .lanes import Infos, lane, stack
+from .multi import COMMON, MultiEnv
+from .process import Info, Snapshot
+from .rewarder import Rewarder, RewardFunction
+from .spec import spec_equal, zeros
+from .streams import Streams, check_seed
+
+WAITING = "waiting"
+"""The key, in a lane's info, that marks a step in which its agent is not in play."""
+
+
+class AgentLanes(BatchEnv):
+    """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`: one policy plays them all.
+
+    The lanes share their episode. A lane whose agent ended before the others, or has not joined yet, waits: when it is
+    restarted it repeats its last observation with reward 0, marked `info["waiting"]`, and is truncated in the step in
+    which the last agent ends. All lanes begin the next episode together.
+
+    Args:
+        env: The environment; all its agents act at once and have equal specs.
+
+    Raises:
+        SpecError: The agents differ.
+    """
+
+    def __init__(self, env: MultiEnv) -> None:
+        super().__init__(len(env.possible_agents))
+        self.env, agents = env, env.possible_agents
+        first = agents[0]
+        for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
+            specs = getattr(env, what)
+            for agent in agents:
+                if not spec_equal(specs[agent], specs[first]):
+                    raise SpecError(
+                        f"{what}[{agent!r}]: expected that of {first!r}, for lanes are alike: {specs[first]!r}; "
+                        f"got {specs[agent]!r}"
+                    )
+        self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
+        self.discount_spec, self.state_spec = cast("Any", env.discount_spec)[first], env.state_spec
+        self.metadata, self.render_mode = env.metadata, env.render_mode
+        self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
+        self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
+        self._begun = False
+
+    @property
+    def reward_spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The reward spec of a lane."""
+        return self.env.reward_spec[self.env.possible_agents[0]]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        """Begins an episode in all lanes; they share it, so `seed` is one, and `mask` holds all or only ended lanes."""
+        mask = as_mask(mask, self.batch_size, "mask")
+        if mask is not None and not mask.all() and self.env.agents:
+            return Reset(self._stacked(self._wait(mask)), cast("Any", self._waiting_infos(mask)))
+        if isinstance(seed, (Sequence, np.ndarray)):
+            given = {check_seed(one) for one in seed}
+            if len(given) != 1:
+                raise SpecError(f"seed: expected one, for the lanes share their episode, got {list(seed)}")
+            seed = given.pop()
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._check_turn()
+        self._over, self._begun = np.zeros(self.batch_size, bool), True
+        return Reset(self._seen(observations), cast("Any", self._infos(infos)))
+
+    def _check_turn(self) -> None:
+        if self.env.turn is not None:
+            raise SpecError(f"env: expected agents that act at once, for lanes do; got the turn of {self.env.turn}")
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        restart = as_mask(restart, self.batch_size, "restart")
+        over = self._over if restart is None else self._over & ~restart
+        if not self._begun:
+            raise EpisodeError(f"step: {NOT_RESET}")
+        if over.any():
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        n, none = self.batch_size, np.zeros(self.batch_size, bool)
+        if not self.env.agents:
+            observation, infos = self.reset()
+            return Step(observation, np.zeros(n), cast("Any", none), cast("Any", none), np.ones(n), infos)
+        if restart is not None:
+            self._wait(restart)
+        agents, spec = self.env.possible_agents, self.action_spec
+        playing = set(self.env.agents)
+        actions = {agent: lane(spec, action, i) for i, agent in enumerate(agents) if agent in playing}
+        observations, rewards, ended, cut, discounts, infos = self.env.step(actions)
+        self._check_turn()
+        finished = not self.env.agents
+        # A lane that waited sees the end of the episode as a truncation.
+        waited = np.array([agent not in playing for agent in agents])
+        terminated = np.array([ended.get(agent, False) for agent in agents])
+        truncated = np.array([cut.get(agent, False) for agent in agents]) | (waited & finished)
+        self._over = terminated | truncated
+        return Step(
+            self._seen(observations),
+            stack(self.reward_spec, [rewards.get(agent, 0.0) for agent in agents]),
+            cast("Any", terminated),
+            cast("Any", truncated),
+            stack(self.discount_spec, [discounts.get(agent, 1.0) for agent in agents]),
+            cast("Any", self._infos(infos)),
+        )
+
+    def _wait(self, lanes: Mask) -> list[Any]:
+        self._over = self._over & ~lanes
+        return self._last
+
+    def _seen(self, observations: Mapping[Any, Any]) -> Any:
+        self._last = [
+            observations.get(agent, last) for agent, last in zip(self.env.possible_agents, self._last, strict=True)
+        ]
+        return self._stacked(self._last)
+
+    def _stacked(self, observations: list[Any]) -> Any:
+        return stack(self.observation_spec, observations)
+
+    def _infos(self, infos: Mapping[Any, Info]) -> Infos:
+        common = {COMMON: infos[COMMON]} if COMMON in infos else {}
+        return Infos([{**infos.get(agent, {WAITING: True}), **common} for agent in self.env.possible_agents])
+
+    def _waiting_infos(self, lanes: Mask) -> Infos:
+        return Infos([{WAITING: True} if waits else {} for waits in lanes])
+
+    @property
+    def state(self) -> Any:
+        """The state that the lanes share."""
+        return self.env.state
+
+    @property
+    def observation(self) -> Any:
+        if not self._begun:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._stacked(self._last)
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The rewarder of all agents, which gives a mapping; settable."""
+        return self.env.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self.env.rewarder = rewarder
+
+    @property
+    def streams(self) -> Streams:
+        return self.env.streams
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The inner environment's generator; settable there through here."""
+        return self.env.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self.env.rng = generator
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(type(self), (self.env.snapshot(), list(self._last), self._over, self._begun))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        inner, last, self._over, self._begun = self._content(snapshot)
+        self.env.restore(inner)
+        self._last = list(last)
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.env.unwrapped
+
+    def __repr__(self) -> str:
+        return f"AgentLanes({self.env!r})"

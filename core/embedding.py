@@ -1,0 +1,228 @@
+"""One agent as several and back: exact both ways.
+
+`as_multi(env)` is a `MultiEnv` of one agent that behaves as `env` does; `as_single(multi)` an `Env` that behaves as the
+one agent of `multi` does; either undoes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from .around import Around
+from .env import ENDED, NOT_RESET, Env, Reset, Step
+from .errors import EpisodeError, SpecError
+from .multi import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
+from .process import Info, Snapshot
+from .rewarder import Rewarder, RewardFunction, as_rewarder
+from .spec import SpecTree
+
+
+class OneOfMany(Around, MultiEnv):
+    """An environment of one agent as one of several, of whom there is one; made by `as_multi`."""
+
+    def __init__(self, env: Env, agent: Any) -> None:
+        super().__init__(env)
+        self.agent, self.possible_agents = agent, (agent,)
+        self.observation_spec, self.action_spec = {agent: env.observation_spec}, {agent: env.action_spec}
+        self.discount_spec, self.state_spec = {agent: env.discount_spec}, env.state_spec
+        self._over: str | None = NOT_RESET
+
+    @property
+    def reward_spec(self) -> SpecTree:
+        """The reward spec of the one agent."""
+        return {self.agent: self.env.reward_spec}
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return {self.agent: self.env.declared_reward_spec}
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """What computes the rewards, a mapping; settable."""
+        inner = self.env.rewarder
+        return inner.rewarder if isinstance(inner, _ForOne) else _ForMany(inner, self.agent)
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        given = as_rewarder(rewarder)
+        self.env.rewarder = given.rewarder if isinstance(given, _ForMany) else _ForOne(given, self.agent)
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        return self.possible_agents if self._over is None else ()
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._over = None
+        return MultiReset({self.agent: observation}, self._infos(info))
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        agent = self.agent
+        if self._over is not None or len(actions) != 1 or agent not in actions:
+            check_actions(actions, self.possible_agents, self._over)
+        observation, reward, terminated, truncated, discount, info = self.env.step(actions[agent])
+        if terminated or truncated:
+            self._over = ENDED
+        return MultiStep(
+            {agent: observation},
+            {agent: reward},
+            {agent: terminated},
+            {agent: truncated},
+            {agent: discount},
+            self._infos(info),
+        )
+
+    def _infos(self, info: Info) -> dict[Any, Info]:
+        if COMMON not in info:
+            return {self.agent: info}
+        return {self.agent: {k: v for k, v in info.items() if k != COMMON}, COMMON: info[COMMON]}
+
+    def observation(self, agent: Any) -> Any:
+        if agent != self.agent:
+            raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY}")
+        return self.env.observation
+
+    def sample_actions(self, infos: Mapping[Any, Info] | None = None) -> dict[Any, Any]:
+        return {self.agent: self.env.sample_action()}
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(type(self), (self.env.snapshot(), self._over))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        inner, self._over = self._content(snapshot)
+        self.env.restore(inner)
+
+    def __repr__(self) -> str:
+        return f"as_multi({self.env!r}, {self.agent!r})"
+
+
+class Sole(Around, Env):
+    """The one agent of an environment of several; made by `as_single`."""
+
+    def __init__(self, env: MultiEnv) -> None:
+        super().__init__(env)
+        if len(env.possible_agents) != 1:
+            raise SpecError(f"env: expected one agent, got {len(env.possible_agents)}: {list(env.possible_agents)}")
+        (agent,) = env.possible_agents
+        self.agent = agent
+        self.observation_spec, self.action_spec = env.observation_spec[agent], env.action_spec[agent]
+        self.discount_spec, self.state_spec = cast("Any", env.discount_spec)[agent], env.state_spec
+
+    @property
+    def reward_spec(self) -> SpecTree:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The reward spec of the one agent."""
+        return self.env.reward_spec[self.agent]
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.env.declared_reward_spec[self.agent]
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """What computes the reward; settable."""
+        inner = self.env.rewarder
+        return inner.rewarder if isinstance(inner, _ForMany) else _ForOne(inner, self.agent)
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        given = as_rewarder(rewarder)
+        self.env.rewarder = given.rewarder if isinstance(given, _ForOne) else _ForMany(given, self.agent)
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return Reset(observations[self.agent], self._info(infos))
+
+    def step(self, action: Any) -> Step:
+        agent = self.agent
+        observations, rewards, terminated, truncated, discounts, infos = self.env.step({agent: action})
+        return Step(
+            observations[agent],
+            rewards[agent],
+            terminated[agent],
+            truncated[agent],
+            discounts[agent],
+            self._info(infos),
+        )
+
+    def _info(self, infos: Mapping[Any, Info]) -> Info:
+        own = infos[self.agent]
+        return {**own, COMMON: infos[COMMON]} if COMMON in infos else own
+
+    @property
+    def observation(self) -> Any:
+        return self.env.observation(self.agent)
+
+    def sample_action(self) -> Any:
+        return self.env.sample_actions()[self.agent]
+
+    def __repr__(self) -> str:
+        return f"as_single({self.env!r})"
+
+
+class _ForMany(Rewarder):
+    """One agent's rewarder as one of several, of whom there is one."""
+
+    def __init__(self, rewarder: Rewarder, agent: Any) -> None:
+        self.rewarder, self.agent = rewarder, agent
+
+    @property
+    def spec(self) -> SpecTree:
+        return {self.agent: self.rewarder.spec}
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.rewarder.reward_range
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        return {self.agent: self.rewarder(state, action[self.agent], next_state)}
+
+
+class _ForOne(Rewarder):
+    """The share of the one agent in a rewarder of several."""
+
+    def __init__(self, rewarder: Rewarder, agent: Any) -> None:
+        self.rewarder, self.agent = rewarder, agent
+
+    @property
+    def spec(self) -> SpecTree:
+        spec = self.rewarder.spec
+        return spec[self.agent] if isinstance(spec, dict) else spec
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.rewarder.reward_range
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        rewards = self.rewarder(state, {self.agent: action}, next_state)
+        return cast("Mapping[Any, Any]", rewards)[self.agent] if isinstance(rewards, Mapping) else rewards
+
+
+def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
+    """An environment of one agent as one of several.
+
+    Args:
+        env: The environment, of one lane.
+        agent: What to call its agent.
+
+    Returns:
+        A `MultiEnv` of one agent; the very same object for what `as_single` made.
+
+    Raises:
+        SpecError: `env` is a batch.
+    """
+    if env.batch_size is not None:
+        raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
+    return env.env if isinstance(env, Sole) else OneOfMany(env, agent)
+
+
+def as_single(env: MultiEnv) -> Env:
+    """An environment of several agents, of whom there is one, as one of one agent.
+
+    Returns:
+        An `Env`; the very same object for what `as_multi` made.
+
+    Raises:
+        SpecError: There is more than one possible agent.
+    """
+    return env.env if isinstance(env, OneOfMany) else Sole(env)

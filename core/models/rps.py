@@ -1,0 +1,55 @@
+"""Rock, paper, scissors, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..context import ContextSpace, UniformInteger
+from ..multimodel import MultiModel
+from ..spec import Array, Discrete
+
+PLAYERS = ("player_0", "player_1")
+NONE = 3
+"""What a player sees before the first round."""
+
+
+class RpsState(NamedTuple):
+    """What the two chose last (0 rock, 1 paper, 2 scissors, 3 nothing yet), and how many of the rounds are over."""
+
+    choices: tuple[int, int]
+    round: int
+    rounds: int
+
+
+class RockPaperScissors(MultiModel):
+    """The zero-sum game, both choosing at once; each sees the other's last choice, and the last round cuts both off."""
+
+    possible_agents = PLAYERS
+    observation_spec = dict.fromkeys(PLAYERS, Discrete(4, name="the other's choice"))
+    action_spec = dict.fromkeys(PLAYERS, Discrete(3, name="choice"))
+    reward_spec = dict.fromkeys(PLAYERS, Array((), "float64", -1, 1, "reward"))
+    context_space = ContextSpace([UniformInteger("rounds", 1, 10_000, default=15)])
+
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> RpsState:
+        return RpsState((NONE, NONE), 0, int(context["rounds"]))
+
+    def transition(self, state: RpsState, actions: Mapping[Any, Any], rng: np.random.Generator) -> RpsState:
+        first, second = (int(actions[player]) for player in PLAYERS)
+        return RpsState((first, second), state.round + 1, state.rounds)
+
+    def observe(self, state: RpsState, agent: str, rng: np.random.Generator) -> np.int64:
+        return np.int64(state.choices[1 - PLAYERS.index(agent)])
+
+    def reward(self, state: RpsState, actions: Mapping[Any, Any], next_state: RpsState) -> dict[str, float]:
+        first, second = next_state.choices
+        gain = (0.0, 1.0, -1.0)[(first - second) % 3]
+        return {PLAYERS[0]: gain, PLAYERS[1]: -gain}
+
+    def terminal(self, state: RpsState) -> Collection[str] | bool:
+        return False
+
+    def truncated(self, state: RpsState) -> Collection[str] | bool:
+        return state.round >= state.rounds

@@ -1,0 +1,181 @@
+"""The neutral protocol for several agents.
+
+    reset(seed)      → observations, infos
+    step(actions)    → observations, rewards, terminated, truncated, discounts, infos      mappings agent → value
+    step(actions)    → …                  until no agent is left
+
+Who is in play is `agents`; who acts next is `acting`: those whose `turn` it is, or all where nobody waits.
+An agent ends by being terminated or truncated, each at its own time; it is then heard of no more, and the
+episode is over when nobody is left. Agents may also join late.
+
+A step's mappings speak of every agent that was in play before it or has just joined; its observations, of those
+that act next or have ended. What a waiting agent would see is told when asked for, by `observation(agent)`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from .env import DISCOUNT, REWARD
+from .errors import EpisodeError, nearest
+from .process import Info, Process
+from .rewarder import Rewarder
+from .spec import Discrete, SpecTree, sample
+
+Agent: TypeAlias = Hashable
+
+COMMON = "__common__"
+"""The key of what infos say of nobody in particular."""
+
+MASK = "action_mask"
+"""The key, in an agent's info, of its action mask: for `Discrete` int8 of shape (n,), 1 where an action is legal."""
+
+SYNTHETIC = "synthetic_observation"
+"""The key, in an agent's info, that marks a final observation which is only the last one repeated."""
+
+
+class MultiReset(NamedTuple):
+    """What the beginning of an episode gives: observations of the agents that act first, infos of all in play."""
+
+    observations: dict[Any, Any]
+    infos: dict[Any, Info]
+
+
+class MultiStep(NamedTuple):
+    """What one step gives, as mappings from agents, in the order of `possible_agents`.
+
+    Attributes:
+        observations: Of the agents that act next, and the final one of those that have just ended.
+        rewards: A value of `reward_spec[agent]` for each agent that was in play or has just joined.
+        terminated: Whether the agent reached an end state.
+        truncated: Whether the agent was cut off; both may be true.
+        discounts: The factor on all that follows for the agent; 0 after a termination, else 1, unless the
+            environment says otherwise.
+        infos: Whatever else there is to say of each; under `"__common__"` of nobody in particular.
+    """
+
+    observations: dict[Any, Any]
+    rewards: dict[Any, Any]
+    terminated: dict[Any, bool]
+    truncated: dict[Any, bool]
+    discounts: dict[Any, Any]
+    infos: dict[Any, Info]
+
+
+class _ForEach:
+    """An attribute that is one spec for each possible agent until a class or an instance sets its own."""
+
+    def __init__(self, spec: SpecTree) -> None:
+        self._spec = spec
+
+    def __get__(self, env: MultiEnv | None, owner: type) -> Any:
+        return self if env is None else dict.fromkeys(env.possible_agents, self._spec)
+
+
+class MultiEnv(Process):
+    """An environment of several agents. Its specs are mappings from each possible agent.
+
+    Attributes:
+        possible_agents: Every agent that may ever be in play, in the order in which mappings list them.
+        observation_spec: What each agent may see.
+        action_spec: What each agent may do.
+        reward_spec: What each agent's reward may be; follows `rewarder`, which gives a mapping too.
+        discount_spec: What each agent's discount may be.
+        state_spec: What `state` may be, or None where it is not described.
+    """
+
+    possible_agents: tuple[Any, ...]
+    observation_spec: Mapping[Any, SpecTree]
+    action_spec: Mapping[Any, SpecTree]
+    reward_spec = cast("Any", _ForEach(REWARD))
+    discount_spec = cast("Any", _ForEach(DISCOUNT))
+
+    @property
+    @abstractmethod
+    def agents(self) -> tuple[Any, ...]:
+        """The agents in play, in the order of `possible_agents`; empty before the first reset and after the end."""
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        """The agents that act next while others wait; None where all agents in play act."""
+        return None
+
+    @property
+    def acting(self) -> tuple[Any, ...]:
+        """The agents whose actions the next step takes."""
+        turn = self.turn
+        return self.agents if turn is None else turn
+
+    @abstractmethod
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        """Begins an episode; see `Env.reset`."""
+
+    @abstractmethod
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        """Acts once.
+
+        Args:
+            actions: A value of `action_spec[agent]` for each agent in `acting`, and for nobody else.
+
+        Raises:
+            EpisodeError: Before the first reset, after the end, or where the wrong agents act.
+        """
+
+    @abstractmethod
+    def observation(self, agent: Any) -> Any:
+        """What an agent in play sees now, or an ended one saw last; the same until the next step.
+
+        Asking changes nothing that follows.
+
+        Raises:
+            EpisodeError: The agent has not been in play in this episode.
+        """
+
+    def sample_actions(self, infos: Mapping[Any, Info] | None = None) -> dict[Any, Any]:
+        """A random action for each agent in `acting`, from a stream of its own.
+
+        Args:
+            infos: Those of the last step or reset: what the action masks in them forbid is not sampled.
+        """
+        rng, masks = self.streams.action, infos or {}
+        return {agent: self._sample(agent, masks.get(agent, {}).get(MASK), rng) for agent in self.acting}
+
+    def _sample(self, agent: Any, mask: Any, rng: Any) -> Any:
+        spec = self.action_spec[agent]
+        if mask is None or not isinstance(spec, Discrete):
+            return sample(spec, rng)
+        legal = [index for index, allowed in enumerate(mask) if allowed]
+        return spec.dtype.type(spec.start + legal[int(rng.integers(len(legal)))]) if legal else sample(spec, rng)
+
+    def _spec_under(self, rewarder: Rewarder) -> SpecTree:
+        spec = rewarder.spec
+        return spec if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
+
+
+def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:
+    """Checks that exactly the agents whose turn it is act.
+
+    Args:
+        actions: By agent.
+        acting: Who must act.
+        over: Why nobody can, or None.
+
+    Raises:
+        EpisodeError: Somebody else acts, or somebody does not.
+    """
+    if over is not None:
+        raise EpisodeError(f"step: {over}")
+    if len(actions) == len(acting) and all(agent in actions for agent in acting):
+        return
+    missing = [agent for agent in acting if agent not in actions]
+    extra = [agent for agent in actions if agent not in acting]
+    raise EpisodeError(
+        f"step: expected an action for each of {list(acting)}; "
+        f"missing {missing}, not to act now {extra}"
+        + (f" ({nearest(str(extra[0]), map(str, acting))})" if extra else "")
+    )
+
+
+NOT_IN_PLAY = "has not been in play in this episode"

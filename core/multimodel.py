@@ -1,0 +1,290 @@
+"""Models of several agents: pure functions over an explicit state, as `Model` is for one."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from .context import ContextSpace
+from .env import ENDED, NOT_RESET
+from .errors import EpisodeError, SpecError
+from .multi import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, MultiEnv, MultiReset, MultiStep, check_actions
+from .process import Info, Snapshot
+from .rewarder import ModelReward, Rewarder
+from .streams import Streams
+
+
+class MultiModel(MultiEnv):
+    """An environment of several agents by its definition; subclass it, set the specs, and write the functions.
+
+        class Matching(envoi.MultiModel):
+            possible_agents = ("even", "odd")
+            observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+            action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+
+    Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `turn`, `live`, `mask`,
+    `discount`, `info`, `draw` and `context_space` have defaults.
+
+    As in a `Model`, a state is never changed and all randomness comes from the given `rng`. A subclass whose agents
+    take turns defines `turn(self, state)`, which gives the agents that act in `state`; on an instance, `turn` reads as
+    the agents that act next, as in every `MultiEnv`.
+    """
+
+    context_space: ContextSpace | None = None
+
+    _state: Any = None
+    _over: str | None = NOT_RESET
+    _context: Mapping[str, Any] = {}
+    _agents: tuple[Any, ...] = ()
+    _turn: tuple[Any, ...] | None = None
+    _ended: frozenset[Any] = frozenset()
+    _seen: dict[Any, Any] = {}  # noqa: RUF012 (replaced at each step, never written)
+
+    @abstractmethod
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
+        """The state in which an episode begins; see `Model.initial`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def transition(self, state: Any, actions: Mapping[Any, Any], rng: np.random.Generator) -> Any:
+        """The state that follows `state` under the actions of those who act."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def observe(self, state: Any, agent: Any, rng: np.random.Generator) -> Any:
+        """What an agent sees of `state`: a value of `observation_spec[agent]`.
+
+        None where an agent that has ended sees nothing more: then its last observation is repeated, and marked so.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def reward(self, state: Any, actions: Mapping[Any, Any], next_state: Any) -> Mapping[Any, Any]:
+        """The reward of each agent for a transition; 0 for an agent that it leaves out."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def terminal(self, state: Any) -> Collection[Any] | bool:
+        """The agents for whom `state` is an end; True for all."""
+        raise NotImplementedError
+
+    def truncated(self, state: Any) -> Collection[Any] | bool:
+        """The agents that are cut off at `state`; True for all."""
+        return False
+
+    def live(self, state: Any) -> Collection[Any] | None:
+        """The agents in play at `state`; None for all that have not ended. Who joins late is absent until then."""
+        return None
+
+    def mask(self, state: Any, agent: Any) -> Any:
+        """Which actions are legal: for `Discrete` int8 of shape (n,), 1 where legal; None for all."""
+        return None
+
+    def discount(self, state: Any) -> Mapping[Any, Any] | None:
+        """The factors on all that follows, of the agents where that is not 0 after a termination and 1 otherwise."""
+        return None
+
+    def info(self, state: Any) -> Mapping[Any, Info]:
+        """What else there is to say of `state`, by agent or under `"__common__"`; fresh dicts."""
+        return {}
+
+    def draw(self, state: Any) -> Any:
+        """A picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        raise NotImplementedError
+
+    def _turn_in(self, state: Any) -> Collection[Any] | None:
+        return None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if callable(cls.__dict__.get("turn")):
+            # The author's function of a state, under the name that the protocol has for who acts now.
+            cls._turn_in = cls.__dict__["turn"]
+            del cls.turn
+        if "draw" in cls.__dict__ and cls.render_mode is None:
+            cls.render_mode = "rgb_array"
+            cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
+
+    # From here on the episode, which no author needs to touch.
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        return self._agents
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        return self._turn
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        if options and self.context_space is not None:
+            features = self.context_space.features
+            self.context_space.verify({name: value for name, value in options.items() if name in features})
+        if seed is not None:
+            self._streams = Streams(seed)
+        state = self.initial(self.streams.dynamics, {**self.context, **(options or {})})
+        agents, ended, cut = self._standing(state, (), frozenset())
+        if ended or cut or not agents:
+            raise SpecError(f"initial: expected a state from which somebody acts, got {state!r}")
+        turn = self._turn_at(state, agents)
+        acting = agents if turn is None else turn
+        seen = {agent: self.observe(state, agent, self.streams.observation) for agent in acting}
+        infos = self._infos(state, agents, acting)
+        # Only now, as in `step`.
+        self._state, self._agents, self._turn, self._seen = state, agents, turn, seen
+        self._ended, self._over = frozenset(), None
+        return MultiReset(dict(seen), infos)
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        check_actions(actions, self._agents if self._turn is None else self._turn, self._over)
+        before, streams, playing = self._state, self.streams, self._agents
+        given = dict(actions)
+        state = self.transition(before, given, streams.dynamics)
+        agents, ended, cut = self._standing(state, playing, self._ended)
+        gone = ended | cut
+        turn = self._turn_at(state, agents)
+        acting = agents if turn is None else turn
+        spoken = self._in_order(playing, agents)
+        infos = self._infos(state, spoken, acting)
+        seen = {
+            agent: self._look(state, agent, agent in gone, infos[agent], streams.observation)
+            for agent in spoken
+            if agent in acting or agent in gone
+        }
+        rewards = self._rewards((self._rewarder or self.reward)(before, given, state), spoken)
+        terminated = {agent: agent in ended for agent in spoken}
+        discounts = {agent: 0.0 if agent in ended else 1.0 for agent in spoken}
+        if special := self.discount(state):
+            discounts |= {agent: factor for agent, factor in special.items() if agent in discounts}
+        result = MultiStep(seen, rewards, terminated, {agent: agent in cut for agent in spoken}, discounts, infos)
+        # Only now, so that an error in a function of the author leaves the episode where it was.
+        self._state, self._agents, self._turn, self._ended = state, agents, turn, self._ended | gone
+        if not self._ended:
+            self._seen = dict(seen)
+        else:
+            self._seen = {**{agent: last for agent, last in self._seen.items() if agent in self._ended}, **seen}
+        if not agents:
+            self._over = ENDED
+        return result
+
+    def _standing(
+        self, state: Any, playing: tuple[Any, ...], ended: frozenset[Any]
+    ) -> tuple[tuple[Any, ...], set[Any], set[Any]]:
+        """Who is in play at `state`, who was terminated and who was truncated in coming there."""
+        live, terminal, truncated = self.live(state), self.terminal(state), self.truncated(state)
+        if live is None and playing and not terminal and not truncated:
+            return playing, set(), set()
+        if live is None:
+            live = playing or self.possible_agents
+        here = set(playing).union(live)
+        dead, cut = self._chosen(terminal, here, "terminal"), self._chosen(truncated, here, "truncated")
+        gone = dead | cut
+        left = set(live).difference(gone)
+        if left & ended:
+            raise EpisodeError(
+                f"live: {sorted(map(str, left & ended))} ended before in this episode, and cannot come back; "
+                "give a returning agent a name of its own"
+            )
+        if lost := set(playing) - left - gone:
+            raise SpecError(
+                f"live: {sorted(map(str, lost))} left without an end; say whether `terminal` or `truncated` ended them"
+            )
+        return self._in_order(left), dead, cut
+
+    def _chosen(self, agents: Collection[Any] | bool, here: set[Any], what: str) -> set[Any]:
+        if isinstance(agents, (bool, np.bool_)):
+            return set(here) if agents else set()
+        chosen = set(agents)
+        if strange := chosen.difference(self.possible_agents):
+            raise SpecError(f"{what}: {sorted(map(str, strange))} are not among {list(self.possible_agents)}")
+        return chosen & here
+
+    def _in_order(self, *groups: Collection[Any]) -> tuple[Any, ...]:
+        named: set[Any] = set().union(*groups)
+        return tuple(agent for agent in self.possible_agents if agent in named)
+
+    def _turn_at(self, state: Any, agents: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        turn = self._turn_in(state)
+        if turn is None:
+            return None
+        acting = tuple(agent for agent in agents if agent in turn)
+        if agents and not acting:
+            raise SpecError(f"turn: expected some of {list(agents)}, who are in play, got {list(turn)}")
+        return acting
+
+    def _look(self, state: Any, agent: Any, is_last: bool, info: Info, rng: np.random.Generator) -> Any:
+        seen = self.observe(state, agent, rng)
+        if seen is None and is_last:
+            info[SYNTHETIC] = True
+            return self.observation(agent)
+        return seen
+
+    def _rewards(self, rewards: Any, spoken: tuple[Any, ...]) -> dict[Any, Any]:
+        if not isinstance(rewards, Mapping):
+            raise SpecError(f"reward: expected a mapping from agents, got {rewards!r}")
+        given = cast("Mapping[Any, Any]", rewards)
+        return {agent: given.get(agent, 0.0) for agent in spoken}
+
+    def _infos(self, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
+        said = self.info(state)
+        infos: dict[Any, Info] = {agent: dict(said.get(agent, ())) for agent in agents}
+        for agent in acting:
+            mask = self.mask(state, agent)
+            if mask is not None:
+                infos[agent][MASK] = mask
+        if COMMON in said:
+            infos[COMMON] = dict(said[COMMON])
+        return infos
+
+    def observation(self, agent: Any) -> Any:
+        if agent in self._seen:
+            return self._seen[agent]
+        if agent not in self._agents:
+            self._refuse(agent)
+        # A waiting agent looks with a copy of the generator, so that looking leaves no trace.
+        seen = self.observe(self._state, agent, copy.deepcopy(self.streams.observation))
+        self._seen = {**self._seen, agent: seen}
+        return seen
+
+    def _refuse(self, agent: Any) -> NoReturn:
+        raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self._over is None else self._over}")
+
+    @property
+    def state(self) -> Any:
+        """The state of the model; EpisodeError before the first reset."""
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        return self._state
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context of the coming episodes, defaults filled in; settable, checked against `context_space`.
+
+        Raises:
+            ContextError: On setting a feature that the model does not have, or a value out of its bounds.
+        """
+        return {**(self.context_space.defaults if self.context_space else {}), **self._context}
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        if self.context_space is not None:
+            self.context_space.verify(context)
+        self._context = dict(context)
+
+    def _native_rewarder(self) -> Rewarder:
+        return ModelReward(self)
+
+    def snapshot(self) -> Snapshot:
+        standing = (self._agents, self._turn, self._ended, self._seen, self._over)
+        return Snapshot(type(self), (self._state, standing, self._context, self.streams.copy()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._state, standing, self._context, streams = self._content(snapshot)
+        self._agents, self._turn, self._ended, self._seen, self._over = standing
+        self._streams = streams.copy()
+
+    def render(self) -> Any:
+        return self.draw(self.state) if self.render_mode == "rgb_array" else None

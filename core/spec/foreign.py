@@ -1,0 +1,57 @@
+"""Sets of values that only somebody else's object can tell."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from .base import Spec, set_fields, shown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Foreign(Spec):
+    """The values that an object of a framework, of a kind of its own, holds to be right (minigrid's missions, say).
+
+    It goes back to that framework as it came, and to no other.
+
+    Args:
+        origin: An object with `contains(value)`, `seed(seed)` and `sample()`, as a space of gymnasium's has them.
+        name: What the value is called.
+
+    Raises:
+        SpecError: The object has no such methods.
+    """
+
+    origin: Any
+    name: str | None
+
+    def __init__(self, origin: Any, name: str | None = None) -> None:
+        for method in ("contains", "seed", "sample"):
+            if not callable(getattr(origin, method, None)):
+                raise SpecError(f"origin: expected an object with contains, seed and sample, got {origin!r}")
+        set_fields(self, origin=origin, name=name)
+
+    def validate(self, value: Any, path: str = "value") -> None:
+        if not self.origin.contains(value):
+            raise SpecError(f"{path}: expected a value that {self.origin!r} contains, got {shown(value)}")
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        source = deepcopy(self.origin)  # whose own generator stays where it is
+        source.seed(int(rng.integers(2**31)))
+        return source.sample()
+
+    def zeros(self) -> Any:
+        return self.sample(np.random.default_rng(0))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Foreign):
+            return NotImplemented
+        return self.name == other.name and (self.origin is other.origin or bool(self.origin == other.origin))
+
+    def __hash__(self) -> int:
+        # Its origin need not be hashable.
+        return hash((Foreign, type(self.origin), self.name))
