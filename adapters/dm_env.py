@@ -1,0 +1,435 @@
+"""dm_env, both ways.
+
+| core | dm_env |
+|---|---|
+| `Array` without bounds; with bounds | `Array`; `BoundedArray` (a missing one is ±inf, or the dtype's extreme) |
+| `Discrete` from 0; from another start | `DiscreteArray`; `BoundedArray` |
+| `MultiDiscrete`, `MultiBinary` | `BoundedArray` |
+| `Text` | `StringArray` of shape () |
+| `Strings` (of `envoi.adapters.strings`) | `StringArray` |
+| dict, tuple, list, named tuple; names | the same |
+| reset: observation | `FIRST`, reward and discount None |
+| neither flag | `MID` with the discount, whichever it is: 0 is no termination there |
+| terminated | `LAST`, discount 0 |
+| truncated only | `LAST`, the discount, or 1 where it is 0 |
+| both flags; any other discount | as terminated or truncated; our form keeps all six values in `last` |
+| `info`; seeds; options | our form's `info`, `seed(…)`, `reset_options` |
+
+A spec that comes from a core one remembers it. Of a foreign one, a scalar bounded integer is a `Discrete` as an action
+and an `Array` as an observation; a `DiscreteArray` is always a `Discrete`. A number of another type than its spec
+declares (an integer reward in a float64 spec) is cast to it where no information is lost.
+
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| `Sequence`, `Graph`, `OneOf`, `Foreign` leaves | type | refused |
+
+Refused on the way here: arrays of objects. A source that nothing can seed (see `from_dm_env`) comes with
+`unseeded`, and warns at the first reset with a seed.
+
+Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the
+core's or the source's own step, the kind of step that it is, and one tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from sys import getrefcount
+from typing import Any, cast
+from warnings import warn
+
+import dm_env
+import numpy as np
+from numpy import ndarray
+
+from envoi import (
+    Array,
+    Discrete,
+    Env,
+    EpisodeError,
+    LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
+    Reset,
+    Snapshot,
+    SpecError,
+    Step,
+    Streams,
+)
+from envoi.env import ENDED, NOT_RESET
+from envoi.rewarder import reward_step
+from envoi.spec import SpecTree
+from envoi.streams import check_seed
+from envoi.tree import leaves
+
+from .agents import one_agent
+from .arrayspecs import encoder
+from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero, new
+from .dm_specs import NAME, from_spec, to_spec
+from .layers import Content, Generators, layers, physics, seed_hook
+from .losses import Loss
+from .strings import Strings
+from .suites import load
+from .values import Copy, incoming
+
+__all__ = [
+    "FromDmEnv",
+    "Strings",
+    "ToDmEnv",
+    "UnseededWarning",
+    "arrival_losses",
+    "from_dm_env",
+    "from_spec",
+    "load",
+    "losses",
+    "recognises",
+    "to_dm_env",
+    "to_spec",
+]
+
+
+def _references_alone() -> int:
+    value = np.zeros(2)
+    return getrefcount(value)
+
+
+_ALONE = _references_alone()
+"""The reference count of an array that only a local variable holds, see `envoi.adapters.values`."""
+
+
+class UnseededWarning(UserWarning):
+    """A seed was given to an environment whose source nothing can seed."""
+
+
+class FromDmEnv(Env):
+    """A dm_env environment as a core one.
+
+    Args:
+        source: The dm_env environment, wrappers and all.
+        seed: How to seed the source, see `from_dm_env`.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        factory: Makes the source anew for every seed.
+
+    Attributes:
+        source: The dm_env environment.
+    """
+
+    def __init__(
+        self,
+        source: dm_env.Environment,
+        seed: Callable[[int], Any] | None = None,
+        copy: Copy = "auto",
+        factory: Callable[..., dm_env.Environment] | None = None,
+    ) -> None:
+        self.source = source
+        self.observation_spec = from_spec(source.observation_spec(), "observation_spec")
+        self.action_spec = from_spec(source.action_spec(), "action_spec", action=True)
+        self.reward_spec = from_spec(source.reward_spec(), "reward_spec")
+        self.discount_spec = from_spec(source.discount_spec(), "discount_spec")
+        self.metadata, self.render_mode = self._picture()
+        self._seeder, self._factory = seed, factory
+        self._copy: Copy = copy
+        self._warned = False
+        self._rewarder = None  # read in every step, and an instance's own attribute is read faster than its class's
+        self._over: str | None = NOT_RESET
+        self._closed = False
+        self._observation: Any = None
+        self._plan()
+
+    def _plan(self) -> None:
+        self._form = self.source if isinstance(self.source, ToDmEnv) else None
+        self._incoming = _incoming(self.observation_spec, self._copy)
+        several = [s for s in (self.declared_reward_spec, self.discount_spec) if getattr(s, "shape", None) != ()]
+        self._take = _owned if several and self._copy is not False else None
+        self._plain = self._form is None and self._take is None
+        # The source may keep an action, or change it.
+        self._encode = encoder(self.action_spec, fresh=True)
+        # The common cases, which need no call: an array that is right as it came, a choice that is.
+        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
+        self._dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None  # one object for each kind
+        self._choice = self.action_spec.dtype.type if isinstance(self.action_spec, Discrete) else None
+
+    def _picture(self) -> tuple[dict[str, Any], str | None]:
+        native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
+        if isinstance(native, ToDmEnv):
+            return deepcopy(native.metadata), native.render_mode
+        if simulation is None:
+            return {"render_modes": []}, None
+        return {"render_modes": ["rgb_array"], "render_fps": 1 / native.control_timestep()}, "rgb_array"
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        seed = check_seed(seed)
+        if options:
+            native = self.unwrapped
+            if not isinstance(native, ToDmEnv):
+                raise SpecError(f"options: expected none, for a dm_env environment takes none, got {dict(options)}")
+            native.reset_options = dict(options)
+        if seed is not None:
+            self._seed_source(seed)
+            self._streams = Streams(seed)
+        _, _, _, observation = self.source.reset()
+        if self._form is None or self._form.last is None:
+            observation, info = self._incoming(observation), {}
+        else:
+            observation, info = self._form.last.observation, {**self._form.last.info}
+        self._observation, self._over = observation, None
+        return Reset(observation, info)
+
+    def step(self, action: Any) -> Step:
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        before = None if self._rewarder is None else self.state
+        step_type, reward, discount, observation = self.source.step(
+            action if type(action) is self._choice or self._encode is None else self._encode(action)
+        )
+        # The common case of `incoming`, for an array that nothing but this frame holds.
+        if (
+            type(observation) is not ndarray
+            or observation.dtype is not self._dtype
+            or getrefcount(observation) > _ALONE
+            or not observation.flags.owndata
+        ):
+            observation = self._incoming(observation)
+        self._observation = observation
+        if step_type is MID and self._rewarder is None and self._plain and not (reward is None or discount is None):
+            return new(Step, (observation, reward, False, False, discount, {}))
+        return self._complete(step_type, reward, discount, before, action)
+
+    def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any, before: Any, action: Any) -> Step:
+        """A step that is not one of the many in the middle of an episode with a plain reward and discount."""
+        if self._form is not None:
+            return self._kept(before, action)
+        if step_type not in (MID, LAST) or reward is None or discount is None:
+            raise self._refusal(step_type)
+        if self._take is not None:
+            reward, discount = self._take(reward), self._take(discount)
+        if self._rewarder is not None:
+            reward = reward_step(self._rewarder, reward, before, action, self.state)
+        if step_type == MID:
+            return new(Step, (self._observation, reward, False, False, discount, {}))
+        self._over = ENDED
+        terminated = is_zero(discount)
+        return new(Step, (self._observation, reward, terminated, not terminated, discount, {}))
+
+    def _kept(self, before: Any, action: Any) -> Step:
+        """The step that our own form has just made, with all that a dm_env step cannot hold."""
+        observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
+        self._observation = observation
+        if self._rewarder is not None:
+            reward = reward_step(self._rewarder, reward, before, action, self.state)
+        if terminated or truncated:
+            self._over = ENDED
+        return new(Step, (observation, reward, terminated, truncated, discount, {**info}))
+
+    def _refusal(self, step_type: dm_env.StepType) -> Exception:
+        self._over = ENDED
+        if step_type == FIRST:
+            return EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
+        return SpecError(
+            f"reward, discount: expected None in the first step of an episode only, got it later from {self.source}"
+        )
+
+    # Seeds and generators.
+
+    def _generators(self) -> Generators:
+        return Generators(self.source, dm_env.Environment)
+
+    @property
+    def unseeded(self) -> bool:
+        """Whether there is no known way to seed the source; then a seed reaches only the sampled actions."""
+        known = self._seeder or self._factory or seed_hook(self.source, dm_env.Environment)
+        return not (known or self._generators())
+
+    def _seed_source(self, seed: int) -> None:
+        hook = self._seeder or seed_hook(self.source, dm_env.Environment)
+        if self._factory is not None:
+            self.source.close()
+            self.source = self._factory(seed=seed)
+            self._plan()
+        elif hook is not None:
+            hook(seed)
+        elif generators := self._generators():
+            generators.seed(seed)
+        elif not self._warned:
+            self._warned = True
+            warn(
+                f"seed: nothing is known that seeds {self.source}; pass from_dm_env(env, seed=function of an integer)",
+                UnseededWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's generator where it has one; settable.
+
+        A source's `RandomState` takes over the state of an `MT19937` generator, and is seeded from any other.
+        """
+        if isinstance(self.unwrapped, ToDmEnv):
+            return self.unwrapped.core.rng
+        generators = self._generators()
+        return generators.first() if generators else self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        if isinstance(self.unwrapped, ToDmEnv):
+            self.unwrapped.core.rng = generator
+        elif self._seeder is None and self._factory is None and (generators := self._generators()):
+            generators.replace(generator)
+        else:
+            self._seed_source(int(deepcopy(generator).integers(2**32)))
+
+    # The episode.
+
+    @property
+    def state(self) -> Any:
+        """The state of the physics in a source of dm_control, else the observation."""
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        if isinstance(self.unwrapped, ToDmEnv):
+            return self.unwrapped.core.state
+        simulation = physics(self.source, dm_env.Environment)
+        return self._observation if simulation is None else simulation.get_state()
+
+    @property
+    def observation(self) -> Any:
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    def snapshot(self) -> Snapshot:
+        streams = None if self._streams is None else self._streams.copy()
+        held = Content(layers(self.source, dm_env.Environment))
+        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        held, over, observation, streams = self._content(snapshot)
+        held.put_back(layers(self.source, dm_env.Environment))
+        self._over, self._observation = over, deepcopy(observation)
+        self._streams = None if streams is None else streams.copy()
+
+    def render(self) -> Any:
+        if callable(getattr(self.source, "render", None)):
+            return cast("Any", self.source).render()
+        if isinstance(self.unwrapped, ToDmEnv):
+            return self.unwrapped.render()
+        simulation = physics(self.source, dm_env.Environment)
+        return None if simulation is None else simulation.render()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return layers(self.source, dm_env.Environment)[-1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("_form", "_incoming", "_take", "_encode")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"from_dm_env({self.source!r})"
+
+
+def _incoming(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
+    take = incoming(spec, copy)
+    if copy is False or not any(isinstance(leaf, Strings) for _, leaf in leaves(spec)):
+        return take
+    return lambda value: take(deepcopy(value))  # who holds an array of objects is not counted
+
+
+def _owned(value: Any) -> Any:
+    """A reward or discount of several numbers, which the source may write into."""
+    return value.copy() if isinstance(value, ndarray) else deepcopy(value)
+
+
+def recognises(env: object) -> bool:
+    """Whether `env` is an environment of this framework."""
+    return isinstance(env, dm_env.Environment)
+
+
+def to_dm_env(env: Any, *, validate: bool = False) -> dm_env.Environment:
+    """Any environment as a dm_env one.
+
+    Args:
+        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
+        validate: Check every value against its spec, with an error that names leaf, step and episode.
+
+    Returns:
+        A `dm_env.Environment` with `.core`; the very same object for what came from dm_env.
+
+    Raises:
+        LossyConversion: dm_env cannot express a part of it.
+    """
+    from . import from_env
+
+    if isinstance(env, dm_env.Environment) and not validate:
+        return env
+    core = one_agent(from_env(env), NAME)
+    if isinstance(core, FromDmEnv) and core._rewarder is None and not validate:
+        return core.source
+    return ToDmEnv(core, validate)
+
+
+def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> Env:
+    """A dm_env environment as a core one.
+
+    dm_env knows no seeds. A reset with one seeds the source, before the source's own reset, in the first of these ways
+    that there is: `seed`; a method `seed` of the source; the random generators that the source, its task and its
+    wrappers hold (dm_control, bsuite), each as its owner's constructor would. Else it warns.
+
+    Args:
+        env: The environment, wrappers and all; or a function `(seed=…)` that makes one, which is called with None now
+            and again for every seed.
+        seed: Seeds the source: is called with the integer before the source's reset.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core environment with `.source`; the very same object for what came from the core.
+
+    Raises:
+        LossyConversion: A spec is of a kind that nobody but its author knows.
+    """
+    if isinstance(env, ToDmEnv):
+        return env.core
+    if callable(env) and not recognises(env):
+        factory = cast("Callable[..., dm_env.Environment]", env)
+        return FromDmEnv(factory(seed=None), seed, copy, factory)
+    return FromDmEnv(cast("dm_env.Environment", env), seed, copy)
+
+
+def losses(env: Env) -> list[Loss]:
+    """What of a core environment would not survive the way to dm_env and back."""
+    try:
+        env = one_agent(env, NAME)
+    except LossyConversion as error:
+        return [Loss.of(error)]
+    found: list[Loss] = []
+    parts = {
+        "observation": env.observation_spec,
+        "action": env.action_spec,
+        "reward": env.reward_spec,
+        "discount": env.discount_spec,
+    }
+    for what, spec in parts.items():
+        for path, leaf in leaves(spec, what):
+            try:
+                to_spec(leaf, path)
+            except LossyConversion as error:
+                found.append(Loss.of(error))
+    return found
+
+
+def arrival_losses(env: Env) -> list[Loss]:
+    """What of a dm_env source an imported environment cannot do: be seeded, where nothing can seed it."""
+    if not (isinstance(env, FromDmEnv) and env.unseeded):
+        return []
+    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, "pass from_dm_env(env, seed=function)")]

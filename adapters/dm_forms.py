@@ -1,0 +1,187 @@
+"""Core environments in dm_env's form. The table of what becomes what is in `envoi.adapters.dm_env`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import dm_env
+import numpy as np
+from dm_env import TimeStep
+from numpy import ndarray
+
+from envoi import Array, Discrete, Env, Reset, SpecError, Step
+from envoi.spec import SpecTree
+from envoi.streams import check_seed
+from envoi.tree import leaves, map_leaves
+
+from .agents import validated
+from .arrayspecs import decoder, encoder
+from .dm_specs import to_spec
+from .values import incoming
+
+FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
+
+new = tuple.__new__  # `new(TimeStep, values)` costs a third of the named tuple's own constructor
+
+
+def is_zero(discount: Any) -> bool:
+    """Whether all of a discount is 0."""
+    return not any(np.any(leaf) for _, leaf in leaves(discount))
+
+
+def _filled(spec: SpecTree, value: int) -> Any:
+    """`value` in every number of a (possibly nested) array spec."""
+    return map_leaves(lambda leaf: np.full(leaf.shape, value, leaf.dtype)[()], spec)
+
+
+def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
+    """The type of a reward or discount that is right as it is, and what makes any other one right.
+
+    dm_env validates dtypes, and a core reward may be a Python integer in a float64 spec.
+    """
+    take = incoming(spec, False)
+    if not (isinstance(spec, Array) and spec.shape == ()):
+        return type(None), take
+    kind = spec.dtype.type
+
+    def convert(value: Any) -> Any:
+        if type(value) is kind:
+            return value
+        value = take(value)
+        return value[()] if type(value) is ndarray and value.shape == () else value
+
+    return (float if spec.dtype == np.float64 else kind), convert
+
+
+class ToDmEnv(dm_env.Environment):
+    """A core environment as a dm_env one.
+
+    Args:
+        core: An environment of one lane.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core environment.
+        last: What the core's last `reset` or `step` gave, all of it; None before.
+        reset_options: The options of the next reset only; None for none.
+        metadata: The core's.
+        render_mode: The core's.
+    """
+
+    def __init__(self, core: Env, validate: bool = False) -> None:
+        if core.batch_size is not None:
+            raise SpecError(f"to_dm_env: expected one environment, got a batch of {core.batch_size} lanes")
+        self.core = core
+        self.last: Reset | Step | None = None
+        self.reset_options: Mapping[str, Any] | None = None
+        self.metadata = deepcopy(dict(core.metadata))
+        self.render_mode = core.render_mode
+        self._env = validated(core) if validate else core
+        self._seed: int | None = None
+        self._restart = True
+        self._closed = False
+        self._observation_spec = to_spec(core.observation_spec, "observation")
+        self._action_spec = to_spec(core.action_spec, "action")
+        self._discount_spec = to_spec(core.discount_spec, "discount")
+        self._plan()
+
+    def _plan(self) -> None:
+        core = self.core
+        self._reward_spec, self._reward_of = to_spec(core.reward_spec, "reward"), core.reward_spec
+        self._encode, self._decode = encoder(core.observation_spec), decoder(core.action_spec)
+        # A choice needs no decoding unless it comes as an array.
+        self._only_arrays = isinstance(core.action_spec, Discrete)
+        self._reward_type, self._to_reward = _number(core.reward_spec)
+        self._discount_type, self._to_discount = _number(core.discount_spec)
+
+    def seed(self, seed: int | None) -> None:
+        """Gives the next reset a seed, which fixes everything random from then on.
+
+        Raises:
+            SpecError: It is not an integer of at least 0, or None.
+        """
+        self._seed = check_seed(seed)
+
+    @property
+    def info(self) -> dict[Any, Any]:
+        """The info of the last reset or step; empty before."""
+        return {} if self.last is None else self.last.info
+
+    def reset(self) -> TimeStep:
+        """Begins an episode; see `dm_env.Environment.reset`."""
+        self.last = last = self._env.reset(seed=self._seed, options=self.reset_options)
+        self._seed = self.reset_options = None
+        self._restart = False
+        observation = last.observation if self._encode is None else self._encode(last.observation)
+        return new(TimeStep, (FIRST, None, None, observation))
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once, or begins an episode where none is going on; see `dm_env.Environment.step`."""
+        if self._restart:
+            return self.reset()
+        if self._decode is not None and (not self._only_arrays or type(action) is ndarray):
+            action = self._decode(action)
+        self.last = last = self._env.step(action)
+        observation, reward, terminated, truncated, discount, _ = last
+        if self._encode is not None:
+            observation = self._encode(observation)
+        if type(reward) is not self._reward_type:
+            reward = self._to_reward(reward)
+        if type(discount) is not self._discount_type:
+            discount = self._to_discount(discount)
+        if terminated or truncated:
+            self._restart = True
+            if is_zero(discount) is not bool(terminated):
+                discount = _filled(self.core.discount_spec, 0 if terminated else 1)
+            return new(TimeStep, (LAST, reward, discount, observation))
+        return new(TimeStep, (MID, reward, discount, observation))
+
+    def observation_spec(self) -> Any:
+        """What observations are."""
+        return self._observation_spec
+
+    def action_spec(self) -> Any:
+        """What actions are."""
+        return self._action_spec
+
+    def reward_spec(self) -> Any:
+        """What rewards are; follows the core's rewarder."""
+        if self.core.reward_spec is not self._reward_of:
+            self._plan()
+        return self._reward_spec
+
+    def discount_spec(self) -> Any:
+        """What discounts are."""
+        return self._discount_spec
+
+    def render(self) -> Any:
+        """A picture, as `render_mode` says."""
+        return self.core.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.core.close()
+
+    def content(self) -> Any:
+        """What the environment holds now, apart from the core as an object."""
+        return self._env.snapshot(), self.last, self.reset_options, self._seed, self._restart
+
+    def put_back(self, content: Any) -> None:
+        """Makes the environment hold it again."""
+        snapshot, self.last, self.reset_options, self._seed, self._restart = content
+        self._env.restore(snapshot)
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("_encode", "_decode", "_to_reward", "_to_discount")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_dm_env({self.core!r})"

@@ -1,0 +1,180 @@
+"""A source as the layers it is made of: wrappers, outermost first, then the bare environment.
+
+Where a framework says nothing of seeds and copies, the layers are asked what they hold: random streams that can be
+seeded, physics that can be looked at, attributes that can be copied and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+
+from envoi import SnapshotUnsupported
+
+_INNER = ("_env", "_environment", "env", "environment")
+"""How wrappers call what they wrap."""
+
+_STREAMS = ("_rng", "rng", "_random", "random", "_random_state", "random_state", "_np_random", "np_random")
+"""How environments and tasks call their generator."""
+
+
+def attributes(part: Any) -> dict[str, Any]:
+    """What a part of a source holds itself; never what its `__getattr__` finds in another."""
+    return getattr(part, "__dict__", {})
+
+
+def layers(source: Any, kind: type) -> list[Any]:
+    """A source from its outermost wrapper to the bare environment.
+
+    Args:
+        source: The environment.
+        kind: What every layer is an instance of.
+    """
+    found = [source]
+    while True:
+        held = (attributes(found[-1]).get(name) for name in _INNER)
+        inner = next((layer for layer in held if isinstance(layer, kind)), None)
+        if inner is None or any(inner is layer for layer in found):
+            return found
+        found.append(inner)
+
+
+def physics(source: Any, kind: type) -> Any:
+    """The simulation inside a source of dm_control, or None."""
+    held = (attributes(layer).get("_physics") for layer in layers(source, kind))
+    return next((one for one in held if hasattr(one, "get_state")), None)
+
+
+def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
+    """The `seed` method of the outermost layer that has one."""
+    for layer in layers(source, kind):
+        if callable(getattr(type(layer), "seed", None)):
+            return layer.seed
+    return None
+
+
+class Generators:
+    """The random generators that a source and its tasks hold, innermost first.
+
+    Args:
+        source: The environment.
+        kind: What every layer is an instance of.
+    """
+
+    def __init__(self, source: Any, kind: type) -> None:
+        self._places: list[tuple[dict[str, Any], str]] = []
+        known: set[int] = set()
+        for holder in _holders(source, kind):
+            for name in _STREAMS:
+                held = holder.get(name)
+                if isinstance(held, (np.random.RandomState, np.random.Generator)) and id(held) not in known:
+                    known.add(id(held))
+                    self._places.append((holder, name))
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def seed(self, seed: int) -> None:
+        """Seeds each as its owner's constructor would, given that seed; in place, for others may share it."""
+        for holder, name in self._places:
+            _seed(holder[name], seed)
+
+    def first(self) -> np.random.Generator:
+        """The innermost; a `RandomState` as a `Generator` on the same bits, so that draws from either move both."""
+        holder, name = self._places[0]
+        held = holder[name]
+        return held if isinstance(held, np.random.Generator) else np.random.Generator(_bits(held))
+
+    def replace(self, generator: np.random.Generator) -> None:
+        """Makes everything follow from a generator, which the innermost draws from where it can.
+
+        A `RandomState` takes over the state of a generator of its own kind, and is seeded from another, which is
+        not advanced.
+        """
+        words = deepcopy(generator).integers(2**32, size=(len(self._places), 4), dtype=np.uint32)
+        for index, (holder, name) in enumerate(self._places):
+            held = holder[name]
+            if index == 0 and isinstance(held, np.random.Generator):
+                holder[name] = generator
+            elif index == 0 and type(_bits(held)) is type(generator.bit_generator):
+                _bits(held).state = generator.bit_generator.state
+            else:
+                _seed(held, int.from_bytes(words[index].tobytes(), "little"))
+
+
+def _holders(source: Any, kind: type) -> Iterator[dict[str, Any]]:
+    for layer in reversed(layers(source, kind)):
+        held = attributes(layer)
+        yield held
+        yield attributes(held.get("_task", held.get("task")))
+
+
+def _bits(held: Any) -> Any:
+    return held.bit_generator if isinstance(held, np.random.Generator) else held._bit_generator
+
+
+def _seed(held: Any, seed: int) -> None:
+    bits = _bits(held)
+    if isinstance(held, np.random.RandomState) and isinstance(bits, np.random.MT19937):
+        # It takes 32 bits at a time.
+        words = [seed >> shift & 0xFFFFFFFF for shift in range(0, seed.bit_length(), 32)]
+        held.seed(words if len(words) > 1 else seed)
+    else:
+        bits.state = type(bits)(seed).state
+
+
+# Snapshots: what the layers hold, copied as a whole so that what they share stays shared; the layers stay themselves.
+
+
+class _Layer:
+    """Stands in a snapshot for a layer, which a copy of the source has as well."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+
+class Content:
+    """What the layers of a source hold at one time.
+
+    Args:
+        parts: The layers. One that has a method `content` is asked by it, and later told by `put_back(content)`.
+
+    Raises:
+        SnapshotUnsupported: Something in them cannot be copied.
+    """
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._layers = [_Layer(type(part)) for part in parts]
+        stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
+        try:
+            self._held = deepcopy([part.content() if _tells(part) else vars(part) for part in parts], stand_ins)
+        except SnapshotUnsupported:
+            raise
+        except Exception as error:  # whatever the source's own objects raise
+            raise SnapshotUnsupported(f"{parts[0]}: cannot be copied ({error!r})") from error
+
+    def put_back(self, parts: list[Any]) -> None:
+        """Makes layers of the same kinds hold it again.
+
+        Raises:
+            SnapshotUnsupported: They are of other kinds.
+        """
+        if [layer.kind for layer in self._layers] != [type(part) for part in parts]:
+            raise SnapshotUnsupported(
+                f"restore: expected a snapshot of {parts[0]}, got one of a {self._layers[0].kind.__name__}"
+            )
+        stand_ins: dict[int, Any] = dict(zip(map(id, self._layers), parts, strict=True))
+        for part, held in zip(parts, deepcopy(self._held, stand_ins), strict=True):
+            if _tells(part):
+                part.put_back(held)
+            else:
+                own = cast("dict[str, Any]", part.__dict__)
+                own.clear()
+                own.update(held)
+
+
+def _tells(part: Any) -> bool:
+    return callable(getattr(type(part), "content", None)) and callable(getattr(type(part), "put_back", None))

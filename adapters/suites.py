@@ -1,0 +1,73 @@
+"""Environments of the suites that are written for dm_env, by name: dm_control and bsuite."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from envoi import MissingBackend, SpecError, UnknownName
+from envoi.errors import nearest
+
+_PACKAGES = {"dm_control": "dm-control", "bsuite": "bsuite"}
+
+
+def load(scheme: str, name: str, **arguments: Any) -> Any:
+    """An environment of a suite, by its name there.
+
+    Args:
+        scheme: `"dm_control"` or `"bsuite"`.
+        name: `"cartpole/swingup"`, a domain and a task; or `"catch/0"`, an experiment and the number of its setting.
+        **arguments: For dm_control `environment_kwargs`, `visualize_reward` and `task_kwargs`, or one by one what its
+            tasks take, such as `random` (or `seed`) and `time_limit`. For bsuite what the experiment takes, instead of
+            what its setting says.
+
+    Raises:
+        UnknownName: There is no such environment; the message suggests near ones.
+        MissingBackend: The suite is not installed, or something that it needs.
+        SpecError: The environment does not take these arguments.
+    """
+    make = _dm_control if scheme == "dm_control" else _bsuite
+    try:
+        return make(name, arguments)
+    except TypeError as error:
+        raise SpecError(f"{scheme}:{name}: {error}") from error
+
+
+def _dm_control(name: str, arguments: dict[str, Any]) -> Any:
+    suite = _module("dm_control", "suite")
+    domain, _, task = name.partition("/")
+    _check("dm_control", name, (f"{known}/{its_task}" for known, its_task in suite.ALL_TASKS))
+    own = {key: arguments.pop(key) for key in ("environment_kwargs", "visualize_reward") if key in arguments}
+    task_arguments = {**arguments.pop("task_kwargs", {}), **arguments}
+    if "seed" in task_arguments:
+        task_arguments["random"] = task_arguments.pop("seed")
+    return suite.load(domain, task, task_kwargs=task_arguments, **own)
+
+
+def _bsuite(name: str, arguments: dict[str, Any]) -> Any:
+    settings = _module("bsuite", "sweep").SETTINGS
+    _check("bsuite", name, settings)
+    # `load_from_id` prints.
+    return _module("bsuite", "bsuite").load(name.partition("/")[0], {**settings[name], **arguments})
+
+
+def _check(scheme: str, name: str, known: Iterable[str]) -> None:
+    names = set(known)
+    if name not in names:
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{one}" for one in names))
+        raise UnknownName(f"{scheme}:{name}: no such environment; {near}")
+
+
+def _module(package: str, name: str) -> ModuleType:
+    try:
+        with warnings.catch_warnings():
+            # dm_control warns where there is no display, which few need.
+            warnings.simplefilter("ignore")
+            return importlib.import_module(f"{package}.{name}")
+    except ModuleNotFoundError as error:
+        install = f"pip install {_PACKAGES[package]}"
+        missing = package if error.name is None or f"{error.name}.".startswith(f"{package}.") else error.name
+        raise MissingBackend(f"{missing} is not installed; {install}") from error

@@ -1,0 +1,877 @@
+"""Environments to dm_env and from it: the same steps, seeds and lifecycle."""
+
+import copy
+import itertools
+import pickle
+import subprocess
+import sys
+import warnings
+
+import cloudpickle
+import numpy as np
+import pytest
+from dm_env import StepType, TimeStep, specs
+from dm_sources import Made, Playing, Seeing, Wrapping
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import Ends, Line, Scripted
+from traces import exact, trace
+
+import envoi
+from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
+from envoi.adapters import convert, from_dm_env, from_env, load, to_dm_env, to_gymnasium
+from envoi.adapters.dm_env import FromDmEnv, ToDmEnv, UnseededWarning, arrival_losses, losses
+
+FIRST, MID, LAST = StepType
+TO_THE_END = Line(terminated=True)
+
+
+def through(core):
+    """Core → our form → the importer, which reads from the form what a dm_env step cannot hold."""
+    return FromDmEnv(to_dm_env(core))
+
+
+def foreign(core):
+    """Core → our form → a stranger's wrapper → core."""
+    return from_dm_env(Wrapping(to_dm_env(core)))
+
+
+def same(a, b):
+    assert exact(a) == exact(b)
+
+
+def lived(env, script, seed=0, episodes=2):
+    """Every reset and step of a few episodes of a scripted environment."""
+    seen = []
+    for episode in range(episodes):
+        seen.append(tuple(env.reset(seed=seed if episode == 0 else None)))
+        for line in script:
+            seen.append(tuple(env.step(5)))
+            if line.terminated or line.truncated:
+                break
+    return seen
+
+
+# Steps: core → dm_env.
+
+MIXED = np.array([0.5, 0.0])
+PAIR = Array((2,), "float64", 0, 1, "discount")
+
+
+def last_step(line, **keywords):
+    form = to_dm_env(Scripted(line, **keywords))
+    form.reset()
+    return form.step(5)
+
+
+@pytest.mark.parametrize("discount", [None, 0.0, 0.5, 0.99, 1.0])
+def test_a_step_in_the_middle_is_mid_with_its_discount_whichever_it_is(discount):
+    step = last_step(Line(2.5, discount=discount))
+    assert step.step_type is MID
+    same((step.reward, step.discount), (2.5, 1.0 if discount is None else discount))
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("discount", [None, 0.0, 0.5, 1.0])
+def test_a_termination_is_last_with_discount_0_truncated_too_or_not(truncated, discount):
+    step = last_step(Line(1.0, True, truncated, discount))
+    assert step.step_type is LAST
+    same(step.discount, 0.0 if discount is None else step.discount)
+    assert step.discount == 0
+
+
+@pytest.mark.parametrize(("discount", "said"), [(None, 1.0), (0.99, 0.99), (1.0, 1.0), (0.0, 1.0)])
+def test_a_truncation_is_last_with_its_discount_or_1_where_that_would_read_as_a_termination(discount, said):
+    step = last_step(Line(1.0, False, True, discount))
+    assert step.step_type is LAST
+    assert step.discount == said
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "said"),
+    [
+        (Line(discount=MIXED), MID, MIXED),
+        (Line(discount=np.zeros(2)), MID, np.zeros(2)),
+        (Line(truncated=True, discount=MIXED), LAST, MIXED),
+        (Line(truncated=True, discount=np.zeros(2)), LAST, np.ones(2)),
+        (Line(terminated=True, discount=np.zeros(2)), LAST, np.zeros(2)),
+        (Line(terminated=True, discount=MIXED), LAST, np.zeros(2)),
+        (Line(terminated=True, truncated=True, discount=np.zeros(2)), LAST, np.zeros(2)),
+    ],
+)
+def test_discounts_that_are_arrays_follow_the_same_rows(line, kind, said):
+    step = last_step(line, discount_spec=PAIR)
+    assert step.step_type is kind
+    same(step.discount, said)
+    nested = last_step(line._replace(discount={"a": [line.discount]}), discount_spec={"a": [PAIR]})
+    assert nested.step_type is kind
+    same(nested.discount, {"a": [said]})
+
+
+def test_the_first_step_has_neither_reward_nor_discount():
+    for begin in (lambda form: form.reset(), lambda form: form.step(5)):
+        step = begin(to_dm_env(Scripted(Line())))
+        assert isinstance(step, TimeStep)
+        assert step[:3] == (FIRST, None, None)
+        assert step.observation.shape == (2,)
+
+
+@pytest.mark.parametrize("end", [Line(terminated=True), Line(truncated=True)])
+def test_a_step_of_a_form_after_the_end_or_before_the_reset_begins_an_episode_and_ignores_the_action(end):
+    core = Scripted(Line(), end)
+    for form in (to_dm_env(core), Wrapping(to_dm_env(core))):
+        core.seen.clear()
+        kinds = [form.step(action).step_type for action in (None, 5, 6, "ignored", 7)]
+        assert kinds == [FIRST, MID, LAST, FIRST, MID]
+        assert len(core.seen) == 2
+
+
+def test_a_number_of_another_type_than_its_spec_says_is_cast_where_that_loses_nothing():
+    for reward, said in ((1, 1.0), (np.int64(2**40), float(2**40)), (np.float32(0.1), float(np.float32(0.1)))):
+        step = last_step(Line(reward, discount=np.float32(0.5)))
+        assert type(step.reward) in (float, np.float64)
+        assert (step.reward, step.discount) == (said, 0.5)
+        specs.Array((), float).validate(step.reward)
+    assert last_step(Line(2**53 + 1)).reward == 2**53 + 1
+
+    class Narrow(Scripted):
+        reward_spec = Array((), "float32", name="reward")
+
+    form = to_dm_env(Narrow(Line(0.5)))
+    form.reset()
+    form.reward_spec().validate(form.step(5).reward)
+
+
+def test_a_float64_reward_keeps_every_bit():
+    same(last_step(Line(16777217.0)).reward, 16777217.0)
+    same(last_step(Line(np.float64(0.1))).reward, np.float64(0.1))
+
+
+# Steps: dm_env → core.
+
+ROWS = [
+    ((MID, 1.0, 1.0), (False, False)),
+    ((MID, 1.0, 0.5), (False, False)),
+    ((MID, 1.0, 0.0), (False, False)),
+    ((LAST, 1.0, 0.0), (True, False)),
+    ((LAST, 1.0, 0.99), (False, True)),
+    ((LAST, 1.0, 1.0), (False, True)),
+    ((LAST, 1.0, np.float32(0.5)), (False, True)),
+    ((MID, 1.0, np.zeros(2)), (False, False)),
+    ((LAST, 1.0, np.zeros(2)), (True, False)),
+    ((LAST, 1.0, MIXED), (False, True)),
+    ((LAST, 1.0, np.ones(2)), (False, True)),
+    ((LAST, 1.0, {"a": 0.0, "b": [np.zeros(2)]}), (True, False)),
+    ((LAST, 1.0, {"a": 0.0, "b": [MIXED]}), (False, True)),
+]
+
+
+@pytest.mark.parametrize(("line", "flags"), ROWS)
+def test_every_row_of_a_foreign_step_reads_as_it_should(line, flags):
+    discount = line[2]
+    spec = specs.BoundedArray((2,), float, 0, 1)
+    spec = {"a": specs.Array((), float), "b": [spec]} if isinstance(discount, dict) else spec
+    env = from_dm_env(Playing(line, discount_spec=spec if isinstance(discount, (dict, np.ndarray)) else None))
+    first = env.reset()
+    assert first.info == {}
+    step = env.step(1)
+    assert (step.terminated, step.truncated) == flags
+    assert type(step.terminated) is type(step.truncated) is bool
+    same((step.reward, step.discount, step.info), (line[1], discount, {}))
+
+
+@pytest.mark.parametrize(
+    "reward", [1, np.int64(2**40), np.float32(0.1), 16777217.0, np.array([1, 2], np.float32), {"a": np.int8(3)}]
+)
+def test_a_foreign_reward_keeps_dtype_and_shape(reward):
+    spec = {np.ndarray: specs.Array((2,), np.float32), dict: {"a": specs.Array((), np.int8)}}.get(type(reward))
+    env = from_dm_env(Playing((MID, reward, 1.0), reward_spec=spec))
+    env.reset()
+    given = env.step(0).reward
+    np.testing.assert_equal(given, reward)
+    if not isinstance(reward, dict):
+        same(given, reward)
+
+
+def test_reward_arrays_that_the_source_writes_into_later_stay_as_they_were():
+    held = np.ones(2, np.float32)
+    env = from_dm_env(Playing((MID, held, held), reward_spec=specs.Array((2,), np.float32),
+                              discount_spec=specs.Array((2,), np.float32)))  # fmt: skip
+    env.reset()
+    step = env.step(0)
+    held[:] = 7
+    assert step.reward.tolist() == step.discount.tolist() == [1, 1]
+
+
+def test_a_source_that_begins_an_episode_by_itself_is_an_error_and_never_a_silent_reset():
+    env = from_dm_env(Playing((FIRST, None, None), (MID, 0.0, 1.0)))
+    env.reset()
+    with pytest.raises(EpisodeError, match="by itself"):
+        env.step(0)
+    with pytest.raises(EpisodeError, match="reset"):
+        env.step(0)
+    zero = from_dm_env(Playing((FIRST, 0.0, 1.0)))
+    zero.reset()
+    with pytest.raises(EpisodeError, match="by itself"):
+        zero.step(0)
+
+
+@pytest.mark.parametrize("line", [(MID, None, 1.0), (MID, 0.0, None), (LAST, None, 0.0), (LAST, 1.0, None)])
+def test_a_reward_or_discount_of_none_after_the_first_step_is_refused(line):
+    env = from_dm_env(Playing(line))
+    env.reset()
+    with pytest.raises(SpecError, match="expected None in the first step"):
+        env.step(0)
+
+
+def test_a_step_type_that_is_a_plain_integer_is_understood():
+    env = from_dm_env(Playing((1, 0.0, 1.0), (2, 0.0, 0.0)))
+    env.reset()
+    assert not env.step(0).terminated
+    assert env.step(0).terminated
+
+
+# There and back.
+
+discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0, np.float32(0.5)])
+rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
+values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, np.float32(2), b"x"])
+infos = st.dictionaries(st.sampled_from(["a", "discount", 3, ("t", 1), None]), values, max_size=3)
+lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
+def test_all_six_values_survive_our_form_exactly(script, seed):
+    script = [*script, TO_THE_END]
+    same(lived(through(Scripted(*script)), script, seed), lived(Scripted(*script), script, seed))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
+def test_a_strangers_wrapper_hides_info_and_what_a_dm_env_step_cannot_say_and_nothing_else(script, seed):
+    script = [*script, TO_THE_END]
+    for one, other in zip(lived(foreign(Scripted(*script)), script, seed), lived(Scripted(*script), script, seed),
+                          strict=True):  # fmt: skip
+        same(one[0], other[0])
+        if len(one) == 2:
+            continue
+        _, reward, terminated, truncated, discount, _ = other
+        assert one[1] == reward
+        assert one[2:4] == (terminated, truncated and not terminated)
+        if not terminated and not (truncated and discount == 0):
+            assert one[4] == discount
+
+
+def test_both_flags_at_once_survive_every_pair_of_forms():
+    script = [Line(1.0, True, True)]
+    for env in (through(Scripted(*script)), from_env(to_gymnasium(through(Scripted(*script)))),
+                through(from_env(to_gymnasium(Scripted(*script))))):  # fmt: skip
+        env.reset(seed=0)
+        step = env.step(5)
+        assert (step.terminated, step.truncated, step.discount) == (True, True, 0.0)
+
+
+@pytest.mark.parametrize("spec", [PAIR, {"a": PAIR}])
+def test_array_and_nested_rewards_and_discounts_keep_spec_and_value(spec):
+    value = {"a": MIXED} if isinstance(spec, dict) else MIXED
+
+    class Several(Scripted):
+        reward_spec = spec
+
+    for make in (through, foreign):
+        env = make(Several(Line(value, discount=value), discount_spec=spec))
+        assert envoi.spec_equal(env.reward_spec, spec)
+        assert envoi.spec_equal(env.discount_spec, spec)
+        env.reset()
+        same(env.step(5)[1::3], (value, value))
+
+
+def test_info_is_on_the_form_at_reset_and_step():
+    class Told(Scripted):
+        def info(self, state):
+            return {"at": state[0], 3: [None]}
+
+    form = to_dm_env(Told(Line()))
+    assert form.info == {}
+    form.reset()
+    assert form.info == {"at": 0, 3: [None]}
+    form.step(5)
+    assert form.info == {"at": 1, 3: [None]}
+    assert form.last.info is form.info
+    env = through(Told(Line()))
+    assert env.reset().info == {"at": 0, 3: [None]}
+
+
+# What belongs to somebody else.
+
+
+def test_an_observation_that_was_returned_never_changes():
+    def reusing(env):
+        env.buffer = getattr(env, "buffer", np.zeros(3, np.float32))
+        env.buffer[:] = env.at
+        return env.buffer
+
+    def viewing(env):
+        env.board = getattr(env, "board", np.zeros((2, 3), np.float32))
+        env.board[:] = env.at
+        return env.board[1]
+
+    spec = specs.Array((3,), np.float32)
+    for make, form in itertools.product((reusing, viewing), (lambda x: x, Wrapping)):
+        env = from_dm_env(form(Seeing(spec, make)))
+        seen = [env.reset().observation, env.step(0).observation, env.step(1).observation]
+        assert [float(one[0]) for one in seen] == [0, 1, 2]
+        tree = from_dm_env(form(Seeing({"a": [spec]}, lambda env, make=make: {"a": [make(env)]})))
+        seen = [tree.reset().observation, tree.step(0).observation]
+        assert [float(one["a"][0][0]) for one in seen] == [0, 1]
+    live = from_dm_env(Seeing(spec, reusing), copy=False)
+    first = live.reset().observation
+    live.step(0)
+    assert first[0] == 1
+
+
+def test_a_fresh_observation_is_not_copied():
+    made = []
+
+    def address(array):
+        return array.__array_interface__["data"][0]
+
+    def fresh(env):
+        observation = np.zeros(3, np.float32)
+        made.append(address(observation))
+        return observation
+
+    env = from_dm_env(Seeing(specs.Array((3,), np.float32), fresh))
+    first = env.reset().observation
+    second = env.step(0).observation
+    assert [address(first), address(second)] == made
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "given"),
+    [
+        (specs.Array((), np.float32), 1.5, np.float32(1.5)),
+        (specs.Array((2,), np.float32), np.array([1.0, 2.0]), np.array([1, 2], np.float32)),
+        (specs.DiscreteArray(4, np.int32), 3, np.int32(3)),
+        (specs.Array((2,), np.int8), [1, 2], np.array([1, 2], np.int8)),
+    ],
+)
+def test_a_careless_observation_becomes_what_the_source_declared(spec, value, given):
+    env = from_dm_env(Seeing(spec, lambda env: value))
+    seen = env.reset().observation
+    envoi.validate(env.observation_spec, seen)
+    assert np.asarray(seen).dtype == given.dtype
+    np.testing.assert_array_equal(seen, given)
+
+
+def test_a_choice_reaches_the_source_in_the_dtype_that_it_declared_and_our_model_as_a_hashable_number():
+    source = Playing(*[(MID, 0.0, 1.0)] * 3)
+    env = from_dm_env(source)
+    env.reset()
+    for action in (1, np.int64(2), np.int32(0)):
+        env.step(action)
+    assert [type(action) for action in source.actions] == [np.int32] * 3
+
+    taken = []
+
+    class Taking(Scripted):
+        def transition(self, state, action, rng):
+            taken.append({5: "five"}[action])
+            return super().transition(state, action, rng)
+
+    form = to_dm_env(Taking(*[Line()] * 4))
+    form.reset()
+    for action in (5, np.int32(5), np.array(5), np.asarray(5, np.int64)):
+        form.step(action)
+    assert taken == ["five"] * 4
+
+
+def test_an_action_mapping_is_fresh_each_step_in_both_directions():
+    taken = []
+
+    class Taking(Scripted):
+        action_spec = {"a": Discrete(3), "b": [Array((), "float32")]}
+
+        def transition(self, state, action, rng):
+            taken.append(action)
+            action.clear()
+            return super().transition(state, action, rng)
+
+    given = {"a": 1, "b": [0.5]}
+    for env in (to_dm_env(Taking(Line(), Line())), foreign(Taking(Line(), Line()))):
+        env.reset()
+        env.step(given)
+        env.step(given)
+        assert given == {"a": 1, "b": [0.5]}
+    assert taken[0] is not taken[1]
+
+
+def test_options_reach_the_next_reset_and_that_one_only_and_the_callers_dict_stays_as_it_was():
+    core, options = Scripted(Line()), {"difficulty": 3}
+    form = to_dm_env(core)
+    form.reset_options = options
+    form.reset()
+    form.reset()
+    for env in (through(core), foreign(core)):
+        env.reset(options=options)
+        env.reset()
+    assert core.seen == [{"difficulty": 3}, {}] * 3
+    assert options == {"difficulty": 3}
+
+
+def test_options_that_a_source_has_no_place_for_are_refused():
+    env = from_dm_env(Playing())
+    with pytest.raises(SpecError, match="takes none"):
+        env.reset(options={"difficulty": 3})
+    env.reset(options={})
+
+
+def test_metadata_is_a_copy_all_the_way_down():
+    core = load("envoi:catch")
+    form = to_dm_env(core)
+    env = foreign(core)
+    assert env.metadata == form.metadata == core.metadata
+    assert env.render_mode == form.render_mode == "rgb_array"
+    env.metadata["render_modes"].append("mine")
+    form.metadata["render_modes"].append("theirs")
+    assert core.metadata == load("envoi:catch").metadata
+    assert from_dm_env(Playing()).metadata == {"render_modes": []}
+
+
+# Seeds.
+
+SEEDED = {
+    "a form": lambda: through(Ends()),
+    "a form in a stranger's wrapper": lambda: foreign(Ends()),
+    "a generator in the source": lambda: from_dm_env(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0))),
+    "a generator inside a wrapper": lambda: from_dm_env(Wrapping(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0)))),
+    "a factory": lambda: from_dm_env(Made),
+}
+
+
+def play(env, seed, episodes=3, limit=12):
+    seen = []
+    for episode in range(episodes):
+        seen.append(env.reset(seed=seed if episode == 0 else None).observation)
+        for _ in range(limit):
+            step = env.step(1)
+            seen.append(step.observation)
+            if step.terminated or step.truncated:
+                break
+    return exact(seen)
+
+
+@pytest.mark.parametrize("how", SEEDED)
+def test_equal_seeds_give_equal_traces_over_three_episodes_and_seed_0_behaves_as_seed_1(how):
+    traces = {}
+    for seed in (0, 1):
+        env = SEEDED[how]()
+        assert not env.unseeded
+        assert arrival_losses(env) == []
+        traces[seed] = play(env, seed)
+        assert play(env, seed) == traces[seed]
+        assert play(SEEDED[how](), seed) == traces[seed]
+        assert env.sample_action() == play_action(SEEDED[how](), seed, 3)
+    assert traces[0] != traces[1]
+
+
+def play_action(env, seed, episodes):
+    play(env, seed, episodes)
+    return env.sample_action()
+
+
+def test_a_given_function_seeds_the_source_before_its_reset_and_wins_over_everything_else():
+    source, asked = Playing((MID, 0.0, 1.0)), []
+    env = from_dm_env(source, seed=lambda seed: asked.append((seed, source.resets)))
+    env.reset(seed=np.uint32(7))
+    env.reset()
+    env.reset(seed=2**40)
+    assert asked == [(7, 0), (2**40, 2)]
+    assert type(asked[0][0]) is int
+
+
+def test_a_method_seed_of_the_source_is_called_with_the_integer():
+    class Seeded(Playing):
+        def seed(self, seed):
+            self.asked = seed
+
+    source = Seeded()
+    from_dm_env(Wrapping(source)).reset(seed=3)
+    assert source.asked == 3
+
+
+def test_generators_are_seeded_as_their_owners_constructor_would():
+    class Held:
+        pass
+
+    for make in (np.random.RandomState, np.random.default_rng):
+        source = Playing((MID, 0.0, 1.0))
+        source._rng = make()
+        source._see = lambda source=source: np.array([source._rng.random(), source.at])
+        source._task = Held()
+        source._task._random = np.random.RandomState()
+        env = from_dm_env(source)
+        assert env.reset(seed=5).observation[0] == make(5).random()
+        assert source._task._random.random() == np.random.RandomState(5).random()
+        first, again, other = (env.reset(seed=seed).observation[0] for seed in (2**40 + 7, 2**40 + 7, 2**41 + 7))
+        assert first == again != other
+
+
+def test_a_factory_makes_the_source_anew_for_every_seed_and_closes_the_old_one():
+    env = from_dm_env(Made)
+    old = env.source
+    env.reset()
+    assert env.source is old
+    assert env.reset(seed=4).observation[0] == np.random.default_rng(4).random()
+    assert env.source is not old
+    assert old.closed == 1
+
+
+def test_a_source_that_nothing_can_seed_says_so_once_and_is_reported():
+    env = from_dm_env(Seeing(specs.Array((), float), lambda env: 1.0))
+    assert env.unseeded
+    (loss,) = arrival_losses(env)
+    assert loss.field == "reach"
+    assert not loss.refused
+    env.reset()
+    with pytest.warns(UnseededWarning, match="from_dm_env"):
+        env.reset(seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.reset(seed=1)
+    hooked = from_dm_env(Seeing(specs.Array((), float), lambda env: 1.0), seed=lambda seed: None)
+    assert not hooked.unseeded
+    hooked.reset(seed=0)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", True])
+def test_an_impossible_seed_is_refused_before_anything_happens(seed):
+    source = Playing()
+    with pytest.raises(SpecError, match="seed"):
+        from_dm_env(source).reset(seed=seed)
+    assert source.resets == 0
+    with pytest.raises(SpecError, match="seed"):
+        to_dm_env(Scripted(Line())).seed(seed)
+
+
+def test_a_forms_seed_is_for_the_next_reset_only():
+    form, core = to_dm_env(Ends()), Ends()
+    form.seed(np.int64(3))
+    for options in ({"seed": 3}, {}, {}):
+        same(form.reset().observation, core.reset(**options).observation)
+    form.seed(5)
+    form.seed(None)
+    same(form.reset().observation, core.reset().observation)
+
+
+def test_the_generator_can_be_read_and_set():
+    for make in (lambda: through(Scripted(Line())), lambda: foreign(Scripted(Line()))):
+        env = make()
+        env.rng = np.random.default_rng(9)
+        assert env.reset().observation[0] == np.random.default_rng(9).random()
+        assert env.rng is env.unwrapped.core.rng
+    source = Playing()
+    env = from_dm_env(Wrapping(source))
+    twister = np.random.Generator(np.random.MT19937(9))
+    env.rng = twister
+    assert env.reset().observation[0] == np.random.RandomState(np.random.MT19937(9)).random_sample()
+    twin = copy.deepcopy(env.rng)
+    assert env.rng.random() == twin.random()
+    assert env.reset().observation[0] == twin.random()
+    drawn = []
+    for seed in (1, 1, 2):
+        env.rng = np.random.default_rng(seed)
+        drawn.append(env.reset().observation[0])
+    assert drawn[0] == drawn[1] != drawn[2]
+    source._rng = np.random.default_rng()
+    source._see = lambda: np.array([source._rng.random(), 0.0])
+    env.rng = np.random.default_rng(9)
+    assert env.reset().observation[0] == np.random.default_rng(9).random()
+    asked = []
+    hooked = from_dm_env(Playing(), seed=asked.append)
+    for _ in range(2):
+        hooked.rng = np.random.default_rng(9)
+    assert len(set(asked)) == 1
+
+
+def test_looking_at_an_environment_leaves_its_generator_and_episode_alone():
+    def lived(look):
+        core = Scripted(Line(), Line(), Line())
+        core.reset(seed=3)
+        form, source = to_dm_env(core), Playing(*[(MID, 0.0, 1.0)] * 5)
+        env = from_dm_env(source)
+        env.reset(seed=3)
+        if look:
+            _ = (form.observation_spec(), form.info, repr(form), form.last, repr(env), env.sample_action(), env.rng)
+            _ = (to_dm_env(core), from_dm_env(Wrapping(source)), losses(env), env.unseeded, env.state, env.metadata)
+            copy.deepcopy(env).step(1)
+        return exact((core.step(5), env.step(1)))
+
+    assert lived(True) == lived(False)
+
+
+# Identity.
+
+
+def test_there_and_back_is_the_same_object_both_ways():
+    core = load("envoi:catch")
+    form = to_dm_env(core)
+    assert isinstance(form, ToDmEnv)
+    assert from_dm_env(form) is core
+    assert from_env(form) is core
+    assert form.core is core
+    assert to_dm_env(form) is form
+    source = Playing()
+    imported = from_dm_env(source)
+    assert to_dm_env(imported) is source
+    assert imported.source is source
+    assert from_dm_env(Wrapping(source)).unwrapped is source
+    assert isinstance(convert(core, "dm_env"), ToDmEnv)
+    assert isinstance(from_env(Wrapping(source)), FromDmEnv)
+
+
+def test_a_batch_is_refused():
+    with pytest.raises(SpecError, match="batch of 3"):
+        to_dm_env(envoi.batch(load("envoi:catch"), 3))
+
+
+def test_several_agents_are_refused_and_listed():
+    with pytest.raises(envoi.LossyConversion, match="agents"):
+        to_dm_env(load("envoi:rps"))
+    (loss,) = losses(load("envoi:rps"))
+    assert loss.path == "agents"
+    assert loss.refused
+
+
+# Lifecycle.
+
+
+def test_a_step_of_a_core_environment_before_the_reset_or_after_the_end_is_an_error():
+    for end in ((LAST, 0.0, 0.0), (LAST, 0.0, 1.0)):
+        source = Playing((MID, 0.0, 1.0), end)
+        flags = {"terminated": end[2] == 0, "truncated": end[2] == 1}
+        for env in (
+            from_dm_env(source),
+            through(Scripted(Line(), Line(**flags))),
+            foreign(Scripted(Line(), Line(**flags))),
+        ):
+            for look in ("state", "observation"):
+                with pytest.raises(EpisodeError, match="reset"):
+                    getattr(env, look)
+            with pytest.raises(EpisodeError, match="reset"):
+                env.step(5)
+            env.reset()
+            env.step(1)
+            env.step(1)
+            for _ in range(2):
+                with pytest.raises(EpisodeError, match="reset"):
+                    env.step(5)
+            env.reset()
+            env.step(1)
+        assert len(source.actions) == 3
+
+
+def test_the_last_observation_is_kept_and_is_the_state_of_a_source_that_has_no_other():
+    env = from_dm_env(Playing((MID, 0.0, 1.0)))
+    assert env.reset().observation is env.observation
+    assert env.step(1).observation is env.observation
+    assert env.state is env.observation
+    core = load("envoi:gridworld")
+    for env in (through(core), foreign(core)):
+        env.reset(seed=1)
+        same(env.state, core.state)
+
+
+def test_close_is_forwarded_once_and_with_closes():
+    class Closing(Scripted):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    source, core = Playing(), Closing()
+    with from_dm_env(source) as env:
+        env.reset()
+    env.close()
+    assert source.closed == 1
+    with to_dm_env(core) as form:
+        form.reset()
+    form.close()
+    assert core.closed == 1
+
+
+def test_render_needs_no_arguments():
+    core = load("envoi:catch")
+    for env in (to_dm_env(core), through(core), foreign(core)):
+        env.reset()
+        assert env.render().dtype == np.uint8
+    assert from_dm_env(Playing()).render() is None
+
+
+def test_validation_names_the_leaf_the_step_and_the_episode():
+    class Wrong(Scripted):
+        observation_spec = {"cart": Array((2,), "float64", 0, 1)}
+
+        def observe(self, state, rng):
+            return {"cart": np.array([0.0, state[0] / 2])}
+
+    form = to_dm_env(Wrong(Line(), Line(), Line()), validate=True)
+    form.reset()
+    form.step(5)
+    form.step(5)
+    with pytest.raises(SpecError, match=r"observation\['cart'\]\[1\].*step 3 of episode 1"):
+        form.step(5)
+    form.reset()
+    with pytest.raises(SpecError, match=r"action: expected 5 … 7, got 0.*step 1 of episode 2"):
+        form.step(0)
+    source = Seeing(specs.BoundedArray((2,), float, 0, 1), lambda env: np.full(2, env.at * 1.0))
+    checked = to_dm_env(from_dm_env(source), validate=True)
+    checked.reset()
+    checked.step(0)
+    with pytest.raises(SpecError, match=r"observation\[0\].*step 2 of episode 1"):
+        checked.step(0)
+
+
+# Copies.
+
+PICKLERS = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
+}
+COPIED = {
+    "to": lambda: to_dm_env(Ends()),
+    "to checked": lambda: to_dm_env(Ends(), validate=True),
+    "to imported": lambda: ToDmEnv(from_dm_env(Playing(*[(MID, 0.0, 1.0)] * 9))),
+    "from": lambda: from_dm_env(Playing(*[(MID, 0.0, 1.0)] * 9)),
+    "through": lambda: through(load("envoi:gridworld")),
+    "foreign": lambda: foreign(load("envoi:gridworld")),
+}
+
+
+@pytest.mark.parametrize("how", PICKLERS)
+@pytest.mark.parametrize("kind", COPIED)
+def test_a_copy_taken_fresh_or_in_mid_episode_goes_on_as_the_original(how, kind):
+    env = COPIED[kind]()
+    if kind.startswith("to"):
+        env.seed(5)  # waits in the copy too
+    else:
+        env.reset(seed=5)
+    same(tuple(PICKLERS[how](env).reset()), tuple(env.reset()))
+    env.step(1)
+    copied = PICKLERS[how](env)
+    assert type(copied) is type(env)
+    after = copied.step(1)  # the copy first: it must not move the original
+    same(tuple(after), tuple(env.step(1)))
+    same(tuple(copied.reset()), tuple(env.reset()))
+
+
+@pytest.mark.parametrize("make", [lambda: to_dm_env(load("envoi:catch")), lambda: from_dm_env(Playing())])
+def test_unknown_attributes_are_attribute_errors_before_and_after_unpickling(make):
+    env = pickle.loads(pickle.dumps(make()))
+    assert not hasattr(env, "no_such_thing")
+    assert not hasattr(type(env).__new__(type(env)), "no_such_thing")
+
+
+def test_an_environment_can_be_rebuilt_in_another_process_from_its_name_and_seed():
+    code = (
+        "from envoi.adapters import load, to_dm_env\n"
+        "form = to_dm_env(load('envoi:gridworld')); form.seed(7); print(form.reset(), form.step(1))"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    form = to_dm_env(load("envoi:gridworld"))
+    form.seed(7)
+    assert other.strip() == f"{form.reset()} {form.step(1)}"
+
+
+# Snapshots.
+
+SNAPPED = {
+    "a source": lambda: from_dm_env(Playing(*[(MID, 0.0, 1.0)] * 9)),
+    "a wrapped source": lambda: from_dm_env(Wrapping(Playing(*[(MID, 0.0, 1.0)] * 9))),
+    "our form": lambda: through(Ends()),
+    "our form in a wrapper": lambda: foreign(Ends()),
+}
+
+
+@pytest.mark.parametrize("kind", SNAPPED)
+def test_a_snapshot_resumes_exactly_any_number_of_times_and_leaves_the_layers_the_same_objects(kind):
+    env = SNAPPED[kind]()
+    env.reset(seed=8)
+    env.step(1)
+    token, source, inner = env.snapshot(), env.source, env.unwrapped
+    first = exact([env.step(1) if not env._over else env.reset() for _ in range(5)])
+    for _ in range(2):
+        env.restore(token)
+        assert exact([env.step(1) if not env._over else env.reset() for _ in range(5)]) == first
+    assert env.source is source
+    assert env.unwrapped is inner
+    other = SNAPPED[kind]()
+    other.restore(pickle.loads(pickle.dumps(token)))
+    assert exact([other.step(1) if not other._over else other.reset() for _ in range(5)]) == first
+
+
+def test_what_two_layers_share_stays_shared_after_a_restore():
+    source = Playing(*[(MID, 0.0, 1.0)] * 5)
+    wrapper = Wrapping(source)
+    wrapper.notes = source.actions
+    env = from_dm_env(wrapper)
+    env.reset()
+    env.step(0)
+    env.restore(env.snapshot())
+    env.step(1)
+    assert wrapper.notes is source.actions
+    assert wrapper.notes == [0, 1]
+
+
+def test_a_snapshot_that_is_impossible_or_of_another_kind_of_source_says_so():
+    source = Playing((MID, 0.0, 1.0))
+    env, other = from_dm_env(source), from_dm_env(Wrapping(Playing()))
+    env.reset()
+    other.reset()
+    with pytest.raises(SnapshotUnsupported, match="Wrapping"):
+        env.restore(other.snapshot())
+    source.generator = (i for i in range(3))
+    with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
+        env.snapshot()
+    env.step(0)
+
+
+# Rewards.
+
+
+def test_a_rewarder_replaces_or_shapes_the_reward_and_reaches_dm_env():
+    source = Playing(*[(MID, 3.0, 1.0)] * 9)
+    for env in (from_dm_env(source), through(Scripted(*[Line(3.0)] * 9))):
+        native = env.rewarder
+        env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[1] - s[1]) + 10.0 * a, -1, 31)
+        if env.source is not source:
+            env.rewarder = envoi.FunctionReward(lambda s, a, n: float(n[0] - s[0]) + 10.0 * a, -1, 31)
+        form = to_dm_env(env)
+        assert form is not env.source
+        assert from_dm_env(form) is env
+        assert form.reward_spec().maximum == 31
+        form.reset()
+        assert form.step(1).reward == 11.0
+        env.rewarder = native + (lambda s, a, n: 0.5)
+        assert form.step(1).reward == 3.5
+        assert type(form.reward_spec()).__name__ == "Array"  # follows the rewarder
+        env.rewarder = native
+        assert form.step(1).reward == 3.0
+        assert to_dm_env(env) is env.source
+
+
+def test_the_bundled_models_survive_a_strangers_wrapper_with_specs_traces_and_state():
+    for name in ("catch", "cartpole", "pendulum", "gridworld"):
+        core, back = load(f"envoi:{name}"), foreign(load(f"envoi:{name}"))
+        for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
+            assert envoi.spec_equal(getattr(back, what), getattr(core, what))
+        for one, other in zip(trace(back, 40, 5), trace(core, 40, 5), strict=True):
+            assert one[0] == other[0]
+        same(back.state, core.state)
+
+
+def test_classes_say_what_they_are():
+    assert repr(to_dm_env(load("envoi:catch"))).startswith("to_dm_env(")
+    assert repr(from_dm_env(Playing())).startswith("from_dm_env(<")

@@ -1,0 +1,327 @@
+"""Core specs as dm_env's and back, and dm_env's own as core specs and back; values too."""
+
+import copy
+import pickle
+from collections import OrderedDict
+from typing import NamedTuple
+
+import dm_env
+import numpy as np
+import pytest
+import tree
+from dm_env import specs
+from dm_sources import Playing, Seeing, Wrapping
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nested import DTYPES, Single, arrays, bounds, integers, names, numeric, plain, shapes, trees
+from scripted import Line, Returning, Scripted, Shaped
+from traces import trace
+
+import envoi
+from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
+from envoi.adapters import from_dm_env, from_env, losses, to_dm_env, to_gymnasium
+from envoi.adapters.arrayspecs import (
+    ArrayForm,
+    array_form,
+    decoder,
+    default_discrete,
+    encoder,
+    extremes,
+    origin,
+    read_form,
+)
+from envoi.adapters.dm_env import from_spec, to_spec
+from envoi.adapters.strings import Strings
+
+
+class Both(NamedTuple):
+    """A named tuple of two."""
+
+    left: object
+    right: object
+
+
+strings = st.builds(Strings, shapes, st.sampled_from([str, bytes]), names)
+core_specs = trees(st.one_of(plain, plain, strings))
+
+
+def said(spec):
+    """All that a dm_env spec says, for `==` of dm_env's own ignores names and more."""
+    if isinstance(spec, dict):
+        return (type(spec), [(key, said(sub)) for key, sub in spec.items()])
+    if isinstance(spec, (list, tuple)):
+        return (type(spec), [said(sub) for sub in spec])
+    kind = next(cls for cls in type(spec).__mro__ if cls.__module__ == "dm_env.specs")
+    found = [kind, spec.shape, spec.dtype, spec.name, getattr(spec, "string_type", None)]
+    if isinstance(spec, specs.BoundedArray):
+        found += [np.broadcast_to(bound, spec.shape).tolist() for bound in (spec.minimum, spec.maximum)]
+    return found
+
+
+@settings(max_examples=2000, deadline=None)
+@given(core_specs)
+def test_a_core_spec_comes_back_equal_name_and_kind_of_branch_included(spec):
+    assert envoi.spec_equal(from_spec(to_spec(spec)), spec)
+
+
+@st.composite
+def foreign_leaves(draw):
+    kind = draw(st.sampled_from([specs.Array, specs.BoundedArray, specs.BoundedArray, "discrete", "string"]))
+    name, shape = draw(names), draw(shapes)
+    if kind == "string":
+        return specs.StringArray(shape, draw(st.sampled_from([str, bytes])), name)
+    if kind == "discrete":
+        return specs.DiscreteArray(draw(st.integers(1, 100)), np.dtype(draw(integers)), name)
+    dtype = draw(st.sampled_from(DTYPES))
+    if kind is specs.Array:
+        return specs.Array(shape, dtype, name)
+    (low, high), (least, most) = draw(bounds(dtype, shape)), extremes(np.dtype(dtype))
+    return specs.BoundedArray(shape, dtype, least if low is None else low, most if high is None else high, name)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(trees(foreign_leaves()))
+def test_a_foreign_spec_comes_back_saying_the_same_name_and_class_included(spec):
+    assert said(to_spec(from_spec(spec))) == said(spec)
+
+
+@settings(max_examples=300, deadline=None)
+@given(core_specs, st.integers(0, 2**32 - 1))
+def test_a_value_of_the_core_spec_conforms_to_dm_envs_and_what_that_generates_to_the_core(spec, seed):
+    made = to_spec(spec)
+    value = envoi.sample(spec, np.random.default_rng(seed))
+    encode, decode = encoder(spec), decoder(spec)
+    sent = value if encode is None else encode(value)
+    for (_, leaf), (_, one) in zip(envoi.tree.leaves(made), envoi.tree.leaves(sent), strict=True):
+        leaf.validate(one)
+    back = sent if decode is None else decode(sent)
+    envoi.validate(spec, back)
+    np.testing.assert_equal(_plainly(back), _plainly(value))
+
+
+def _plainly(value):
+    return envoi.tree.map_leaves(lambda leaf: np.asarray(leaf, object).tolist(), value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees(numeric), trees(numeric), st.integers(0, 99))
+def test_environments_of_any_specs_live_through_our_form_and_a_strangers_wrapper(observed, acted, seed):
+    core, twin = Shaped(observed, acted), Shaped(observed, acted)
+    env = from_dm_env(Wrapping(to_dm_env(core)))
+    assert envoi.spec_equal(env.observation_spec, observed)
+    assert envoi.spec_equal(env.action_spec, acted)
+    for one, other in zip(trace(env, 6, seed), trace(twin, 6, seed), strict=True):
+        np.testing.assert_equal(one[0], other[0])
+    envoi.validate(observed, env.observation)
+
+
+def test_each_spec_becomes_the_class_of_dm_env_that_says_it():
+    for spec, kind in (
+        (Array((2,)), specs.Array),
+        (Array((2,), "int8"), specs.Array),
+        (Array((2,), low=0), specs.BoundedArray),
+        (Array((2,), low=-np.inf, high=np.inf), specs.BoundedArray),
+        (Array((), "complex64"), specs.Array),
+        (Discrete(3), specs.DiscreteArray),
+        (Discrete(3, start=1), specs.BoundedArray),
+        (MultiDiscrete([2, 3]), specs.BoundedArray),
+        (MultiBinary(3), specs.BoundedArray),
+        (Text(3), specs.StringArray),
+    ):
+        made = to_spec(spec)
+        assert type(made).__mro__[1] is kind
+        assert repr(made) == repr(kind(*made.__reduce__()[1][1]))
+
+
+def test_bounds_are_inclusive_partly_missing_ones_infinite_and_per_element():
+    half = to_spec(Array((2,), "float32", low=[0, -np.inf]))
+    assert half.minimum.tolist() == [0, -np.inf]
+    assert half.maximum.tolist() == [np.inf, np.inf]
+    assert to_spec(Array((2,), "int8", high=3)).minimum.tolist() == [-128, -128]
+    several = to_spec(MultiDiscrete([2, 3], start=[-1, 5]))
+    assert (several.minimum.tolist(), several.maximum.tolist()) == ([-1, 5], [0, 7])
+    assert to_spec(Discrete(3, start=5)).maximum == 7
+    assert to_spec(Array((), "bool", low=True)).maximum == np.True_
+
+
+def test_a_foreign_scalar_bounded_integer_is_a_choice_as_an_action_and_a_quantity_as_an_observation():
+    spec = specs.BoundedArray((), np.int16, -2, 3, "n")
+    assert from_spec(spec) == Array((), "int16", -2, 3, "n")
+    assert from_spec({"a": [spec]}, action=True) == {"a": [Discrete(6, -2, "int16", "n")]}
+    # Ours is what it was, either way.
+    ours = Array((), "int16", -2, 3, "n")
+    assert from_spec(to_spec(ours), action=True) == ours
+    whole = specs.BoundedArray((), np.int8, -128, 127)
+    assert from_spec(whole, action=True) == Array((), "int8", -128, 127)
+    assert from_spec(specs.DiscreteArray(3)) == Discrete(3, dtype="int32")
+    env = from_dm_env(Playing(action_spec=specs.BoundedArray((), np.int64, 1, 3)))
+    assert env.action_spec == Discrete(3, 1)
+
+
+def test_a_spec_that_was_changed_since_says_what_it_says_now():
+    made = to_spec(Array((2,), "float32", 0, None, "a"))
+    changed = made.replace(name="b")
+    assert origin(changed) is None
+    assert from_spec(changed) == Array((2,), "float32", 0, np.inf, "b")
+    assert made.replace(maximum=[1, 1]).maximum.tolist() == [1, 1]
+    assert origin(pickle.loads(pickle.dumps(changed))) is None
+    choice = to_spec(Discrete(3, name="a")).replace(num_values=4)
+    assert from_spec(choice) == Discrete(4, name="a")
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda spec: pickle.loads(pickle.dumps(spec))])
+def test_copies_and_pickles_of_a_spec_remember_what_it_was_made_from(how):
+    for spec in (Array((2,), low=0), Discrete(3), Discrete(3, 1), Text(3, charset="ab"), Strings((2,)), MultiBinary(2)):
+        made = to_spec(spec)
+        copied = how(made)
+        assert from_spec(copied) == spec
+        assert said(copied) == said(made)
+        assert isinstance(copied, type(made).__mro__[1])
+
+
+def test_the_specs_of_a_form_are_dm_envs_own_to_dm_tree_and_to_equality():
+    form = to_dm_env(Shaped({"z": Discrete(2), "a": Both(Array((2,)), Single(MultiBinary(2)))}, Discrete(2)))
+    made = form.observation_spec()
+    assert form.observation_spec() is made
+    assert list(made) == ["z", "a"]
+    tree.assert_same_structure(made, form.reset().observation)
+    assert made["z"] == specs.DiscreteArray(2, np.int64)
+    assert specs.DiscreteArray(2, np.int64) == made["z"]
+    with pytest.raises(ValueError, match="within bounds"):
+        made["z"].validate(np.int64(2))
+
+
+def test_kinds_of_dicts_come_through():
+    spec = OrderedDict(b=specs.Array((1,), float), a=specs.Array((), int))
+    found = from_spec(spec)
+    assert type(found) is OrderedDict
+    assert list(found) == ["b", "a"]
+    env = from_dm_env(Seeing(spec, lambda env: OrderedDict(a=1, b=np.zeros(1))))
+    assert list(env.reset().observation) == ["b", "a"]
+    envoi.validate(env.observation_spec, env.observation)
+
+
+# What cannot be said.
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [Sequence(Array((2,))), envoi.Graph(Array((2,))), OneOf([Discrete(2)]), envoi.Foreign(spaces.Discrete(2))],
+)
+@pytest.mark.parametrize("where", ["observation", "action"])
+def test_what_dm_env_cannot_say_is_refused_by_path_and_listed_beforehand(leaf, where):
+    tree = {"fine": Array((2,)), "odd": [leaf]}
+    env = Shaped(tree, Discrete(2)) if where == "observation" else Shaped(Discrete(2), tree)
+    with pytest.raises(LossyConversion) as caught:
+        to_dm_env(env)
+    assert caught.value.path == f"{where}['odd'][0]"
+    assert (caught.value.field, caught.value.target) == ("type", "dm_env")
+    (loss,) = losses(env, "dm_env")
+    assert (loss.path, loss.field, loss.refused) == (f"{where}['odd'][0]", "type", True)
+
+
+@pytest.mark.parametrize("where", ["reward_spec", "discount_spec"])
+def test_a_reward_or_discount_that_dm_env_cannot_say_is_refused_too(where):
+    env = Scripted(Line())
+    setattr(env, where, {"a": Sequence(Array(()))})
+    with pytest.raises(LossyConversion, match=r"\['a'\]"):
+        to_dm_env(env)
+    assert len(losses(env, "dm_env")) == 1
+
+
+@given(trees(plain))
+@settings(max_examples=100, deadline=None)
+def test_nothing_else_is_lost(spec):
+    assert losses(Shaped(spec, spec), "dm_env") == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        specs.Array((), object),
+        specs.Array((2,), "datetime64[s]"),
+        specs.BoundedArray((), float, np.nan, 1),
+        "spec",
+        None,
+    ],
+)
+def test_a_foreign_spec_that_nobody_else_knows_is_refused_by_path(spec):
+    with pytest.raises(LossyConversion, match=r"observation_spec\['a'\]"):
+        from_dm_env(Seeing({"a": spec}, lambda env: 0))
+
+
+def test_an_imported_array_of_strings_is_copied_checked_and_refused_by_gymnasium():
+    words = np.array(["a", "b"], object)
+    env = from_dm_env(Seeing({"words": specs.StringArray((2,), str, "w")}, lambda env: {"words": words}))
+    first = env.reset().observation
+    words[0] = "changed"
+    assert first["words"].tolist() == ["a", "b"]
+    envoi.validate(env.observation_spec, first)
+    for wrong in (["a", "b", "c"], ["a", 1], "a"):
+        with pytest.raises(envoi.SpecError, match=r"\['words'\]"):
+            envoi.validate(env.observation_spec, {"words": wrong})
+    with pytest.raises(LossyConversion, match=r"\['words'\]"):
+        to_gymnasium(env)
+    scalar = from_spec(specs.StringArray((), bytes))
+    assert scalar.zeros() == b""
+    assert scalar.contains(scalar.sample(np.random.default_rng(0)))
+
+
+def test_text_keeps_charset_and_lengths_through_dm_env():
+    spec = Text(5, 2, "xyz", "word")
+    env = from_dm_env(Wrapping(to_dm_env(Shaped(spec, Discrete(2)))))
+    assert env.observation_spec == spec
+    assert env.reset(seed=0).observation == Shaped(spec, Discrete(2)).reset(seed=0).observation
+
+
+def test_gymnasiums_spaces_come_back_through_dm_env():
+    space = spaces.Dict(
+        {"b": spaces.Box(-np.inf, np.inf, (2,)), "a": spaces.Box(0, np.inf, (2,)),
+         "n": spaces.Box(-128, 127, (1,), np.int8),
+         "t": spaces.Tuple([spaces.Discrete(3, start=2), spaces.MultiDiscrete([2, 3], start=[1, 0])])}
+    )  # fmt: skip
+    env = from_env(Returning(space, lambda env: space.sample()))
+    form = to_dm_env(env)
+    assert type(form.observation_spec()["b"]).__mro__[1] is specs.Array
+    assert type(form.observation_spec()["n"]).__mro__[1] is specs.Array
+    back = to_gymnasium(from_dm_env(Wrapping(form)))
+    assert back.observation_space == space
+    assert list(back.observation_space.spaces) == list(space.spaces)
+
+
+# The shared part.
+
+
+def test_an_array_form_read_back_has_no_bounds_that_bound_nothing():
+    free = Array((2,), "int8", name="a")
+    form = array_form(free, "spec", "x")
+    assert read_form(form) == free
+    full = ArrayForm((2,), np.dtype("int8"), *form.bounds, "a")
+    assert read_form(full) == free
+    infinite = ArrayForm((2,), np.dtype("float32"), np.full(2, -np.inf, "f"), np.full(2, np.inf, "f"), None)
+    assert read_form(infinite) == Array((2,))
+    half = ArrayForm((2,), np.dtype("float32"), np.zeros(2, "f"), np.full(2, np.inf, "f"), None)
+    assert read_form(half) == Array((2,), low=0, high=np.inf)
+    with pytest.raises(LossyConversion):
+        read_form(ArrayForm((), np.dtype(object), None, None, None))
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays())
+def test_an_array_form_has_all_of_an_array(spec):
+    form = array_form(spec, "spec", "x")
+    assert Array(form.shape, form.dtype, form.low, form.high, form.name) == spec
+    low, high = form.bounds
+    assert low.shape == high.shape == spec.shape
+    assert low.dtype == high.dtype == spec.dtype
+    assert default_discrete(spec) == spec or spec.shape == ()
+
+
+def test_dm_envs_default_reward_and_discount_are_the_cores():
+    env = from_dm_env(Playing())
+    assert env.reward_spec == envoi.Env.reward_spec
+    assert env.discount_spec == envoi.Env.discount_spec
+    form = to_dm_env(Scripted(Line()))
+    assert said(form.reward_spec()) == said(dm_env.Environment.reward_spec(form))
+    assert said(form.discount_spec()) == said(dm_env.Environment.discount_spec(form))

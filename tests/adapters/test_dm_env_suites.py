@@ -1,0 +1,325 @@
+"""Real dm_env environments through envoi, and dm_env's own conformance suite on our forms."""
+
+import copy
+import importlib
+import pickle
+import subprocess
+import sys
+
+import dm_env
+import numpy as np
+import pytest
+from absl.testing import absltest
+from dm_env import test_utils
+from dm_sources import Wrapping
+from traces import exact
+
+import envoi
+from envoi import MissingBackend, SpecError, UnknownName
+from envoi.adapters import from_dm_env, from_env, load, to_dm_env, to_gymnasium
+from envoi.adapters.suites import load as load_source
+
+REAL = ["dm_control:cartpole/swingup", "dm_control:point_mass/easy", "bsuite:catch/0", "bsuite:catch_noise/3"]
+SHORT = {"dm_control": {"time_limit": 0.3}, "bsuite": {}}
+
+
+def make(name, **arguments):
+    scheme, _, rest = name.partition(":")
+    return load_source(scheme, rest, **{**SHORT[scheme], **arguments})
+
+
+def actions(env, seed=0):
+    rng = np.random.default_rng(seed)
+    while True:
+        yield envoi.sample(env.action_spec, rng)
+
+
+# The same trajectories.
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_real_source_lives_through_envoi_as_alone_for_the_same_seed_and_actions(name, seed):
+    alone, env = make(name, seed=seed), envoi.Validated(from_env(make(name)))
+    chosen = actions(env)
+    for episode in range(3):
+        first, reset = alone.reset(), env.reset(seed=seed if episode == 0 else None)
+        assert exact(reset.observation) == exact(first.observation)
+        while True:
+            action = next(chosen)
+            there, here = alone.step(action), env.step(action)
+            assert exact(here[:2]) == exact((there.observation, there.reward))
+            assert here.discount == there.discount
+            assert (here.terminated, here.truncated) == (
+                there.last() and there.discount == 0,
+                there.last() and there.discount > 0,
+            )
+            if there.last():
+                break
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_source_lives_through_gymnasium_and_a_re_exported_dm_env_too(name):
+    alone, core = make(name, seed=3), from_env(make(name))
+    gym = to_gymnasium(core)
+    back = to_dm_env(from_env(_Passing(gym)))
+    back.seed(3)
+    chosen = actions(core)
+    for _ in range(30):
+        action = next(chosen)
+        there, here = alone.step(action), back.step(action)
+        assert here.step_type is there.step_type
+        np.testing.assert_equal(dict_of(here.observation), dict_of(there.observation))
+        assert (here.reward, here.discount) == (there.reward, there.discount)
+
+
+def _Passing(env):
+    import gymnasium
+
+    return gymnasium.Wrapper(env)
+
+
+def dict_of(observation):
+    return dict(observation) if isinstance(observation, dict) else observation
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_equal_seeds_give_equal_traces_over_three_episodes_and_other_seeds_others(name):
+    def traced(env, seed):
+        chosen, seen = actions(env), [env.reset(seed=seed)]
+        for _ in range(3):
+            while True:
+                seen.append(env.step(next(chosen)))
+                if seen[-1].terminated or seen[-1].truncated:
+                    seen.append(env.reset())
+                    break
+        return exact(seen)
+
+    env = from_env(make(name))
+    assert not env.unseeded
+    first = traced(env, 0)
+    assert traced(env, 0) == first
+    assert traced(from_env(make(name)), 0) == first
+    assert traced(env, 1) != first
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_observations_and_states_of_a_real_source_never_change_after_they_were_returned(name):
+    env = from_env(make(name))
+    chosen = actions(env)
+    seen = [env.reset(seed=0).observation, env.state]
+    held = copy.deepcopy(seen)
+    for _ in range(4):
+        env.step(next(chosen))
+        assert exact(seen) == exact(held)
+        seen += [env.observation, env.state]
+        held = copy.deepcopy(seen)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_snapshot_of_a_real_source_resumes_exactly(name):
+    env = from_env(make(name))
+    env.reset(seed=2)
+    chosen = [action for action, _ in zip(actions(env), range(50), strict=False)]
+
+    def live():
+        seen = []
+        for action in chosen:
+            seen.append(env.step(action))
+            if seen[-1].terminated or seen[-1].truncated:
+                seen.append(env.reset())
+        return exact(seen)
+
+    env.step(chosen[0])
+    token, inner = env.snapshot(), env.unwrapped
+    first = live()
+    for _ in range(2):
+        env.restore(token)
+        assert live() == first
+    assert env.unwrapped is inner
+
+
+@pytest.mark.parametrize("name", REAL[:3])
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_a_real_source_in_mid_episode_goes_on_as_the_original(name, how):
+    env = from_env(make(name))
+    env.reset(seed=2)
+    action = next(actions(env))
+    env.step(action)
+    copied = how(env)
+    assert exact(copied.step(action)) == exact(env.step(action))
+    assert exact(copied.reset()) == exact(env.reset())
+
+
+def test_the_state_of_dm_control_is_its_physics_and_rewarders_work_on_it():
+    env = from_env(make("dm_control:cartpole/swingup"))
+    env.reset(seed=0)
+    np.testing.assert_array_equal(env.state, env.unwrapped.physics.get_state())
+    held = env.state
+    env.rewarder = lambda state, action, next_state: float(next_state[0] - state[0])
+    step = env.step(np.array([1.0]))
+    assert step.reward == env.state[0] - held[0]
+    assert env.metadata["render_fps"] == pytest.approx(1 / env.unwrapped.control_timestep())
+    assert env.render_mode == "rgb_array"
+    assert from_env(Wrapping(env.source)).reset(seed=0).observation.keys() == {"position", "velocity"}
+
+
+def test_a_generator_that_is_set_drives_dm_control():
+    env = from_env(make("dm_control:cartpole/swingup"))
+    drawn = []
+    for seed in (4, 4, 5):
+        env.rng = np.random.default_rng(seed)
+        drawn.append(exact(env.reset()))
+    assert drawn[0] == drawn[1] != drawn[2]
+    lanes = envoi.batch(env, 2)
+    first, other = lanes.reset(seed=3).observation["position"]
+    assert not np.array_equal(first, other)
+
+
+# Names.
+
+
+def test_names_load_with_arguments_and_without_a_word(capfd):
+    assert load("dm_control:cartpole/swingup?time_limit=0.02").reset().observation["position"].shape == (3,)
+    limited = load("dm_control:cartpole/swingup", task_kwargs={"time_limit": 0.02}, environment_kwargs={})
+    limited.reset(seed=0)
+    steps = [limited.step(np.zeros(1)).truncated for _ in range(2)]
+    assert steps == [False, True]
+    flat = load("dm_control:cartpole/swingup", environment_kwargs={"flat_observation": True})
+    assert list(flat.observation_spec) == ["observations"]
+    assert exact(load("dm_control:cartpole/swingup", random=7).reset()) == exact(
+        load("dm_control:cartpole/swingup", seed=7).reset()
+    )
+    one, other = (load("bsuite:catch/0", seed=3) for _ in range(2))
+    assert exact([one.reset().observation for _ in range(5)]) == exact([other.reset().observation for _ in range(5)])
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("dm_control:cartpole/swingupp", "dm_control:cartpole/swingup"),
+        ("dm_control:cartpole", "dm_control:cartpole/"),
+        ("bsuite:cach/0", "bsuite:catch/0"),
+        ("bsuite:catch/99", "bsuite:catch/"),
+        ("bsuite:catch", "bsuite:catch"),
+    ],
+)
+def test_a_typo_in_a_name_is_answered_with_near_ones(name, near):
+    with pytest.raises(UnknownName, match=f"did you mean.*{near}"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["dm_control:cartpole/swingup", "bsuite:catch/0"])
+def test_arguments_that_the_source_does_not_take_are_refused_by_name(name):
+    with pytest.raises(SpecError, match="colour"):
+        load(name, colour=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "install"),
+    [("dm_control:a/b", "dm_control", "pip install dm-control"), ("bsuite:a/0", "bsuite", "pip install bsuite")],
+)
+def test_a_suite_that_is_not_installed_says_what_to_install(monkeypatch, name, package, install):
+    def importing(module, *rest):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    scheme, _, rest = name.partition(":")
+    monkeypatch.setattr(importlib, "import_module", importing)
+    with pytest.raises(MissingBackend, match=f"{package} is not installed; {install}"):
+        load_source(scheme, rest)
+
+
+def test_what_a_suite_needs_and_lacks_is_named(monkeypatch):
+    def importing(module, *rest):
+        raise ModuleNotFoundError("No module named 'mujoco'", name="mujoco")
+
+    monkeypatch.setattr(importlib, "import_module", importing)
+    with pytest.raises(MissingBackend, match="mujoco is not installed"):
+        load_source("dm_control", "a/b")
+
+
+def test_the_spoke_imports_no_other_framework_until_a_suite_is_asked_for():
+    code = (
+        "import sys, envoi.adapters.dm_env\n"
+        "print({'gymnasium', 'dm_control', 'bsuite', 'tf_agents', 'pettingzoo'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# dm_env's own conformance suite.
+
+
+class Conformance(test_utils.EnvironmentTestMixin):
+    """What dm_env demands of an environment, on actions that lead to the end of an episode."""
+
+    steps = 80
+
+    def make_action_sequence(self):
+        spec = from_dm_env(self.environment).action_spec
+        rng = np.random.default_rng(0)
+        ended = False
+        for _ in range(self.steps):
+            yield envoi.sample(spec, rng)
+            ended = ended or self.ended
+        assert ended
+
+    def step_environment(self, action=None):
+        step = super().step_environment(action)
+        self.ended = getattr(self, "ended", False) or step.last()
+        return step
+
+
+class CatchTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        return to_dm_env(load("envoi:catch"))
+
+
+class CartPoleTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        return to_dm_env(load("gymnasium:CartPole-v1"))
+
+
+class FrozenLakeTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        return to_dm_env(load("gymnasium:FrozenLake-v1"))
+
+
+class TaxiTest(Conformance, absltest.TestCase):
+    """Its rewards are Python integers."""
+
+    steps = 210
+
+    def make_object_under_test(self):
+        return to_dm_env(load("gymnasium:Taxi-v3"))
+
+
+class ReExportedControlTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        return to_dm_env(envoi.TimeLimit(from_env(make("dm_control:cartpole/swingup")), 20))
+
+
+class ReExportedByGymnasiumTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        return to_dm_env(from_env(_Passing(to_gymnasium(from_env(make("dm_control:cartpole/swingup"))))))
+
+
+class SeveralRewardsTest(Conformance, absltest.TestCase):
+    def make_object_under_test(self):
+        from scripted import Line, Scripted
+
+        class Several(Scripted):
+            reward_spec = {"a": envoi.Array((2,), "float32"), "b": envoi.Array((), "int8")}
+
+        reward = {"a": np.zeros(2, np.float32), "b": 1}
+        spec = [envoi.Array((2,), "float32", 0, 1)]
+        discount = [np.ones(2, np.float32)]
+        ends = [Line(reward, discount=discount), Line(reward, True, discount=discount)]
+        return to_dm_env(Several(*ends, discount_spec=spec))
+
+
+def test_a_time_step_is_dm_envs_own():
+    step = to_dm_env(load("envoi:catch")).reset()
+    assert type(step) is dm_env.TimeStep
+    assert step.first()
