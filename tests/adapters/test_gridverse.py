@@ -1,0 +1,123 @@
+"""Outer environments of gym-gridverse, known by their methods."""
+
+import copy
+import pickle
+
+import gridverse_like
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from traces import exact, trace
+
+import envoi
+from envoi.adapters import from_env, from_gridverse, to_gymnasium
+from envoi.adapters.gridverse import recognises
+
+
+def test_it_is_recognised_by_its_methods_alone():
+    assert recognises(gridverse_like.make())
+    assert isinstance(from_env(gridverse_like.make()), envoi.Env)
+    for other in (object(), gridverse_like.Inner(), gymnasium.make("CartPole-v1"), type):
+        assert not recognises(other)
+
+
+def test_its_representations_become_specs_with_their_bounds():
+    env = from_gridverse(gridverse_like.make())
+    assert env.observation_spec == {
+        "place": envoi.Array((1,), "int64", [0], [10], "place"),
+        "far": envoi.Array((1,), "float64", [0.0], [2.0], "far"),
+    }
+    assert env.state_spec == {"place": envoi.Array((1,), "int64", [0], [10], "place")}
+    assert env.action_spec == envoi.Discrete(3, name="action")
+
+
+def test_it_plays_as_it_does_alone():
+    source, env = gridverse_like.make(), envoi.Validated(from_gridverse(gridverse_like.make()))
+    rng, steps = np.random.default_rng(1), 0
+    for seed in (0, 1, None, 7, None):
+        if seed is not None:
+            source.inner_env.set_seed(seed)
+        source.reset()
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            assert exact(env.observation) == exact(copy.deepcopy(source.observation))
+            assert exact(env.state) == exact(source.state)
+            action = int(rng.integers(3))
+            reward, over = source.step(source.action_space.int_to_action(action))
+            step = env.step(action)
+            assert (step.reward, step.terminated, step.truncated) == (reward, over, False)
+            assert step.discount == (0.0 if over else 1.0)
+            steps += 1
+        assert exact(env.observation) == exact(copy.deepcopy(source.observation))
+    assert steps > 20
+
+
+def test_looking_again_changes_nothing_that_follows():
+    once, often = (from_gridverse(gridverse_like.make()) for _ in range(2))
+    for env in (once, often):
+        env.reset(seed=5)
+    over = False
+    while not over:
+        for _ in range(3):
+            assert exact(often.observation) == exact(once.observation)
+            assert exact(often.state) == exact(once.state)
+        step = once.step(2)
+        assert exact(often.step(2)) == exact(step)
+        over = step.terminated
+    assert often.source.inner_env.looks == once.source.inner_env.looks
+
+
+def test_what_was_seen_stays_as_it_was():
+    env = from_gridverse(gridverse_like.make())
+    first = env.reset(seed=0).observation
+    before = copy.deepcopy(first)
+    env.step(2)
+    assert exact(first) == exact(before)
+
+
+def test_a_seed_fixes_all_that_follows():
+    one, other = (from_gridverse(gridverse_like.make()) for _ in range(2))
+    assert trace(one, 40, seed=0) == trace(other, 40, seed=0)
+    assert trace(one, 40, seed=0) != trace(other, 40, seed=1)
+
+
+def test_a_snapshot_goes_on_exactly():
+    env = from_gridverse(gridverse_like.make())
+    env.reset(seed=3)
+    held = env.snapshot()
+    first = exact(env.step(1))
+    for _ in range(2):
+        env.restore(held)
+        assert exact(env.step(1)) == first
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert exact(twin.observation) == exact(env.observation)
+
+
+def test_another_rewarder_sees_represented_states():
+    env = from_gridverse(gridverse_like.make())
+    env.rewarder = env.rewarder + (lambda state, action, next_state: float(next_state["place"][0]))
+    env.reset(seed=0)
+    assert env.step(2).reward == -1.0 + env.state["place"][0]
+
+
+def test_without_an_observation_representation_it_is_refused():
+    with pytest.raises(envoi.LossyConversion, match=r"observation: the core cannot express its representation"):
+        from_gridverse(gridverse_like.make(observation=False))
+
+
+def test_without_a_state_representation_the_state_is_the_inner_one():
+    env = from_gridverse(gridverse_like.make(state=False))
+    assert env.state_spec is None
+    env.reset(seed=0)
+    state = env.state
+    assert state == env.source.inner_env.state
+    assert state is not env.source.inner_env.state
+
+
+def test_it_goes_on_to_gymnasium():
+    env = to_gymnasium(gridverse_like.make())
+    check_env(env, skip_render_check=True)
+    with pytest.raises(envoi.EpisodeError, match="call reset"):
+        to_gymnasium(gridverse_like.make()).step(0)
