@@ -16,8 +16,14 @@ from .losses import Loss
 from .registry import FRAMEWORKS, SCHEMES, TARGETS, Framework, convert, from_env, load, losses
 
 if TYPE_CHECKING:
+    from .dm_env import from_dm_env, to_dm_env
+    from .gridverse import from_gridverse
     from .gymnasium import from_gymnasium, to_gymnasium
+    from .gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
+    from .pettingzoo import from_pettingzoo, to_pettingzoo
+    from .pettingzoo_aec import from_pettingzoo_aec, to_pettingzoo_aec
     from .rllib import from_rllib, to_rllib
+    from .tf_agents import from_tf_agents, to_tf_agents
 
 __all__ = [
     "FRAMEWORKS",
@@ -26,13 +32,24 @@ __all__ = [
     "Framework",
     "Loss",
     "convert",
+    "from_dm_env",
     "from_env",
+    "from_gridverse",
     "from_gymnasium",
+    "from_gymnasium_vector",
+    "from_pettingzoo",
+    "from_pettingzoo_aec",
     "from_rllib",
+    "from_tf_agents",
     "load",
     "losses",
+    "to_dm_env",
     "to_gymnasium",
+    "to_gymnasium_vector",
+    "to_pettingzoo",
+    "to_pettingzoo_aec",
     "to_rllib",
+    "to_tf_agents",
 ]
 
 

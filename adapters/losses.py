@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from envoi import LossyConversion
+
+
+class NarrowingWarning(UserWarning):
+    """Numbers lose precision on their way to a framework; `losses` lists which."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,10 @@ class Loss:
     def __str__(self) -> str:
         word = "refused" if self.refused else "narrowed"
         return f"{self.path}: {self.field} {word} ({self.source}){'; ' + self.hint if self.hint else ''}"
+
+
+def warn_narrowed(losses: Iterable[Loss]) -> None:
+    """Warns, in one sentence, of the precision that a conversion which goes on will lose."""
+    narrowed = [str(loss) for loss in losses if not loss.refused and loss.field == "precision"]
+    if narrowed:
+        warnings.warn("; ".join(narrowed), NarrowingWarning, stacklevel=4)

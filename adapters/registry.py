@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from envoi import Env, MissingBackend, SpecError, UnknownName, models
+from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName, models
 from envoi.errors import nearest
 
 from .losses import Loss
@@ -29,12 +29,22 @@ class Framework:
         package: What must be importable.
         extra: What to install: `pip install 'envoi[<extra>]'`.
         schemes: The schemes of names that its `load(scheme, name, **arguments)` makes environments of.
+        is_target: Whether environments go there too; otherwise they only come from there.
+        stands_alone: The spoke works, on types of its own, where the framework is not installed.
     """
 
     name: str
     package: str
-    extra: str
+    extra: str = ""
     schemes: tuple[str, ...] = ()
+    is_target: bool = True
+    stands_alone: bool = False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether one of its environments can exist: somebody imported the framework, or a spoke that stands alone."""
+        own = (f"envoi.adapters.{self.name}",) if self.stands_alone else ()
+        return any(sys.modules.get(name) is not None for name in (self.package, *own))
 
     def load(self) -> ModuleType:
         """The spoke's module.
@@ -42,7 +52,7 @@ class Framework:
         Raises:
             MissingBackend: The framework is not installed.
         """
-        if importlib.util.find_spec(self.package) is None:
+        if not self.stands_alone and importlib.util.find_spec(self.package) is None:
             raise MissingBackend(f"{self.package} is not installed; pip install 'envoi[{self.extra}]'")
         return importlib.import_module(f"envoi.adapters.{self.name}")
 
@@ -51,10 +61,17 @@ FRAMEWORKS = {
     framework.name: framework
     for framework in (
         Framework("gymnasium", "gymnasium", "gymnasium", ("gymnasium",)),
+        Framework("gymnasium_vector", "gymnasium", "gymnasium"),
+        Framework("dm_env", "dm_env", "dm-env", ("dm_control", "bsuite")),
+        Framework("tf_agents", "tf_agents", "tf-agents", stands_alone=True),
+        Framework("pettingzoo", "pettingzoo", "pettingzoo", ("pettingzoo",)),
+        Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib"),
+        # By its methods, so whatever is imported.
+        Framework("gridverse", "envoi", is_target=False),
     )
 }
-TARGETS = tuple(FRAMEWORKS)
+TARGETS = tuple(name for name, row in FRAMEWORKS.items() if row.is_target)
 
 
 def framework(name: str) -> Framework:
@@ -68,7 +85,14 @@ def framework(name: str) -> Framework:
     return FRAMEWORKS[name]
 
 
-def from_env(env: Any) -> Env:
+def _target(name: str) -> Framework:
+    row = framework(name)
+    if not row.is_target:
+        raise UnknownName(f"{name}: environments only come from there; {nearest(name, TARGETS)}")
+    return row
+
+
+def from_env(env: Any) -> Env | MultiEnv:
     """An environment of any framework as a core one. Looks only at frameworks that are imported already.
 
     Args:
@@ -77,14 +101,14 @@ def from_env(env: Any) -> Env:
     Raises:
         SpecError: Nothing recognises it.
     """
-    if isinstance(env, Env):
+    if isinstance(env, (Env, MultiEnv)):
         return env
     for row in FRAMEWORKS.values():
-        if sys.modules.get(row.package) is not None:
+        if row.in_use:
             spoke = row.load()
             if spoke.recognises(env):
                 return getattr(spoke, f"from_{row.name}")(env)
-    kinds = ["a core envoi.Env", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
+    kinds = ["a core envoi.Env or envoi.MultiEnv", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
     looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
     raise SpecError(
         f"env: expected one of: {', '.join(kinds)}; got a {type(env).__module__}.{type(env).__qualname__} "
@@ -99,18 +123,28 @@ def convert(env: Any, target: str, **arguments: Any) -> Any:
         env: A core environment or one of any framework.
         target: The framework's name.
         **arguments: For its `to_…`.
+
+    Raises:
+        UnknownName: There is no such target.
     """
-    return getattr(framework(target).load(), f"to_{target}")(env, **arguments)
+    return getattr(_target(target).load(), f"to_{target}")(env, **arguments)
 
 
 def losses(env: Any, target: str) -> list[Loss]:
     """What of an environment would not survive the way to a framework and back; empty is lossless.
 
     Args:
-        env: A core environment or one of any framework.
+        env: A core environment or one of any framework. What one that was brought here cannot do (be seeded,
+            where nothing can seed its source) is lost on every way.
         target: The framework's name.
+
+    Raises:
+        UnknownName: There is no such target.
     """
-    return framework(target).load().losses(from_env(env))
+    core, row = from_env(env), _target(target)
+    spokes = [one.load() for one in FRAMEWORKS.values() if one.in_use]
+    arrived = [loss for spoke in spokes if hasattr(spoke, "arrival_losses") for loss in spoke.arrival_losses(core)]
+    return [*arrived, *row.load().losses(core)]
 
 
 # Environments by name.
@@ -118,7 +152,7 @@ def losses(env: Any, target: str) -> list[Loss]:
 Loader = Callable[..., Any]
 
 
-def load(name: str, **arguments: Any) -> Env:
+def load(name: str, **arguments: Any) -> Env | MultiEnv:
     """An environment by name, as a core one.
 
         load("gymnasium:CartPole-v1")
@@ -147,7 +181,7 @@ def load(name: str, **arguments: Any) -> Env:
 
 def _guess(name: str) -> str:
     """What a name without a scheme may have meant."""
-    close = difflib.get_close_matches(name.lower(), models.MODELS, 1)
+    close = difflib.get_close_matches(name.lower(), models.NAMES, 1)
     return f"envoi:{close[0]}" if close and not re.search(r"-v\d+$", name) else f"gymnasium:{name}"
 
 

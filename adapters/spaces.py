@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium import spaces
 from envoi import (
     Array,
     Discrete,
+    Foreign,
     Graph,
     LossyConversion,
     MultiBinary,
@@ -74,6 +76,8 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
         return spaces.Graph(cast("Any", node), cast("Any", edge))
     if isinstance(spec, OneOf):
         return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
+    if isinstance(spec, Foreign) and isinstance(spec.origin, spaces.Space):
+        return deepcopy(spec.origin)  # somebody may seed it
     raise LossyConversion(path, "type", repr(spec), NAME)
 
 
@@ -99,7 +103,7 @@ def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
     """The spec with exactly the values of a space.
 
     Raises:
-        LossyConversion: It is a kind of space that nobody but its author knows.
+        LossyConversion: It stacks what no array holds.
     """
     origin = getattr(space, _ORIGIN, None)
     # Somebody may have changed the space since. gymnasium's `==` sees neither small differences nor order.
@@ -139,7 +143,7 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
         return Graph(inner(space.node_space, f"{path}.nodes"), edge)
     if isinstance(space, spaces.OneOf):
         return OneOf([inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
-    raise LossyConversion(path, "type", f"a {type(space).__name__}", "the core", "use one of gymnasium's own spaces")
+    return Foreign(space)
 
 
 def _from_box(space: spaces.Box) -> Array:

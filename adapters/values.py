@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envoi import Array, Discrete, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
+from envoi import Array, Discrete, Foreign, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
 
@@ -80,6 +80,8 @@ def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
             _copied(value.edges, spec.edge and spec.edge.dtype),
             _copied(value.edge_links),
         )
+    if isinstance(spec, Foreign) and copy is not False:
+        return lambda value, held=False: deepcopy(value)
     return lambda value, held=False: value
 
 

@@ -16,11 +16,22 @@ FRAMEWORKS = (
 )  # fmt: skip
 SPOKES = {
     "spaces": {"gymnasium"},
-    "rllib": {"ray", "gymnasium"},
     "codec": {"gymnasium"},
+    "gymnasium_vector": {"gymnasium"},
+    "vector": {"gymnasium"},
+    "dm": {"dm_env"},
+    "suites": {"dm_env", "dm_control", "bsuite"},
+    "tf": {"tf_agents"},
+    "rllib": {"ray", "gymnasium"},
     "pettingzoo": {"pettingzoo", "gymnasium"},
+    "zoo": {"pettingzoo", "gymnasium"},
 }
-"""What a spoke may import besides envoi, where that is not the framework of its own name."""
+"""What a spoke may import besides envoi, by the name of its file or the first word of it."""
+
+
+def frameworks_of(path):
+    """What an adapter's file may import besides envoi and numpy."""
+    return SPOKES.get(path.stem) or SPOKES.get(path.stem.partition("_")[0], set()) | {path.stem}
 
 
 def files(*folders):
@@ -70,7 +81,7 @@ def test_the_core_imports_numpy_and_itself(path):
 
 @pytest.mark.parametrize("path", files("adapters"), ids=relative_to_root)
 def test_an_adapter_imports_envoi_and_its_own_framework(path):
-    assert outside(path) <= {"numpy"} | SPOKES.get(path.stem, {path.stem})
+    assert outside(path) <= {"numpy"} | frameworks_of(path)
 
 
 @every_file

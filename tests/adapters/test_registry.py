@@ -112,7 +112,7 @@ def test_a_missing_extra_of_an_environment_says_what_is_missing():
         load("gymnasium:no_such_module:Thing-v0")
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", [name for name in TARGETS if not FRAMEWORKS[name].stands_alone])
 def test_a_missing_framework_gives_the_line_that_installs_it(name, monkeypatch):
     row = FRAMEWORKS[name]
     monkeypatch.setitem(sys.modules, row.package, None)
@@ -129,6 +129,12 @@ def test_a_missing_framework_gives_the_line_that_installs_it(name, monkeypatch):
         getattr(envoi.adapters, f"from_{name}")
     with pytest.raises(SpecError, match="expected one of"):
         from_env(object())
+
+
+def test_a_framework_that_environments_only_come_from_is_no_target():
+    for call in (convert, losses):
+        with pytest.raises(UnknownName, match="gridverse: environments only come from there; there are: dm_env"):
+            call(Ends(), "gridverse")
 
 
 def test_python_factories_classes_and_ready_environments_load():
@@ -209,12 +215,15 @@ def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conv
 def test_every_spoke_offers_what_its_row_promises():
     for name, row in FRAMEWORKS.items():
         spoke = row.load()
-        for part in (f"to_{name}", f"from_{name}", "recognises", "losses"):
+        for part in (f"from_{name}", "recognises", *([f"to_{name}", "losses"] if row.is_target else [])):
             assert callable(getattr(spoke, part))
-        assert getattr(envoi.adapters, f"to_{name}") is getattr(spoke, f"to_{name}")
+            if part.endswith(name):
+                assert getattr(envoi.adapters, part) is getattr(spoke, part)
+                assert part in envoi.adapters.__all__
+        if row.schemes:
+            assert callable(spoke.load)
         assert "What is lost" in spoke.__doc__
-        assert "What is refused" in spoke.__doc__
-    assert set(SCHEMES) == {"gymnasium", "envoi", "python"}
+    assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envoi", "python"}
     with pytest.raises(AttributeError, match="to_nothing"):
         getattr(envoi.adapters, "to_" + "nothing")
     assert set(dir(registry)) >= {"load", "convert", "from_env", "losses"}

@@ -11,10 +11,12 @@ import pytest
 from gymnasium import spaces
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scripted import Shaped
 
 from envoi import (
     Array,
     Discrete,
+    Foreign,
     Graph,
     LossyConversion,
     MultiBinary,
@@ -27,6 +29,7 @@ from envoi import (
     spec_equal,
     validate,
 )
+from envoi.adapters.codec import Codec
 from envoi.adapters.gymnasium import from_space, to_space
 from envoi.adapters.spaces import decoder, encoder
 from envoi.adapters.values import incoming
@@ -265,13 +268,38 @@ def test_what_gymnasium_cannot_say_is_refused_by_the_path_of_the_leaf(name):
     assert str(caught.value).startswith(caught.value.path)
 
 
-def test_a_kind_of_space_that_only_its_author_knows_is_refused_by_its_path():
-    class Own(spaces.Space):
-        pass
+class Own(spaces.Space):
+    """Even numbers."""
 
-    with pytest.raises(LossyConversion) as caught:
-        from_space(spaces.Dict({"a": spaces.Tuple([Own()])}), "observation_space")
-    assert caught.value.path == "observation_space['a'][0]"
+    def sample(self, mask=None, probability=None):
+        return 2 * int(self.np_random.integers(5))
+
+    def contains(self, x):
+        return x % 2 == 0
+
+    def __eq__(self, other):
+        return isinstance(other, Own)
+
+
+def test_a_kind_of_space_that_only_its_author_knows_comes_back_as_it_was():
+    space = spaces.Dict({"own": Own(), "box": spaces.Box(0, 1)})
+    spec = from_space(space)
+    assert isinstance(spec["own"], Foreign)
+    assert to_space(spec) == space
+    assert type(to_space(spec)["own"]) is Own
+    assert from_space(to_space(spec)) == spec
+    assert hash(spec["own"]) == hash(from_space(Own()))
+    validate(spec["own"], 4)
+    with pytest.raises(SpecError, match=r"observation\['own'\]: expected a value that .* contains, got 3"):
+        validate(spec, {"box": np.zeros(1, np.float32), "own": 3}, "observation")
+    drawn = [sample(spec["own"], np.random.default_rng(seed)) for seed in (0, 0, 1, 2, 3)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+
+
+def test_no_other_framework_takes_a_space_that_only_its_author_knows():
+    with pytest.raises(LossyConversion, match=r"observation\['own'\]: rllib cannot express its type"):
+        Codec(Shaped({"own": from_space(Own())}, Discrete(2)))
 
 
 def test_a_stacked_sequence_of_what_no_array_holds_is_refused_by_its_path():
