@@ -1,17 +1,19 @@
 # make demo    set everything up in .venv, train PPO on CartPole through envoi and RLlib Tune, evaluate it
 # make test    set everything up and run the tests
+# make test-tf set TF-Agents up in .venv-tf, for its pins exclude those of the others, and run the tests that need it
 # make lint    ruff, and pyright on the built wheel
 # make bench   what the core and the gymnasium forms cost, beside their peers
 
 PYTHON ?= python3
 VENV := .venv
+TF_VENV := .venv-tf
 BIN := $(VENV)/bin
 RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 # Two threads on two cores make tiny networks several times slower.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-tf lint bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -19,6 +21,9 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready
 	$(BIN)/pytest
+
+test-tf: $(TF_VENV)/ready
+	$(TF_VENV)/bin/pytest tests/tf tests/adapters/test_tf_agents.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -38,5 +43,11 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(TF_VENV)/ready: pyproject.toml constraints-tf.txt
+	@echo "setting TF-Agents up in $(TF_VENV): about a minute, and 2 GB"
+	$(PYTHON) -m venv $(TF_VENV)
+	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt -e '.[tf-agents,gymnasium,dm-env]' pytest hypothesis
+	touch $@
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) $(TF_VENV) build *.egg-info

@@ -193,7 +193,7 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
         fresh: Make containers anew even where the two are the same.
     """
     if isinstance(spec, Discrete):
-        return _to_integer(spec.dtype.type)
+        return _to_integer(spec)
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
     return _each(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
@@ -208,8 +208,30 @@ def decoder(spec: SpecTree) -> Convert | None:
     return _each(spec, [(key, decoder(sub)) for _, key, sub in children(spec)], True)
 
 
-def _to_integer(kind: Any) -> Convert:
-    return lambda value: value if type(value) is kind else kind(value)
+class Choices(dict[Any, Any]):
+    """The integers of a `Discrete` spec in its dtype, by their number: looking one up costs a third of making it.
+
+    An array of shape () cannot be looked up: that is a TypeError.
+    """
+
+    def __init__(self, spec: Discrete) -> None:
+        self.kind = spec.dtype.type
+        super().__init__({number: self.kind(number) for number in range(spec.start, spec.start + min(spec.n, 256))})
+
+    def __missing__(self, value: Any) -> Any:
+        return self.kind(value)
+
+
+def _to_integer(spec: Discrete) -> Convert:
+    choices = Choices(spec)
+
+    def convert(value: Any) -> Any:
+        try:
+            return choices[value]
+        except TypeError:
+            return choices.kind(value)
+
+    return convert
 
 
 def _to_array(dtype: np.dtype[Any]) -> Convert:

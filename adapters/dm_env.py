@@ -58,18 +58,19 @@ from envoi import (
     Step,
     Streams,
 )
-from envoi.env import ENDED, NOT_RESET
+from envoi.env import ENDED, NOT_RESET, full_step
+from envoi.process import Info
 from envoi.rewarder import reward_step
 from envoi.spec import SpecTree
 from envoi.streams import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent
-from .arrayspecs import encoder
-from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero, new
+from .arrayspecs import Choices, encoder
+from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
 from .layers import Content, Generators, layers, physics, seed_hook
-from .losses import Loss
+from .losses import Loss, UnseededWarning
 from .strings import Strings
 from .suites import load
 from .values import Copy, incoming
@@ -97,10 +98,6 @@ def _references_alone() -> int:
 
 _ALONE = _references_alone()
 """The reference count of an array that only a local variable holds, see `envoi.adapters.values`."""
-
-
-class UnseededWarning(UserWarning):
-    """A seed was given to an environment whose source nothing can seed."""
 
 
 class FromDmEnv(Env):
@@ -149,7 +146,7 @@ class FromDmEnv(Env):
         # The common cases, which need no call: an array that is right as it came, a choice that is.
         is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
         self._dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None  # one object for each kind
-        self._choice = self.action_spec.dtype.type if isinstance(self.action_spec, Discrete) else None
+        self._choices = Choices(self.action_spec) if isinstance(self.action_spec, Discrete) else None
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
@@ -178,11 +175,16 @@ class FromDmEnv(Env):
         return Reset(observation, info)
 
     def step(self, action: Any) -> Step:
+        return full_step(self.raw_step(action))
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         before = None if self._rewarder is None else self.state
         step_type, reward, discount, observation = self.source.step(
-            action if type(action) is self._choice or self._encode is None else self._encode(action)
+            self._choices[action]
+            if self._choices is not None and type(action) is not ndarray
+            else (action if self._encode is None else self._encode(action))
         )
         # The common case of `incoming`, for an array that nothing but this frame holds.
         if (
@@ -193,11 +195,12 @@ class FromDmEnv(Env):
         ):
             observation = self._incoming(observation)
         self._observation = observation
-        if step_type is MID and self._rewarder is None and self._plain and not (reward is None or discount is None):
-            return new(Step, (observation, reward, False, False, discount, {}))
+        if step_type is MID and self._rewarder is None and self._plain and reward is not None and discount is not None:
+            is_default = type(discount) is float and discount == 1.0
+            return (observation, reward, False, False, None if is_default else discount, {})
         return self._complete(step_type, reward, discount, before, action)
 
-    def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any, before: Any, action: Any) -> Step:
+    def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any, before: Any, action: Any) -> Any:
         """A step that is not one of the many in the middle of an episode with a plain reward and discount."""
         if self._form is not None:
             return self._kept(before, action)
@@ -208,12 +211,12 @@ class FromDmEnv(Env):
         if self._rewarder is not None:
             reward = reward_step(self._rewarder, reward, before, action, self.state)
         if step_type == MID:
-            return new(Step, (self._observation, reward, False, False, discount, {}))
+            return (self._observation, reward, False, False, discount, {})
         self._over = ENDED
         terminated = is_zero(discount)
-        return new(Step, (self._observation, reward, terminated, not terminated, discount, {}))
+        return (self._observation, reward, terminated, not terminated, discount, {})
 
-    def _kept(self, before: Any, action: Any) -> Step:
+    def _kept(self, before: Any, action: Any) -> Any:
         """The step that our own form has just made, with all that a dm_env step cannot hold."""
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
@@ -221,7 +224,7 @@ class FromDmEnv(Env):
             reward = reward_step(self._rewarder, reward, before, action, self.state)
         if terminated or truncated:
             self._over = ENDED
-        return new(Step, (observation, reward, terminated, truncated, discount, {**info}))
+        return (observation, reward, terminated, truncated, discount, {**info})
 
     def _refusal(self, step_type: dm_env.StepType) -> Exception:
         self._over = ENDED
@@ -262,14 +265,14 @@ class FromDmEnv(Env):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator where it has one; settable.
+        """The source's generator where it has one, and a `RandomState` is none; settable.
 
         A source's `RandomState` takes over the state of an `MT19937` generator, and is seeded from any other.
         """
         if isinstance(self.unwrapped, ToDmEnv):
             return self.unwrapped.core.rng
         generators = self._generators()
-        return generators.first() if generators else self.streams.dynamics
+        return generators.first() or self.streams.dynamics
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
@@ -328,7 +331,7 @@ class FromDmEnv(Env):
         return layers(self.source, dm_env.Environment)[-1]
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_form", "_incoming", "_take", "_encode")
+        planned = ("_form", "_incoming", "_take", "_encode", "_choices")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

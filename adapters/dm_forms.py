@@ -12,6 +12,7 @@ from dm_env import TimeStep
 from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, SpecError, Step
+from envoi.env import full_step, quickest_step
 from envoi.spec import SpecTree
 from envoi.streams import check_seed
 from envoi.tree import leaves, map_leaves
@@ -64,7 +65,6 @@ class ToDmEnv(dm_env.Environment):
 
     Attributes:
         core: The core environment.
-        last: What the core's last `reset` or `step` gave, all of it; None before.
         reset_options: The options of the next reset only; None for none.
         metadata: The core's.
         render_mode: The core's.
@@ -74,7 +74,7 @@ class ToDmEnv(dm_env.Environment):
         if core.batch_size is not None:
             raise SpecError(f"to_dm_env: expected one environment, got a batch of {core.batch_size} lanes")
         self.core = core
-        self.last: Reset | Step | None = None
+        self._last: Any = None  # a `Reset`, or what `raw_step` gave
         self.reset_options: Mapping[str, Any] | None = None
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
@@ -95,6 +95,8 @@ class ToDmEnv(dm_env.Environment):
         self._only_arrays = isinstance(core.action_spec, Discrete)
         self._reward_type, self._to_reward = _number(core.reward_spec)
         self._discount_type, self._to_discount = _number(core.discount_spec)
+        self._one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
+        self._step = quickest_step(self._env)
 
     def seed(self, seed: int | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.
@@ -105,13 +107,19 @@ class ToDmEnv(dm_env.Environment):
         self._seed = check_seed(seed)
 
     @property
+    def last(self) -> Reset | Step | None:
+        """What the core's last `reset` or `step` gave, all of it; None before."""
+        last = self._last
+        return last if last is None or isinstance(last, Reset) else full_step(last)
+
+    @property
     def info(self) -> dict[Any, Any]:
         """The info of the last reset or step; empty before."""
-        return {} if self.last is None else self.last.info
+        return {} if self._last is None else self._last[-1]
 
     def reset(self) -> TimeStep:
         """Begins an episode; see `dm_env.Environment.reset`."""
-        self.last = last = self._env.reset(seed=self._seed, options=self.reset_options)
+        self._last = last = self._env.reset(seed=self._seed, options=self.reset_options)
         self._seed = self.reset_options = None
         self._restart = False
         observation = last.observation if self._encode is None else self._encode(last.observation)
@@ -123,12 +131,17 @@ class ToDmEnv(dm_env.Environment):
             return self.reset()
         if self._decode is not None and (not self._only_arrays or type(action) is ndarray):
             action = self._decode(action)
-        self.last = last = self._env.step(action)
+        self._last = last = self._step(action)
         observation, reward, terminated, truncated, discount, _ = last
         if self._encode is not None:
             observation = self._encode(observation)
         if type(reward) is not self._reward_type:
             reward = self._to_reward(reward)
+        if discount is None:
+            if not (terminated or truncated):
+                return new(TimeStep, (MID, reward, self._one, observation))
+            self._restart = True
+            return new(TimeStep, (LAST, reward, self._zero if terminated else self._one, observation))
         if type(discount) is not self._discount_type:
             discount = self._to_discount(discount)
         if terminated or truncated:
@@ -168,15 +181,15 @@ class ToDmEnv(dm_env.Environment):
 
     def content(self) -> Any:
         """What the environment holds now, apart from the core as an object."""
-        return self._env.snapshot(), self.last, self.reset_options, self._seed, self._restart
+        return self._env.snapshot(), self._last, self.reset_options, self._seed, self._restart
 
     def put_back(self, content: Any) -> None:
         """Makes the environment hold it again."""
-        snapshot, self.last, self.reset_options, self._seed, self._restart = content
+        snapshot, self._last, self.reset_options, self._seed, self._restart = content
         self._env.restore(snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_encode", "_decode", "_to_reward", "_to_discount")
+        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

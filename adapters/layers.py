@@ -82,11 +82,12 @@ class Generators:
         for holder, name in self._places:
             _seed(holder[name], seed)
 
-    def first(self) -> np.random.Generator:
-        """The innermost; a `RandomState` as a `Generator` on the same bits, so that draws from either move both."""
+    def first(self) -> np.random.Generator | None:
+        """The innermost where it is a `Generator`; a `RandomState` is none, and its states cannot be compared."""
+        if not self._places:
+            return None
         holder, name = self._places[0]
-        held = holder[name]
-        return held if isinstance(held, np.random.Generator) else np.random.Generator(_bits(held))
+        return holder[name] if isinstance(holder[name], np.random.Generator) else None
 
     def replace(self, generator: np.random.Generator) -> None:
         """Makes everything follow from a generator, which the innermost draws from where it can.

@@ -13,6 +13,10 @@ class NarrowingWarning(UserWarning):
     """Numbers lose precision on their way to a framework; `losses` lists which."""
 
 
+class UnseededWarning(UserWarning):
+    """A seed was given to an environment whose source nothing can seed."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """One thing that does not survive the way to a framework and back.

@@ -65,6 +65,25 @@ make_step = cast(
 """`Step(*values)` for hot paths: a named tuple's own constructor costs twice as much."""
 
 
+def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
+    """What `raw_step` gave as a `Step`, with the discount filled in where it is the default."""
+    if values[4] is not None:
+        return make_step(values)
+    observation, reward, terminated, truncated, _, info = values
+    return make_step((observation, reward, terminated, truncated, 0.0 if terminated else 1.0, info))
+
+
+def quickest_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]:
+    """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
+    if "step" not in vars(env):
+        for kind in type(env).__mro__:
+            if "raw_step" in vars(kind) and kind is not Env:
+                return env.raw_step
+            if "step" in vars(kind):
+                break
+    return env.step
+
+
 class Env(Process):
     """An environment of one agent.
 
@@ -102,6 +121,13 @@ class Env(Process):
         Raises:
             EpisodeError: Before the first reset, or after the end of the episode.
         """
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """`step` for forms, which need no `Step`: a tuple of the six values, the discount None where it is the default.
+
+        An environment may define it beside `step` where that is cheaper.
+        """
+        return self.step(action)
 
     @property
     @abstractmethod

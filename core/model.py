@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .context import ContextSpace
-from .env import ENDED, NOT_RESET, Env, Reset, Step, make_step
+from .env import ENDED, NOT_RESET, Env, Reset, Step, full_step
 from .errors import EpisodeError
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
@@ -116,17 +116,17 @@ class Model(Env):
         return result
 
     def step(self, action: Any) -> Step:
+        return full_step(self.raw_step(action))
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
             self._refuse()
         before, streams, rewarder = self._state, self._streams or self.streams, self._rewarder or self.reward
         state = self.transition(before, action, streams.dynamics)
         observation = self.observe(state, streams.observation)
         terminated, truncated = bool(self.terminal(state)), bool(self.truncated(state))
-        discount = self.discount(state)
-        if discount is None:
-            discount = 0.0 if terminated else 1.0
         reward = rewarder(before, action, state)
-        result = make_step((observation, reward, terminated, truncated, discount, self.info(state)))
+        result = (observation, reward, terminated, truncated, self.discount(state), self.info(state))
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._observation = state, observation
         if terminated or truncated:

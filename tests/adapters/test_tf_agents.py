@@ -1,0 +1,1373 @@
+"""Environments to TF-Agents and from it: the same trace, specs, seeds and lifecycle.
+
+These hold on TF-Agents' own types where it is installed, and on the light ones where it is not.
+"""
+
+import copy
+import itertools
+import pickle
+import re
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+import cloudpickle
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nested import Pair, arrays, discretes, multi_binaries, multi_discretes, trees
+from scripted import Ends, Line, Scripted, Shaped
+from small_models import Flock, Walk
+from traces import exact, trace
+
+import envoi
+from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
+from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_tf_agents
+from envoi.adapters import tf_agents as spoke
+from envoi.adapters.losses import NarrowingWarning
+from envoi.adapters.tf_agents import (
+    ArraySpec,
+    BoundedArraySpec,
+    FromTFAgents,
+    FromTFAgentsBatch,
+    PyEnvironment,
+    StepType,
+    TimeStep,
+    ToTFAgents,
+    ToTFAgentsBatch,
+    UnseededWarning,
+    arrival_losses,
+    from_spec,
+    to_spec,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+
+
+class Passing(PyEnvironment):
+    """A stranger's wrapper that changes nothing."""
+
+    def __init__(self, env):
+        super().__init__()
+        self._env = env
+
+    batched = property(lambda self: self._env.batched)
+    batch_size = property(lambda self: self._env.batch_size)
+
+    def observation_spec(self):
+        return self._env.observation_spec()
+
+    def action_spec(self):
+        return self._env.action_spec()
+
+    def get_info(self):
+        return self._env.get_info()
+
+    def seed(self, seed):
+        return self._env.seed(seed)
+
+    def get_state(self):
+        return self._env.get_state()
+
+    def set_state(self, state):
+        self._env.set_state(state)
+
+    def render(self, mode="rgb_array"):
+        return self._env.render(mode)
+
+    def close(self):
+        self._env.close()
+
+    def _reset(self):
+        return self._env.reset()
+
+    def _step(self, action):
+        return self._env.step(action)
+
+
+class Remaking(Passing):
+    """A stranger's wrapper that makes each time step anew, so that nothing travels beside it."""
+
+    def _reset(self):
+        return TimeStep(*super()._reset())
+
+    def _step(self, action):
+        return TimeStep(*super()._step(action))
+
+
+class Shifting(Passing):
+    """A stranger's wrapper that changes observations."""
+
+    def _reset(self):
+        step = super()._reset()
+        return step._replace(observation=step.observation + 100)
+
+    def _step(self, action):
+        step = super()._step(action)
+        return step._replace(observation=step.observation + 100)
+
+
+class Counting(PyEnvironment):
+    """A source that plays `lines` of (step type, reward, discount) and counts; it notes all that it is asked."""
+
+    def __init__(self, *lines, info=False, space=None):
+        super().__init__()
+        self.lines, self.at, self.seeds, self.actions, self.closed, self.episode = lines, 0, [], [], 0, 0
+        self._over, self._info = True, info
+        self._space = space or BoundedArraySpec((), np.int64, 5, 7, "choice")
+
+    def observation_spec(self):
+        return ArraySpec((2,), np.float64, "seen")
+
+    def action_spec(self):
+        return self._space
+
+    def get_info(self):
+        return self._info if self._info is not False else super().get_info()
+
+    def _see(self):
+        return np.array([10 * self.episode, self.at], np.float64)
+
+    def _reset(self):
+        self._over, self.at, self.episode = False, 0, self.episode + 1
+        return TimeStep(StepType.FIRST, np.float32(0), np.float32(1), self._see())
+
+    def _step(self, action):
+        if self._over:
+            return self.reset()
+        self.actions.append(action)
+        kind, reward, discount = self.lines[self.at]
+        self.at += 1
+        self._over = kind == 2
+        return TimeStep(
+            np.asarray(kind, np.int32), np.asarray(reward, np.float32), np.asarray(discount, np.float32), self._see()
+        )
+
+    def close(self):
+        self.closed += 1
+
+
+class Seedable(Counting):
+    """A source with a generator and a method that seeds it."""
+
+    def __init__(self, *lines):
+        super().__init__(*lines)
+        self._rng = np.random.RandomState(7)
+
+    def seed(self, seed):
+        self.seeds.append(seed)
+        self._rng.seed(seed)
+
+    def _see(self):
+        return np.array([self._rng.uniform(), self.at])
+
+
+class Held(Counting):
+    """The same, that lets nobody seed it by a method."""
+
+    def __init__(self, *lines):
+        super().__init__(*lines)
+        self._rng = np.random.RandomState(7)
+
+    def _see(self):
+        return np.array([self._rng.uniform(), self.at])
+
+
+class Foreign(PyEnvironment):
+    """A source whose observations a function makes of it."""
+
+    def __init__(self, spec, make, reward=0.0):
+        super().__init__()
+        self.spec, self.make, self.reward, self.at = spec, make, reward, 0
+
+    def observation_spec(self):
+        return self.spec
+
+    def action_spec(self):
+        return BoundedArraySpec((), np.int32, 0, 1)
+
+    def _reset(self):
+        self.at = 0
+        return TimeStep(StepType.FIRST, np.float32(0), np.float32(1), self.make(self))
+
+    def _step(self, action):
+        self.at += 1
+        return TimeStep(StepType.MID, self.reward, np.float32(1), self.make(self))
+
+
+MIDDLE, END = (1, 1.0, 1.0), (2, 1.0, 0.0)
+
+
+def same(a, b):
+    assert exact(a) == exact(b)
+
+
+def said(step):
+    """A time step as (step type, reward, discount)."""
+    return step.step_type.tolist(), step.reward.tolist(), step.discount.tolist()
+
+
+# Steps.
+
+
+def test_the_counting_environment():
+    class Count(envoi.Model):
+        observation_spec = Array((), "int32")
+        action_spec = Discrete(2)
+
+        def __init__(self):
+            self.episodes = 0
+
+        def initial(self, rng, context):
+            self.episodes += 1
+            return (10 * (self.episodes - 1), 0)
+
+        def transition(self, state, action, rng):
+            return (state[0] + 1, state[1] + 1)
+
+        def observe(self, state, rng):
+            return np.int32(state[0])
+
+        def reward(self, state, action, next_state):
+            return 1.0
+
+        def terminal(self, state):
+            return state[1] == 3
+
+    form = to_tf_agents(Count())
+    steps = [form.reset(), *(form.step(np.asarray(0)) for _ in range(4))]
+    assert [(*said(step), step.observation.tolist()) for step in steps] == [
+        (0, 0, 1, 0), (1, 1, 1, 1), (1, 1, 1, 2), (2, 1, 0, 3), (0, 0, 1, 10),
+    ]  # fmt: skip
+    for step in steps:
+        for value, dtype in zip(step, (np.int32, np.float32, np.float32, np.int32), strict=True):
+            assert type(value) is np.ndarray
+            assert (value.shape, value.dtype) == ((), dtype)
+    assert [bool(step.is_first()) for step in steps] == [True, False, False, False, True]
+    assert [bool(step.is_mid()) for step in steps] == [False, True, True, False, False]
+    assert [bool(step.is_last()) for step in steps] == [False, False, False, True, False]
+    assert form.current_time_step() is steps[-1]
+
+
+@pytest.mark.parametrize("wrap", [lambda form: form, Passing, Remaking])
+def test_every_pair_of_flags_and_every_discount_as_a_time_step_and_back(wrap):
+    gamma = np.float32(0.99)
+    for ended, cut, discount in itertools.product([False, True], [False, True], [None, 0.0, 0.5, float(gamma), 1.0]):
+        script = [Line(discount=discount), Line(1.0, ended, cut, discount), Line()]
+        form = wrap(to_tf_agents(Scripted(*script)))
+        form.reset()
+        middle, end = form.step(5), form.step(5)
+        assert said(middle) == (1, 0, 1 if discount is None else discount)
+        if ended:
+            assert said(end) == (2, 1, 0)
+        elif cut:
+            assert said(end) == (2, 1, discount or 1)
+        else:
+            assert said(end) == (1, 1, 1 if discount is None else discount)
+
+        core = FromTFAgents(wrap(to_tf_agents(Scripted(*script))))
+        core.reset()
+        middle, end = core.step(5), core.step(5)
+        assert (middle.terminated, middle.truncated) == (False, False)
+        assert middle.discount == (1 if discount is None else discount)
+        if wrap is Remaking:
+            assert (end.terminated, end.truncated) == (ended, cut and not ended)
+            assert end.discount == (0 if ended else discount or 1 if cut else middle.discount)
+        else:
+            assert (end.terminated, end.truncated) == (ended, cut)
+            assert end.discount == (float(not ended) if discount is None else discount)
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [
+        ((1, 1.0, 1.0), (False, False)),
+        ((1, 1.0, 0.5), (False, False)),
+        ((1, 1.0, 0.0), (False, False)),
+        ((2, 1.0, 0.0), (True, False)),
+        ((2, 1.0, 0.5), (False, True)),
+        ((2, 1.0, 1.0), (False, True)),
+    ],
+)
+def test_a_foreign_time_step_is_the_core_step_of_the_table(line, flags):
+    env = from_tf_agents(Counting(line))
+    assert env.reset().info == {}
+    step = env.step(5)
+    assert (step.terminated, step.truncated) == flags
+    same(step.reward, np.float32(1))
+    same(step.discount, np.float32(line[2]))
+    assert step.info == {}
+    assert step.observation.tolist() == [10, 1]
+
+
+def test_discounts_of_many_numbers_pass_whole_unless_they_would_say_something_else():
+    spec = {"a": Array((2,), "float32", 0, 1), "b": Array((), "float32", 0, 1)}
+
+    def discount(*values):
+        return {"a": np.array(values[:2], np.float32), "b": np.float32(values[2])}
+
+    script = [Line(discount=discount(0.5, 0, 1)), Line(truncated=True, discount=discount(0.5, 0, 0))]
+    for end, told in (
+        (script[1], discount(0.5, 0, 0)),
+        (Line(truncated=True, discount=discount(0, 0, 0)), discount(1, 1, 1)),
+        (Line(terminated=True, discount=discount(1, 0, 1)), discount(0, 0, 0)),
+    ):
+        form = to_tf_agents(Scripted(script[0], end, discount_spec=spec))
+        assert isinstance(form.discount_spec(), OrderedDict)
+        assert form.time_step_spec().discount is form.discount_spec()
+        first = form.reset().discount
+        assert (first["a"].tolist(), first["b"].tolist()) == ([1, 1], 1)
+        np.testing.assert_equal(form.step(5).discount, script[0].discount)
+        np.testing.assert_equal(form.step(5).discount, told)
+        core = FromTFAgents(Remaking(to_tf_agents(Scripted(script[0], end, discount_spec=spec))))
+        assert envoi.spec_equal(core.discount_spec, spec)
+        core.reset()
+        core.step(5)
+        step = core.step(5)
+        assert (step.terminated, step.truncated) == (end.terminated, not end.terminated)
+
+
+discounts = st.sampled_from([None, 0.0, 0.5, 0.99, 1.0])
+rewards = st.sampled_from([0.0, 1, -2.5, 16777217.0, 2**40, np.int64(2**40), np.float32(0.1), np.array(3.5)])
+values = st.sampled_from([1, 1.9, True, 7, "a", None, {"b": (1, [2])}, np.arange(3), np.float32(2), b"x"])
+infos = st.dictionaries(st.sampled_from(["a", 3, ("t", 1), None]), values, max_size=3)
+lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
+
+
+def play(env, seed, episodes=3, limit=20):
+    """Every reset and step of a few episodes: one seed, then plain resets."""
+    rng, seen = np.random.default_rng(0), []
+    for episode in range(episodes):
+        seen.append(exact(tuple(env.reset(seed=seed if episode == 0 else None))))
+        for _ in range(limit):
+            step = env.step(envoi.sample(env.action_spec, rng))
+            seen.append(exact(tuple(step)))
+            if step.terminated or step.truncated:
+                break
+    return seen
+
+
+@settings(max_examples=200)
+@given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99), st.sampled_from([lambda form: form, Passing]))
+def test_all_six_values_of_a_core_step_live_through_tf_agents(script, seed, wrap):
+    script = [*script, Line(terminated=True)]
+    assert play(FromTFAgents(wrap(to_tf_agents(Scripted(*script)))), seed) == play(Scripted(*script), seed)
+
+
+def test_what_a_strangers_wrapper_changes_is_what_comes():
+    for core in (Scripted(Line(truncated=True)), envoi.Lanes([Scripted(Line(truncated=True)) for _ in range(2)])):
+        env = from_tf_agents(Shifting(to_tf_agents(core)))
+        action = np.full(core.batch_size or 1, 5) if core.batch_size else 5
+        assert (env.reset().observation >= 100).all()
+        assert (env.step(action).observation >= 100).all()
+        assert (env.observation >= 100).all()
+
+
+@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
+def test_the_bundled_models_live_through_strangers_wrappers(name):
+    core = load(f"envoi:{name}")
+    for wrap in (lambda form: form, Passing):
+        back = FromTFAgents(wrap(to_tf_agents(load(f"envoi:{name}"))))
+        assert envoi.spec_equal(back.observation_spec, core.observation_spec)
+        assert envoi.spec_equal(back.action_spec, core.action_spec)
+        assert play(back, 5) == play(core, 5)
+        same(back.state, core.state)
+        same(back.observation, core.observation)
+
+
+def test_rewards_of_other_shapes_and_kinds():
+    class Vector(Scripted):
+        reward_spec = {"z": Array((2,), "float64", 0, 4), "a": Array((), "int8")}
+
+    reward = {"z": np.array([1, 2.0]), "a": np.int8(3)}
+    form = to_tf_agents(Vector(Line(reward)))
+    first = form.reset().reward
+    assert list(first) == ["z", "a"]
+    assert (first["z"].tolist(), first["a"].tolist()) == ([0, 0], 0)
+    told = form.step(5).reward
+    assert type(told) is OrderedDict
+    assert {key: (value.dtype, value.tolist()) for key, value in told.items()} == {
+        "z": (np.float32, [1, 2]), "a": (np.float32, 3),
+    }  # fmt: skip
+    assert form.reward_spec()["z"].dtype == np.float32
+    assert reward == {"z": reward["z"], "a": 3}
+
+    kept = to_tf_agents(Vector(Line(reward)), exact=True)
+    assert (kept.reward_spec()["z"].dtype, kept.reward_spec()["a"].dtype) == (np.float64, np.int8)
+    kept.reset()
+    assert kept.step(5).reward["a"].dtype == np.int8
+
+    back = FromTFAgents(Passing(to_tf_agents(Vector(Line(reward)))))
+    assert back.reward_spec["z"] == Array((2,), "float64")
+    back.reset()
+    same(back.step(5).reward, reward)
+
+
+def test_exact_forms_narrow_nothing_and_say_so():
+    form = to_tf_agents(Scripted(Line(16777217.0, discount=0.99), Line(0.0)), exact=True)
+    assert form.time_step_spec().reward.dtype == form.time_step_spec().discount.dtype == np.float64
+    first = form.reset()
+    assert first.reward.dtype == first.discount.dtype == np.float64
+    step = form.step(5)
+    assert said(step) == (1, 16777217.0, 0.99)
+    core = FromTFAgents(Remaking(to_tf_agents(Scripted(Line(16777217.0, discount=0.99)), exact=True)))
+    core.reset()
+    assert (core.step(5).reward, core._over) == (16777217.0, None)
+
+
+def test_the_first_reward_and_every_discount_lie_in_the_told_specs_whatever_the_bounds_of_the_core():
+    class Bounded(Scripted):
+        reward_spec = Array((), "float64", 1, 2, "reward")
+
+    for exactly in (False, True):
+        form = to_tf_agents(Bounded(Line(1.5, True), discount_spec=Array((), "float64", 0.9, 0.95)), exact=exactly)
+        for step in (form.reset(), form.step(5)):
+            assert form.reward_spec().check_array(step.reward)
+            assert form.discount_spec().check_array(step.discount)
+        assert form.reward_spec().maximum == 2
+        assert FromTFAgents(form).reward_spec == Bounded.reward_spec
+
+
+def test_a_rewarder_that_is_set_later_shows_in_the_specs_and_steps():
+    core = Scripted(Line(), Line())
+    form = to_tf_agents(core)
+    core.rewarder = envoi.FunctionReward(lambda state, action, next_state: 3.0, 0, 5)
+    assert form.reward_spec().maximum == 5
+    form.reset()
+    assert form.step(5).reward == 3
+    env = from_tf_agents(Counting(MIDDLE, MIDDLE))
+    native = env.rewarder
+    env.rewarder = native + (lambda state, action, next_state: float(next_state[1] - state[1]) + action)
+    env.reset()
+    assert env.step(5).reward == 1 + 1 + 5
+    assert to_tf_agents(env) is not env.source
+    env.rewarder = native
+    assert to_tf_agents(env) is env.source
+
+
+def test_infos_reach_get_info_and_come_from_it():
+    form = to_tf_agents(Scripted(Line(info={"a": 1, 3: "x"})))
+    assert form.get_info() == {}
+    form.reset()
+    assert form.get_info() == {}
+    form.step(5)
+    assert form.get_info() == {"a": 1, 3: "x"}
+    for given_, told in (({"a": 1}, {"a": 1}), (None, {}), (np.float32(2), {"info": 2}), (False, {})):
+        env = from_tf_agents(Counting(MIDDLE, info=given_))
+        assert env.reset().info == told
+        assert env.step(5).info == told
+    held = {"mine": 1}
+    env = from_tf_agents(Counting(MIDDLE, info=held))
+    env.reset().info["more"] = 2
+    env.step(5).info["more"] = 2
+    assert held == {"mine": 1}
+
+
+def test_a_step_before_the_reset_or_after_the_end_begins_an_episode_in_a_form_and_is_an_error_in_the_core():
+    core = Scripted(Line(), Line(truncated=True))
+    form = to_tf_agents(core)
+    assert form.step("ignored").is_first()
+    assert [form.step(5).step_type.item() for _ in range(2)] == [1, 2]
+    assert form.step("ignored").is_first()
+    assert len(core.seen) == 2
+    form.reset()
+    form.reset()
+    assert form.step(5).is_mid()
+    source = Counting(MIDDLE, END)
+    for env in (from_tf_agents(source), FromTFAgents(form)):
+        with pytest.raises(EpisodeError, match="reset"):
+            env.step(5)
+        env.reset()
+        env.step(5)
+        env.step(5)
+        for _ in range(2):
+            with pytest.raises(EpisodeError, match="reset"):
+                env.step(5)
+    assert len(source.actions) == 2
+
+
+def test_a_source_that_begins_another_episode_by_itself_is_caught():
+    env = from_tf_agents(Counting((0, 0.0, 1.0)))
+    env.reset()
+    with pytest.raises(EpisodeError, match="began another episode"):
+        env.step(5)
+
+
+# Specs and values.
+
+
+def tf_trees(leaf):
+    """Trees whose dicts can be sorted."""
+    return trees(leaf).map(_sortable)
+
+
+def _sortable(spec):
+    if isinstance(spec, dict):
+        return {str(key): _sortable(sub) for key, sub in spec.items()}
+    return envoi.tree.rebuild(spec, map(_sortable, spec)) if isinstance(spec, (list, tuple)) else spec
+
+
+numeric = st.one_of(arrays(), discretes(), multi_discretes(), multi_binaries)
+
+
+@settings(max_examples=2000)
+@given(tf_trees(numeric))
+def test_every_spec_comes_back_as_it_was(spec):
+    told = to_spec(spec)
+    assert envoi.spec_equal(from_spec(told), spec)
+    assert envoi.spec_equal(from_spec(pickle.loads(pickle.dumps(told)), action=True), spec)
+
+
+@settings(max_examples=300)
+@given(tf_trees(numeric), st.integers(0, 99))
+def test_values_lie_in_both_specs_on_both_ways(spec, seed):
+    form = to_tf_agents(Shaped(spec, spec))
+    envoi.tree.map_leaves(_lies_in, form.observation_spec(), form.reset().observation)
+    core = FromTFAgents(Remaking(to_tf_agents(Shaped(spec, spec))))
+    observation, rng = core.reset(seed=seed).observation, np.random.default_rng(seed)
+    for _ in range(2):
+        envoi.validate(spec, observation)
+        observation = core.step(envoi.sample(spec, rng)).observation  # it validates the action that arrives
+    same(play(core, seed, 1), play(FromTFAgents(Remaking(to_tf_agents(Shaped(spec, spec)))), seed, 1))
+
+
+def _lies_in(leaf, value):
+    if value.dtype.kind == "f":  # an infinite value lies at an infinite bound, which TF-Agents cannot write
+        value = np.clip(value, np.finfo(value.dtype).min, np.finfo(value.dtype).max)
+    assert leaf.check_array(value), (leaf, value)
+
+
+class Fields(NamedTuple):
+    """A named tuple of two."""
+
+    x: object
+    y: object
+
+
+def test_kinds_of_branches_and_the_order_of_keys_are_kept_in_specs_and_values():
+    leaf = Array((), "float32")
+    spec = {"z": [leaf, leaf], "a": (leaf,), "m": Fields(leaf, {"q": leaf, "b": leaf})}
+    form = to_tf_agents(Shaped(spec, spec))
+    for branch in (form.observation_spec(), form.reset().observation):
+        assert [type(branch), *map(type, branch.values())] == [OrderedDict, list, tuple, Fields]
+        assert list(branch) == ["z", "a", "m"]
+        assert type(branch["m"].y) is OrderedDict
+        assert list(branch["m"].y) == ["q", "b"]
+    read = from_spec(form.observation_spec())
+    assert type(read) is dict
+    assert type(read["m"].y) is dict
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "low", "high"),
+    [
+        (Discrete(3, start=-1, dtype="int32"), BoundedArraySpec, -1, 1),
+        (envoi.MultiDiscrete([3, 5], start=[1, 2]), BoundedArraySpec, [1, 2], [3, 6]),
+        (envoi.MultiBinary((2, 2)), BoundedArraySpec, 0, 1),
+        (Array((2,), "float32", 0), BoundedArraySpec, 0, np.finfo(np.float32).max),
+        (Array((2,), "float64", [-np.inf, 0], 1), BoundedArraySpec, [np.finfo(np.float64).min, 0], [1, 1]),
+        (Array((2,), "float16"), ArraySpec, None, None),
+        (Array((2,), "bool", True, True), ArraySpec, None, None),
+        (Array((2,), "uint32", 1), BoundedArraySpec, 1, 2**32 - 1),
+        (Array((0,), "int8", 0, 1), BoundedArraySpec, [], []),
+    ],
+)
+def test_a_leaf_becomes_the_spec_of_the_table(spec, kind, low, high):
+    told = to_spec(spec)
+    assert isinstance(told, ArraySpec)
+    assert isinstance(told, BoundedArraySpec) is (kind is BoundedArraySpec)
+    assert (told.shape, told.dtype, told.name) == (spec.shape, spec.dtype, None)
+    if low is not None:
+        np.testing.assert_array_equal(told.minimum, low)
+        np.testing.assert_array_equal(told.maximum, high)
+
+
+@pytest.mark.parametrize(
+    ("told", "spec"),
+    [
+        (ArraySpec((2,), np.float32, "a"), Array((2,), "float32", name="a")),
+        (BoundedArraySpec((2,), np.float32, -np.inf, np.inf), Array((2,), "float32")),
+        (BoundedArraySpec((2,), np.float64, [0.0, -np.inf], 1.0), Array((2,), "float64", [0, -np.inf], 1)),
+        (BoundedArraySpec((2,), np.int16), Array((2,), "int16")),
+        (BoundedArraySpec((), np.int64, 0, 3), Array((), "int64", 0, 3)),
+        ([BoundedArraySpec((), np.uint8, 0, 1)], [Array((), "uint8", 0, 1)]),
+    ],
+)
+def test_a_foreign_spec_is_read_as_the_table_says(told, spec):
+    assert envoi.spec_equal(from_spec(told), spec)
+
+
+def test_a_foreign_bounded_integer_is_a_choice_as_an_action_only():
+    env = from_tf_agents(Counting(MIDDLE))
+    assert env.action_spec == Discrete(3, 5, "int64", "choice")
+    assert env.observation_spec == Array((2,), "float64", name="seen")
+    assert from_spec(BoundedArraySpec((), np.int64), action=True) == Array((), "int64")
+    assert from_spec(BoundedArraySpec((2,), np.int64, 0, 1), action=True) == Array((2,), "int64", 0, 1)
+    quantity = Array((), "int64", 0, 3)
+    assert from_spec(to_spec(quantity), action=True) == quantity
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("a b", "a_b"), ("_x", "._x"), ("ü", "._"), ("reward:0", "reward_0"), ("a/b-c.d", "a/b-c.d"), ("", "")],
+)
+def test_a_name_that_no_tensor_can_have_is_told_another_way_and_comes_back(name, told):
+    spec = Array((), "float32", name=name)
+    assert to_spec(spec).name == told
+    assert from_spec(to_spec(spec)).name == name
+
+
+def test_what_a_spec_remembers_goes_when_it_is_replaced():
+    told = to_spec(Discrete(3)).replace(maximum=5)
+    assert from_spec(told, action=True) == Discrete(6)
+
+
+def test_a_spec_is_the_same_object_each_time():
+    form = to_tf_agents(load("envoi:catch"))
+    assert form.observation_spec() is form.observation_spec()
+    assert form.action_spec() is form.action_spec()
+    assert form.reward_spec() is form.reward_spec()
+
+
+REFUSED = {
+    "type": [envoi.Text(3), envoi.Sequence(Discrete(2)), envoi.Graph(Array((2,))), envoi.OneOf([Discrete(2)])],
+    "dtype": [Array((2,), "complex64"), Array((2,), "longdouble")],
+    "keys": [{"a": Discrete(2), 3: Discrete(2)}],
+}
+
+
+@pytest.mark.parametrize(("field", "spec"), [(field, spec) for field, specs in REFUSED.items() for spec in specs])
+def test_what_tf_agents_cannot_say_is_refused_by_its_path_and_listed_beforehand(field, spec):
+    for what in ("observation", "action"):
+        specs = {"observation": Discrete(2), "action": Discrete(2), what: {"part": spec}}
+        env = Shaped(specs["observation"], specs["action"])
+        with pytest.raises(LossyConversion) as error:
+            to_tf_agents(env)
+        assert (error.value.path, error.value.field) == (f"{what}['part']", field)
+        found = [loss for loss in losses(env, "tf_agents") if loss.refused]
+        assert [(loss.path, loss.field, loss.target) for loss in found] == [(f"{what}['part']", field, "tf_agents")]
+
+
+def test_rewards_and_discounts_that_float32_cannot_hold_are_listed_and_warned_of_once():
+    class Kind(Scripted):
+        def __init__(self, reward, discount):
+            super().__init__(Line())
+            self.reward_spec, self.discount_spec = Array((), reward), Array((), discount)
+
+    for dtype in ("float64", "int64", "uint64", "int32", "uint32"):
+        env = Kind(dtype, "float32")
+        assert [(loss.path, loss.field, loss.refused) for loss in losses(env, "tf_agents")] == [
+            ("reward", "precision", False)
+        ]
+        with pytest.warns(NarrowingWarning, match="reward: precision narrowed") as warned:
+            to_tf_agents(env)
+        assert [warning.filename for warning in warned] == [__file__]
+        assert spoke.losses(env, exact=True) == []
+    for dtype in ("float32", "float16", "int8", "uint16", "bool"):
+        assert losses(Kind(dtype, "float32"), "tf_agents") == []
+    assert [loss.path for loss in losses(Kind("float32", "float64"), "tf_agents")] == ["discount"]
+    assert [loss.path for loss in losses(load("envoi:catch"), "tf_agents")] == ["reward", "discount"]
+    with pytest.raises(LossyConversion, match="reward"):
+        to_tf_agents(Kind("complex64", "float32"))
+    assert losses(Kind("complex64", "float32"), "tf_agents")[0].refused
+
+
+def test_the_docstring_lists_what_is_lost():
+    rows = re.findall(r"^\| (.+) \| (\w+) \| (refused|narrowed) \|$", spoke.__doc__, re.M)
+    assert [row[1:] for row in rows] == [
+        *((field, "refused") for field in REFUSED), ("precision", "narrowed"),
+    ]  # fmt: skip
+
+
+def test_a_foreign_spec_that_is_none_is_refused():
+    with pytest.raises(LossyConversion, match="spec\\['a'\\]"):
+        from_spec({"a": "float32"})
+    with pytest.raises(LossyConversion, match="dtype"):
+        from_spec(ArraySpec((), "U3"))
+
+
+def test_careless_values_are_cast_to_what_the_source_declared():
+    spec = {"a": ArraySpec((), np.float32), "b": ArraySpec((2,), np.int64)}
+    env = from_tf_agents(Foreign(spec, lambda env: {"b": [1, 2], "a": 0.5}, reward=3.0))
+    observation = env.reset().observation
+    assert list(observation) == ["a", "b"]
+    envoi.validate(env.observation_spec, observation)
+    same(env.step(1).reward, np.float32(3))
+
+
+# What belongs to somebody else.
+
+
+def test_observations_stay_what_they_were():
+    buffer = np.zeros(3, np.float32)
+
+    def reuse(env):
+        buffer[:] = env.at
+        return {"a": buffer, "b": (buffer[:1],)}
+
+    spec = {"a": ArraySpec((3,), np.float32), "b": (ArraySpec((1,), np.float32),)}
+    env = from_tf_agents(Foreign(spec, reuse))
+    first = env.reset().observation
+    second = env.step(0).observation
+    env.reset()
+    env.step(0)
+    env.step(0)
+    assert (first["a"].tolist(), first["b"][0].tolist()) == ([0, 0, 0], [0])
+    assert (second["a"].tolist(), second["b"][0].tolist()) == ([1, 1, 1], [1])
+    live = from_tf_agents(Foreign(ArraySpec((3,), np.float32), lambda env: reuse(env)["a"]), copy=False)
+    assert live.reset().observation is buffer
+
+
+def test_what_a_form_returns_does_not_change_later():
+    form = to_tf_agents(Scripted(Line(np.array(1.0), info={"a": 1}), Line(np.array(2.0)), Line()), exact=True)
+    steps = [form.reset(), form.step(5), form.step(5)]
+    held = copy.deepcopy(steps)
+    form.step(5)
+    form.reset()
+    form.step(5)
+    same([tuple(step) for step in steps], [tuple(step) for step in held])
+    reward = np.array(1.0, np.float32)
+    form = to_tf_agents(Scripted(Line(reward), Line(reward)))
+    form.reset()
+    told = form.step(5).reward
+    reward[()] = 7
+    assert told == 1
+    with pytest.raises(ValueError, match="read-only"):
+        form.step(5).discount[()] = 0  # it is shared
+
+
+def test_an_action_mapping_is_fresh_each_step():
+    spec = {"a": BoundedArraySpec((), np.int64, 0, 2), "b": ArraySpec((2,), np.float32)}
+    source = Counting(MIDDLE, MIDDLE, space=spec)
+    env = from_tf_agents(source)
+    action = {"a": 1, "b": np.zeros(2, np.float32)}
+    env.reset()
+    env.step(action)
+    env.step(action)
+    assert source.actions[0] is not source.actions[1]
+    assert source.actions[0] is not action
+    same(source.actions[0]["a"], np.asarray(1))
+    with pytest.raises(TypeError, match="integer"):
+        env.step({"a": 1.5, "b": action["b"]})
+
+    taken = []
+
+    class Taking(Scripted):
+        action_spec = {"a": Discrete(3)}
+
+        def transition(self, state, action, rng):
+            taken.append(dict(action))
+            action.clear()
+            return super().transition(state, action, rng)
+
+    form = to_tf_agents(Taking(Line(), Line()))
+    form.reset()
+    given_ = OrderedDict(a=np.asarray(1))
+    form.step(given_)
+    assert list(given_) == ["a"]
+    assert {taken[0]["a"]: "a choice can be looked up"}
+
+
+# Seeds and lifecycle.
+
+
+def test_equal_seeds_give_equal_traces_over_three_episodes_and_seed_0_behaves_as_seed_1():
+    script = [Line(), Line(), Line(truncated=True)]
+    plays = [(1, 0.0, 1.0), (2, 0.0, 0.0)]
+    for make in (
+        lambda: FromTFAgents(to_tf_agents(Scripted(*script))),
+        lambda: FromTFAgents(Remaking(to_tf_agents(Scripted(*script)))),
+        lambda: from_tf_agents(Seedable(*plays)),
+        lambda: from_tf_agents(Held(*plays)),
+    ):
+        traces = {}
+        for seed in (0, 1):
+            env = make()
+            traces[seed] = play(env, seed)
+            assert play(env, seed) == traces[seed]
+            assert play(make(), seed) == traces[seed]
+        assert traces[0] != traces[1]
+        assert not env.unseeded
+
+
+def test_the_seed_of_a_form_is_for_its_next_reset():
+    form, core = to_tf_agents(Scripted(Line(truncated=True))), Scripted(Line())
+    form.seed(3)
+    first = form.step(5)  # begins the episode
+    same(first.observation, core.reset(seed=3).observation)
+    same(form.reset().observation, core.reset().observation)
+    form.step(5)
+    form.seed(3)
+    same(form.step(5).observation, first.observation)
+    for bad in (-1, 0.5, "a", True):
+        with pytest.raises(SpecError, match="seed"):
+            form.seed(bad)
+
+
+def test_a_seed_reaches_the_source_by_its_method_by_a_function_or_by_its_generators():
+    source = Seedable(MIDDLE)
+    env = from_tf_agents(source)
+    env.reset(seed=np.int64(4))
+    env.reset()
+    assert source.seeds == [4]
+    assert type(source.seeds[0]) is int
+    source, taken = Counting(MIDDLE), []
+    env = from_tf_agents(source, seed=taken.append)
+    env.reset(seed=4)
+    assert taken == [4]
+    assert not env.unseeded
+    with pytest.raises(SpecError, match="seed"):
+        env.reset(seed=-1)
+    env = from_tf_agents(Held(MIDDLE))
+    assert env.reset(seed=4).observation[0] == np.random.RandomState(4).uniform()
+
+
+def test_a_source_that_nothing_can_seed_warns_once():
+    env = from_tf_agents(Counting(MIDDLE))
+    assert env.unseeded
+    assert [(loss.path, loss.refused) for loss in arrival_losses(env)] == [("seed", False)]
+    assert arrival_losses(from_tf_agents(Held(MIDDLE))) == []
+    env.reset()
+    with pytest.warns(UnseededWarning, match="nothing is known that seeds") as warned:
+        env.reset(seed=1)
+    assert [warning.filename for warning in warned] == [__file__]
+    env.reset(seed=1)
+    first = [env.sample_action() for _ in range(9)]
+    env.reset(seed=1)
+    assert [env.sample_action() for _ in range(9)] == first
+
+
+def test_the_generator_of_a_source_can_be_read_and_set():
+    env = from_tf_agents(Held(MIDDLE))
+    env.rng = np.random.Generator(np.random.MT19937(5))
+    drawn = env.reset().observation[0]
+    env.rng = np.random.Generator(np.random.MT19937(5))
+    assert env.reset().observation[0] == drawn
+    assert isinstance(env.rng, np.random.Generator)
+    core = Scripted(Line())
+    back = FromTFAgents(Passing(to_tf_agents(core)))
+    back.rng = np.random.default_rng(9)
+    assert back.reset().observation[0] == np.random.default_rng(9).random()
+    assert back.rng is core.rng
+
+
+def test_making_a_form_or_looking_at_it_leaves_the_environment_alone():
+    def lived(look):
+        core = Scripted(Line(), Line(), Line())
+        core.reset(seed=3)
+        if look:
+            form = to_tf_agents(core)
+            _ = form.time_step_spec(), form.get_info(), repr(form), form.batched, form.batch_size
+            FromTFAgents(form).sample_action()
+            copy.deepcopy(form).reset()
+            losses(core, "tf_agents")
+        return core.step(5)
+
+    same(lived(True), lived(False))
+
+
+def test_options_reach_the_reset_of_a_form_and_are_refused_where_nobody_takes_them():
+    options = {"difficulty": 3}
+    for wrap in (lambda form: form, Passing):
+        core = Scripted(Line())
+        FromTFAgents(wrap(to_tf_agents(core))).reset(options=options)
+        assert core.seen.pop() == options
+    form = to_tf_agents(core)
+    form.reset_options = options
+    form.reset()
+    form.reset()
+    assert core.seen == [options, {}]
+    env = from_tf_agents(Counting(MIDDLE))
+    env.reset(options={})
+    with pytest.raises(SpecError, match="options"):
+        env.reset(options=options)
+    assert options == {"difficulty": 3}
+
+
+def test_closing_is_forwarded_once():
+    source = Counting(MIDDLE)
+    with from_tf_agents(source) as env:
+        env.reset()
+    env.close()
+    assert source.closed == 1
+
+    class Closing(Scripted):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    core = Closing(Line())
+    with to_tf_agents(core) as form:
+        form.reset()
+    form.close()
+    assert core.closed == 1
+
+
+def test_pictures_and_metadata_travel():
+    core = load("envoi:catch")
+    form = to_tf_agents(core)
+    form.reset()
+    picture = form.render()
+    np.testing.assert_array_equal(picture, core.render())
+    with pytest.raises(SpecError, match="human"):
+        form.render("human")
+    form.metadata["render_modes"].append("mine")
+    assert "mine" not in core.metadata["render_modes"]
+    for env in (FromTFAgents(form), FromTFAgents(Passing(form))):
+        assert env.render_mode == "rgb_array"
+        np.testing.assert_array_equal(env.render(), picture)
+    blind = to_tf_agents(Scripted(Line()))
+    with pytest.raises(NotImplementedError, match="no pictures"):
+        blind.render()
+    env = from_tf_agents(Counting(MIDDLE))
+    assert (env.render(), env.render_mode) == (None, None)
+
+    class Painting(Counting):
+        def render(self, mode="rgb_array"):
+            return np.zeros((2, 2, 3), np.uint8)
+
+    env = from_tf_agents(Passing(Painting(MIDDLE)))
+    assert env.metadata == {"render_modes": ["rgb_array"]}
+    assert env.render().shape == (2, 2, 3)
+
+
+def copies(env):
+    return [
+        copy.copy(env),
+        copy.deepcopy(env),
+        pickle.loads(pickle.dumps(env)),
+        cloudpickle.loads(cloudpickle.dumps(env)),
+    ]
+
+
+def test_copies_and_pickles_go_on_as_the_original_would_fresh_and_in_the_middle():
+    for make in (
+        lambda: FromTFAgents(to_tf_agents(Ends())),
+        lambda: FromTFAgents(Passing(to_tf_agents(Ends()))),
+        lambda: FromTFAgents(Remaking(to_tf_agents(Ends()))),
+        lambda: from_tf_agents(Held(*[MIDDLE] * 20)),
+    ):
+        env = make()
+        for steps in (0, 1):
+            env.reset(seed=3)
+            for _ in range(steps):
+                env.step(env.action_spec.sample(np.random.default_rng(0)))
+            action = env.action_spec.sample(np.random.default_rng(1))
+            twin = copy.deepcopy(env)
+            expected = [twin.step(action), twin.reset(), twin.step(action)]
+            for other in copies(env):
+                same([other.step(action), other.reset(), other.step(action)], expected)
+    form = to_tf_agents(Ends())
+    form.seed(1)
+    form.reset()
+    for other in copies(form)[1:]:
+        same(tuple(other.step(np.asarray(1))), tuple(copy.deepcopy(form).step(np.asarray(1))))
+
+
+def test_snapshots_put_everything_back_any_number_of_times():
+    for make in (
+        lambda: FromTFAgents(to_tf_agents(Ends())),
+        lambda: FromTFAgents(Passing(to_tf_agents(Ends()))),
+        lambda: FromTFAgents(Remaking(to_tf_agents(Ends()))),
+        lambda: from_tf_agents(Held(*[(1, 1.0, 1.0)] * 3, END)),
+        lambda: from_tf_agents(Passing(Held(*[(1, 1.0, 1.0)] * 3, END))),
+    ):
+        env = make()
+        env.reset(seed=5)
+        env.step(env.action_spec.sample(np.random.default_rng(0)))
+        token = env.snapshot()
+        seen = []
+        for _ in range(3):
+            observation = env.observation
+            seen.append([exact(observation), exact(env.sample_action()), play(env, None)])
+            env.restore(token)
+        assert seen[0] == seen[1] == seen[2]
+    with pytest.raises(SnapshotUnsupported):
+        env.restore(load("envoi:catch").snapshot())
+
+
+def test_get_state_is_a_token_that_later_steps_do_not_change():
+    form = to_tf_agents(Ends())
+    form.seed(2)
+    form.reset()
+    form.step(np.asarray(0))
+    form.seed(9)
+    token, now = form.get_state(), form.current_time_step()
+    seen = []
+    for _ in range(3):
+        assert form.current_time_step() is now
+        seen.append([exact(tuple(form.step(np.asarray(0)))) for _ in range(12)])
+        form.set_state(token)
+    assert seen[0] == seen[1] == seen[2]
+    over = to_tf_agents(Scripted(Line(terminated=True)))
+    over.reset()
+    over.step(5)
+    token = over.get_state()
+    over.reset()
+    over.set_state(token)
+    assert over.step(5).is_first()
+
+
+class Stubborn(Counting):
+    """A source that cannot be copied but says its state, and goes on writing into what it is given."""
+
+    def __init__(self, *lines):
+        super().__init__(*lines)
+        self.file = Path(__file__).open()  # noqa: SIM115
+        self.position = np.zeros(2)
+
+    def _see(self):
+        return self.position.copy()
+
+    def _step(self, action):
+        self.position += 1
+        return super()._step(action)
+
+    def get_state(self):
+        return self._current_time_step, self.position, self.at
+
+    def set_state(self, state):
+        self._current_time_step, self.position, self.at = state
+
+
+def test_a_source_that_cannot_be_copied_is_put_back_by_its_own_token_or_says_so():
+    source = Stubborn(*[MIDDLE] * 9)
+    with source.file:
+        env = from_tf_agents(source)
+        env.reset()
+        env.step(5)
+        token = env.snapshot()
+        for _ in range(3):
+            assert [env.step(5).observation[0] for _ in range(3)] == [2, 3, 4]
+            env.restore(token)
+        with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
+            from_tf_agents(Passing(source)).snapshot()
+        silent = Counting(MIDDLE)
+        silent.file = source.file
+        with pytest.raises(SnapshotUnsupported, match="cannot be copied"):
+            from_tf_agents(silent).snapshot()
+
+
+# Identity.
+
+
+def test_there_and_back_is_the_same_object_both_ways():
+    core, source = load("envoi:catch"), Counting(MIDDLE)
+    form, imported = to_tf_agents(core), from_env(source)
+    assert form.core is core
+    assert from_env(form) is from_tf_agents(form) is core
+    assert to_tf_agents(form) is form
+    assert convert(core, "tf_agents").core is core
+    assert to_tf_agents(imported) is source
+    assert imported.unwrapped is source
+    assert form.unwrapped is core.unwrapped
+    assert isinstance(to_tf_agents(imported, validate=True), ToTFAgents)
+    assert isinstance(form, PyEnvironment)
+    assert not form.batched
+    assert form.batch_size is None
+    assert repr(form).startswith("to_tf_agents(")
+    assert repr(imported).startswith("from_tf_agents(")
+
+
+def test_validation_names_the_leaf():
+    form = to_tf_agents(load("envoi:catch"), validate=True)
+    form.reset()
+    with pytest.raises(SpecError, match="action: expected 0 … 2, got 7"):
+        form.step(np.asarray(7))
+
+
+def test_a_class_of_one_lane_refuses_a_batch_and_the_other_way_round():
+    batch = envoi.batch(load("envoi:catch"), 2)
+    with pytest.raises(SpecError, match="batch of 2"):
+        ToTFAgents(batch)
+    with pytest.raises(SpecError, match="one lane"):
+        ToTFAgentsBatch(load("envoi:catch"))
+    with pytest.raises(SpecError, match="batch of 2"):
+        FromTFAgents(to_tf_agents(batch))
+
+
+# Batches.
+
+
+def lived(form, steps, seed, n=4):
+    """The time steps of a batched form under one and the same actions."""
+    form.seed(seed)
+    rng = np.random.default_rng(0)
+    return [form.reset(), *(form.step(rng.integers(0, 2, n)) for _ in range(steps))]
+
+
+@pytest.mark.parametrize("make", [Ends, lambda: envoi.TimeLimit(Ends(), 3)])
+def test_lane_i_of_a_batch_is_the_form_of_one_environment_with_the_seed_of_that_lane(make):
+    seeds = [3, 0, 9, 11]
+    batch = to_tf_agents(envoi.batch(make(), 4))
+    assert batch.batched
+    assert batch.batch_size == 4
+    seen = lived(batch, 40, seeds)
+    for index, seed in enumerate(seeds):
+        alone = to_tf_agents(make())
+        alone.seed(seed)
+        rng = np.random.default_rng(0)
+        for number, step in enumerate(seen):
+            actions = rng.integers(0, 2, 4) if number else None
+            mine = alone.step(actions[index]) if number else alone.reset()
+            for name, whole, one in zip(step._fields, step, mine, strict=True):
+                same((name, whole[index].tolist()), (name, one.tolist()))
+                assert whole.dtype == one.dtype
+    kinds = np.array([step.step_type for step in seen])
+    assert {tuple(np.unique(row)) for row in kinds} >= {(0, 1), (1, 2)}  # staggered
+    assert ((kinds[1:] == 0) == (kinds[:-1] == 2)).all()
+    for step in seen:
+        first = step.step_type == 0
+        assert (step.reward[first] == 0).all()
+        assert (step.discount[first] == 1).all()
+
+
+def test_a_batch_tells_each_row_of_the_table_by_lane():
+    rows = [(False, False, 0.5), (True, False, 0.5), (False, True, 0.5), (False, True, 0.0), (True, True, 1.0)]
+    told = [(1, 0.5), (2, 0), (2, 0.5), (2, 1), (2, 0)]
+    envs = [Scripted(Line(1.0, *row), Line(2.0)) for row in rows]
+    form = to_tf_agents(envoi.Lanes(envs))
+    form.reset()
+    step = form.step(np.full(5, 5))
+    assert list(zip(step.step_type.tolist(), step.discount.tolist(), strict=True)) == told
+    assert [value.dtype for value in step[:3]] == [np.int32, np.float32, np.float32]
+    following = form.step(np.full(5, 5))
+    assert following.step_type.tolist() == [1, 0, 0, 0, 0]
+    assert following.reward.tolist() == [2, 0, 0, 0, 0]
+    assert following.discount.tolist() == [1, 1, 1, 1, 1]
+    # All of it comes back, by lane.
+    for wrap, flags in (
+        (lambda f: f, rows),
+        (Remaking, [(bool(k == 2 and not d), bool(k == 2 and d)) for k, d in told]),
+    ):
+        back = FromTFAgentsBatch(wrap(to_tf_agents(envoi.Lanes([Scripted(Line(1.0, *row)) for row in rows]))))
+        back.reset()
+        step = back.step(np.full(5, 5))
+        assert list(zip(step.terminated.tolist(), step.truncated.tolist(), strict=True)) == [row[:2] for row in flags]
+
+
+@pytest.mark.parametrize("model", [Walk, Flock, Ends])
+def test_a_batch_lives_through_tf_agents_as_it_was(model):
+    n = 5
+
+    def made():
+        return envoi.batch(model(), n)
+
+    for wrap in (lambda form: form, Passing):
+        back = FromTFAgentsBatch(wrap(to_tf_agents(made())))
+        assert back.batch_size == n
+        assert envoi.spec_equal(back.observation_spec, made().observation_spec)
+        assert trace(back, 60, 3) == trace(made(), 60, 3)
+        same(np.shape(back.sample_action()), (n,))
+    alone = trace(made(), 60, 3)
+    seeds = [int(s) for s in range(n)]
+    assert trace(FromTFAgentsBatch(to_tf_agents(made())), 60, seeds) == trace(made(), 60, seeds)
+    assert alone != trace(made(), 60, seeds)
+
+
+def test_a_manual_reset_of_lanes_clears_what_waits_for_them():
+    form = to_tf_agents(envoi.batch(Scripted(Line(1.0, True), Line()), 3))
+    with pytest.raises(ValueError, match="not initialized"):
+        form.reset_lanes(np.ones(3, bool))
+    form.reset()
+    assert form.step([5, 5, 5]).is_last().all()
+    step = form.reset_lanes(np.array([True, False, False]))
+    assert step is form.current_time_step()
+    assert step.step_type.tolist() == [0, 2, 2]
+    assert step.reward.tolist() == [0, 1, 1]
+    assert step.discount.tolist() == [1, 0, 0]
+    assert form.step([5, 5, 5]).step_type.tolist() == [2, 0, 0]
+    back = FromTFAgentsBatch(form)
+    back.reset(seed=1)
+    back.step([5, 5, 5])
+    observation, infos_ = back.reset(mask=np.array([False, True, False]))
+    assert observation[:, 1].tolist() == [1, 0, 1]
+    assert len(infos_) == 3
+    with pytest.raises(EpisodeError, match=r"lanes \[0, 2\]"):
+        back.step([5, 5, 5])
+    step = back.step([5, 5, 5], restart=np.array([True, True, True]))
+    assert not (step.terminated | step.truncated).any()
+    assert step.observation[:, 1].tolist() == [0, 0, 0]
+
+
+class Rows(PyEnvironment):
+    """A stranger's batched source: lane i's episodes have i+2 steps, and it begins them anew by itself."""
+
+    batched, batch_size = True, 3
+
+    def __init__(self, info=None):
+        super().__init__()
+        self.info, self.time, self.number = info, np.zeros(3, int), np.zeros(3, int)
+        self.resets = 0
+
+    def observation_spec(self):
+        return ArraySpec((2,), np.float32)
+
+    def action_spec(self):
+        return BoundedArraySpec((), np.int64, 0, 1)
+
+    def get_info(self):
+        return self.info
+
+    def _tell(self, kinds):
+        # What it says of a first step, other than that it is one, is not to be believed.
+        reward = np.where(kinds == 0, -7, self.time).astype(np.float32)
+        discount = np.where(kinds == 2, [0, 0.5, 1], np.where(kinds == 0, 0.25, 1)).astype(np.float32)
+        return TimeStep(kinds.astype(np.int32), reward, discount, np.stack([self.number, self.time], 1).astype("f4"))
+
+    def _reset(self):
+        self.resets += 1
+        self.time[:], self.number = 0, self.number + 1
+        return self._tell(np.zeros(3, int))
+
+    def _step(self, action):
+        over = self.time == [2, 3, 4]
+        self.number += over
+        self.time = np.where(over, 0, self.time + 1)
+        return self._tell(np.where(over, 0, np.where(self.time == [2, 3, 4], 2, 1)))
+
+
+def test_a_strangers_batch_is_one_whose_lanes_restart_when_they_have_ended():
+    env, over, seen = from_env(Rows()), np.zeros(3, bool), []
+    assert isinstance(env, FromTFAgentsBatch)
+    assert env.action_spec == Discrete(2)
+    with pytest.raises(EpisodeError, match="not begun"):
+        env.step([0, 0, 0])
+    first = env.reset()
+    assert first.observation.tolist() == [[1, 0]] * 3
+    for _ in range(12):
+        step = env.step(np.zeros(3, int), restart=over)
+        assert (step.reward[over] == 0).all()
+        assert (step.discount[over] == 1).all()
+        assert (step.observation[over, 1] == 0).all()
+        over = step.terminated | step.truncated
+        seen.append(step)
+    assert [lane.tolist() for lane in np.array([s.terminated for s in seen]).sum(0)] == [4, 0, 0]
+    assert np.array([s.truncated for s in seen]).sum(0).tolist() == [0, 3, 2]
+    assert [dict(info) for info in seen[0].info] == [{}, {}, {}]
+    assert env.source.resets == 1
+    same(env.observation, seen[-1].observation)
+
+
+def test_a_strangers_batch_refuses_what_it_cannot_do():
+    env = from_tf_agents(Rows())
+    env.reset()
+    with pytest.raises(EpisodeError, match=r"lanes \[1\] have not ended"):
+        env.step([0, 0, 0], restart=np.array([False, True, False]))
+    with pytest.raises(EpisodeError, match="single lanes"):
+        env.reset(mask=np.array([False, True, False]))
+    env.step([0, 0, 0])
+    env.step([0, 0, 0])
+    with pytest.raises(EpisodeError, match=r"in lanes \[0\]"):
+        env.step([0, 0, 0])
+    env.step([0, 0, 0], restart=np.ones(3, bool))
+    assert env.source.resets == 2
+    env.reset(mask=np.ones(3, bool))
+    assert env.source.resets == 3
+
+    class Stuck(Rows):
+        def _step(self, action):
+            self.time += 1
+            return self._tell(np.full(3, 2))
+
+    env = from_tf_agents(Stuck())
+    env.reset()
+    env.source._step = lambda action: env.source._tell(np.array([2, 1, 1]))
+    env.step([0, 0, 0])
+    env.source._step = lambda action: env.source._tell(np.array([1, 1, 1]))
+    with pytest.raises(EpisodeError, match=r"lane 0.*went on"):
+        env.step([0, 0, 0], restart=np.array([True, False, False]))
+
+
+def test_infos_of_a_strangers_batch_are_a_dict_a_lane():
+    for info, told in (
+        ({"a": np.arange(3)}, [{"a": 0}, {"a": 1}, {"a": 2}]),
+        ([{"a": 1}, {}, {"b": 2}], [{"a": 1}, {}, {"b": 2}]),
+        ({"a": 1}, [{"a": 1}] * 3),
+        (None, [{}] * 3),
+    ):
+        env = from_tf_agents(Rows(info))
+        assert list(env.reset().info) == told
+
+
+def test_a_strangers_batch_can_be_copied_put_back_and_rewarded():
+    env = from_tf_agents(Rows())
+    env.reset()
+    env.step([0, 0, 0])
+    held = env.snapshot()
+    follow = [exact(env.step([0, 0, 0])), exact(env.observation)]
+    env.restore(held)
+    assert [exact(env.step([0, 0, 0])), exact(env.observation)] == follow
+    other = pickle.loads(pickle.dumps(env))
+    restart = np.array([True, False, False])
+    same(other.step([0, 0, 0], restart), copy.deepcopy(env).step([0, 0, 0], restart))
+    env.rewarder = lambda state, action, next_state: next_state[:, 1] - state[:, 1] + 10.0
+    assert env.step([0, 0, 0], restart).reward.tolist() == [0, 11, 11]
+    assert to_tf_agents(env) is not env.source
+    assert to_tf_agents(from_tf_agents(env.source)) is env.source
+
+
+def test_a_batch_is_seeded_by_one_seed_or_one_a_lane():
+    class Seeds(Rows):
+        def __init__(self):
+            super().__init__()
+            self.given = []
+
+        def seed(self, seed):
+            self.given.append(seed)
+
+    class Processes(Seeds):
+        def seed(self, seeds):
+            self.given.append([seed + 0 for seed in seeds])
+
+    env = from_tf_agents(Seeds())
+    env.reset(seed=3)
+    env.reset(seed=[1, 2, 3])
+    env.reset()
+    assert env.source.given == [3, [1, 2, 3]]
+    env = from_tf_agents(Processes())
+    env.reset(seed=3)
+    assert len(set(env.source.given[0])) == 3
+    with pytest.raises(SpecError, match="each of 3 lanes"):
+        env.reset(seed=[1])
+    form = to_tf_agents(envoi.batch(Ends(), 3))
+    with pytest.raises(SpecError, match="each of 3 lanes"):
+        form.seed([1, 2])
+
+
+def test_snapshots_of_a_batch_hold_which_lanes_begin_anew():
+    form = to_tf_agents(envoi.batch(Ends(), 4))
+    form.seed(2)
+    form.reset()
+    while not form.step(np.zeros(4, int)).is_last().any():
+        pass
+    token = form.get_state()
+    seen = []
+    for _ in range(2):
+        seen.append([exact(tuple(form.step(np.zeros(4, int)))) for _ in range(9)])
+        form.set_state(token)
+    assert seen[0] == seen[1]
+    other = pickle.loads(pickle.dumps(form))
+    same(tuple(other.step(np.zeros(4, int))), tuple(form.step(np.zeros(4, int))))
+
+
+def test_nested_batches_keep_their_structure():
+    spec = {"z": Discrete(3), "a": Pair(Array((2,), "float32"), Array((), "bool"))}
+    form = to_tf_agents(envoi.batch(Shaped(spec, spec), 3))
+    observation = form.reset().observation
+    assert type(observation) is OrderedDict
+    assert list(observation) == ["z", "a"]
+    assert observation["a"].left.shape == (3, 2)
+    rng = np.random.default_rng(0)
+    actions = envoi.lanes.stack(spec, [envoi.sample(spec, rng) for _ in range(3)])
+    assert form.step(OrderedDict(actions)).step_type.tolist() == [1, 1, 1]
+
+
+def test_pictures_of_a_batch_are_stacked():
+    form = to_tf_agents(envoi.batch(load("envoi:catch"), 2))
+    form.reset()
+    pictures = form.render()
+    assert pictures.shape[0] == 2
+    assert pictures.ndim == 4

@@ -1,0 +1,20 @@
+"""These tests need TensorFlow, which lives in an environment of its own: `make test-tf`."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(Path(__file__).parents[1] / "adapters"))  # scripted, nested
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what TensorFlow 2.15 and its friends have to say of later versions of each other
+    import tf_agents.agents.dqn.dqn_agent
+    import tf_agents.environments.suite_gym  # noqa: F401
+
+
+def pytest_configure(config):
+    """What TF-Agents' own code warns of, whatever it is given, is no error of ours."""
+    for module in ("tf_agents", "tensorflow", "keras", "gym"):
+        config.addinivalue_line("filterwarnings", f"ignore:::{module}(\\.|$)")

@@ -1,0 +1,275 @@
+"""Our forms where TF-Agents takes them: its validation, its TensorFlow side, drivers, wrappers and agents."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scripted import Ends, Line, Scripted, Shaped
+from tf_agents.agents.dqn import dqn_agent
+from tf_agents.drivers.dynamic_step_driver import DynamicStepDriver
+from tf_agents.environments import utils, wrappers
+from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
+from tf_agents.environments.py_environment import PyEnvironment
+from tf_agents.environments.tf_py_environment import TFPyEnvironment
+from tf_agents.networks import sequential
+from tf_agents.policies.random_tf_policy import RandomTFPolicy
+from tf_agents.replay_buffers.tf_uniform_replay_buffer import TFUniformReplayBuffer
+from tf_agents.specs.array_spec import ArraySpec, BoundedArraySpec
+from tf_agents.trajectories.time_step import TimeStep
+from traces import exact
+
+import envoi
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete
+from envoi.adapters import from_tf_agents, load, to_tf_agents
+from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
+
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+BUNDLED = ["catch", "cartpole", "pendulum", "gridworld"]
+
+EVERYTHING = {
+    "z": Array((2, 3), "float64", name="a b"),
+    "a": (Array((), "float16", -1, 1), Discrete(3, start=5, dtype="uint8", name="_x")),
+    "m": [MultiDiscrete([3, 5], start=[1, 2], dtype="int32"), MultiBinary(4)],
+    "u": Array((2,), "uint32", 0, 9),
+    "b": Array((2,), "bool"),
+    "h": Array((2,), "float32", [-np.inf, 0], np.inf),
+    "e": Array((0,), "float32"),
+}
+
+
+@pytest.fixture
+def tensors():
+    """A function that takes a form to TensorFlow; it is closed at the end, which ends the threads that were begun."""
+    with contextlib.ExitStack() as stack:
+        yield lambda form: stack.enter_context(contextlib.closing(TFPyEnvironment(form)))
+
+
+def make(name, n):
+    core = load(f"envoi:{name}")
+    return to_tf_agents(core if n is None else envoi.batch(core, n))
+
+
+def test_the_forms_are_environments_of_tf_agents_with_its_own_types():
+    form = make("catch", None)
+    assert isinstance(form, PyEnvironment)
+    assert isinstance(form.observation_spec(), BoundedArraySpec)
+    assert isinstance(form.time_step_spec().step_type, ArraySpec)
+    assert type(form.reset()) is type(form.time_step_spec()) is TimeStep
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("n", [None, 1, 3])
+def test_tf_agents_validates_them(name, n):
+    utils.validate_py_environment(make(name, n), episodes=5)
+
+
+def test_tf_agents_validates_every_kind_of_leaf():
+    form = to_tf_agents(Shaped(EVERYTHING, Discrete(3, start=-1)))
+    utils.validate_py_environment(form, episodes=3)
+    utils.validate_py_environment(to_tf_agents(envoi.batch(form.core, 2)), episodes=3)
+
+
+def test_every_kind_of_leaf_goes_through_tensorflow_and_back_in_eager_mode_and_in_a_graph(tensors):
+    core = Shaped(EVERYTHING, EVERYTHING)  # which validates each action
+    env = tensors(to_tf_agents(core))
+    action = envoi.sample(EVERYTHING, np.random.default_rng(0))
+    acted = tf.nest.map_structure(lambda leaf: tf.convert_to_tensor(np.asarray(leaf)[None]), _ordered(action))
+    env.reset()
+    for step in (env.step, tf.function(env.step)):
+        told = step(acted).observation
+        core_says = _ordered(core.observation)
+        tf.nest.map_structure(lambda t, c: np.testing.assert_array_equal(t.numpy()[0], c), told, core_says)
+        assert [str(t.dtype.name) for t in tf.nest.flatten(told)] == [
+            str(np.asarray(c).dtype) for c in tf.nest.flatten(core_says)
+        ]
+
+
+def _ordered(value):
+    from envoi.adapters.tf_specs import array_encoder
+
+    return array_encoder(EVERYTHING)(value)
+
+
+@pytest.mark.parametrize("n", [None, 3])
+def test_what_tensorflow_reads_is_what_the_form_tells(n, tensors):
+    env, twin = tensors(to_tf_agents(_ends(n))), to_tf_agents(_ends(n))
+    for form in (env.pyenv.envs[0] if n is None else env.pyenv, twin):
+        form.seed(4)
+    rng, seen = np.random.default_rng(0), 0
+    told, mine = env.reset(), twin.reset()
+    for _ in range(30):
+        for tensor, array in zip(told, mine, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), array if n else array[None])
+        seen += int(np.sum(mine.is_last()))
+        actions = rng.integers(0, 2, n or 1)
+        told, mine = env.step(actions), twin.step(actions if n else actions[0])
+    assert seen > 3
+
+
+def _ends(n):
+    return Ends() if n is None else envoi.batch(Ends(), n)
+
+
+@pytest.mark.parametrize("multithreading", [False, True])
+def test_several_forms_make_a_batch_of_tf_agents(multithreading):
+    batch = BatchedPyEnvironment([to_tf_agents(Ends()) for _ in range(3)], multithreading)
+    whole = to_tf_agents(envoi.Lanes([Ends() for _ in range(3)]))
+    for index, env in enumerate(batch.envs):
+        env.seed(index)
+    whole.seed([0, 1, 2])
+    told, mine = batch.reset(), whole.reset()
+    for _ in range(20):
+        assert exact(tuple(told)) == exact(tuple(mine))
+        actions = np.array([0, 1, 0])
+        told, mine = batch.step(actions), whole.step(actions)
+    batch.close()
+
+
+def test_a_batch_of_tf_agents_is_read_as_its_environments():
+    batch = BatchedPyEnvironment([to_tf_agents(Ends()) for _ in range(3)], multithreading=False)
+    env = from_tf_agents(batch)
+    assert env.envs == tuple(form.core for form in batch.envs)
+    assert to_tf_agents(env) is batch
+    lanes = envoi.Lanes([Ends() for _ in range(3)])
+    for each in (env, lanes):
+        each.reset(seed=[1, 2, 3])
+    assert exact(env.step([0, 0, 0])) == exact(lanes.step([0, 0, 0]))
+    mask = np.array([False, True, False])
+    assert exact(env.reset(mask=mask)) == exact(lanes.reset(mask=mask))
+
+
+@pytest.mark.parametrize(("make_core", "n"), [(Ends, 1), (lambda: envoi.batch(Ends(), 4), 4)])
+def test_a_driver_collects_what_the_core_lived(make_core, n, tensors):
+    env = tensors(to_tf_agents(make_core()))
+    (env.pyenv.envs[0] if n == 1 else env.pyenv).seed(3)
+    seen = []
+    policy = RandomTFPolicy(env.time_step_spec(), env.action_spec())
+    driver = DynamicStepDriver(env, policy, [lambda t: seen.append(t) or tf.no_op()], num_steps=1)
+    step = env.reset()
+    tf.config.run_functions_eagerly(True)
+    try:
+        for _ in range(40):
+            step, _ = driver.run(step)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    twin = make_core() if n > 1 else envoi.Lanes([make_core()])
+    observation, over, lived = twin.reset(seed=3 if n > 1 else [3]).observation, np.zeros(n, bool), []
+    for trajectory in seen:
+        np.testing.assert_array_equal(trajectory.observation, observation)
+        if n == 1 and over.any():  # a boundary between two episodes
+            assert trajectory.is_boundary().numpy().all()
+        observation, reward, terminated, truncated, _, _ = twin.step(trajectory.action.numpy(), over)
+        np.testing.assert_array_equal(trajectory.reward, reward.astype(np.float32))
+        np.testing.assert_array_equal(trajectory.discount == 0, terminated)
+        np.testing.assert_array_equal(trajectory.next_step_type == 2, terminated | truncated)
+        over = terminated | truncated
+        lived.append(over)
+    assert np.sum(lived) > 3
+
+
+# TF-Agents' own wrappers around our forms, and back.
+
+
+def test_its_time_limit_truncates():
+    env = from_tf_agents(wrappers.TimeLimit(to_tf_agents(Scripted(*[Line(1.0)] * 9)), 2))
+    for _ in range(2):
+        env.reset()
+        steps = [env.step(5), env.step(5)]
+        assert [(s.terminated, s.truncated, s.discount) for s in steps] == [(False, False, 1), (False, True, 1)]
+
+
+def test_its_action_repeat_adds_up():
+    core = Scripted(Line(2.0), Line(3.0), Line(5.0), Line(7.0, terminated=True))
+    env = from_tf_agents(wrappers.ActionRepeat(to_tf_agents(core), 3))
+    env.reset()
+    steps = [env.step(5), env.step(5)]
+    assert [(s.reward, s.terminated) for s in steps] == [(10, False), (7, True)]
+
+
+def test_its_flattening_and_history_and_one_hot_wrappers_accept_our_forms():
+    spec = {"z": Array((2,), "float32"), "a": Array((3,), "float32")}
+    flat = wrappers.FlattenObservationsWrapper(to_tf_agents(Shaped(spec, Discrete(2))))
+    assert flat.reset().observation.shape == (5,)
+    utils.validate_py_environment(flat, episodes=3)
+    env = from_tf_agents(flat)
+    assert env.observation_spec.shape == (5,)
+    assert env.reset(seed=1).observation.dtype == np.float32
+    utils.validate_py_environment(wrappers.HistoryWrapper(make("cartpole", None), 3), episodes=3)
+    one_hot = wrappers.OneHotActionWrapper(make("catch", None))
+    one_hot.reset()
+    assert one_hot.step(np.array([0, 0, 1])).is_mid()
+    assert from_tf_agents(one_hot).action_spec.shape == (3,)
+
+
+@pytest.mark.parametrize("wrap", [lambda form: wrappers.TimeLimit(form, 100), wrappers.RunStats])
+def test_a_wrapper_that_changes_nothing_loses_nothing(wrap):
+    def lived(env):
+        env.reset(seed=3)
+        return [exact(env.step(5)) for _ in range(2)]
+
+    script = [Line(2**40 + 1, info={"a": (1, "b")}), Line(1.0, True, True)]
+    env = from_tf_agents(wrap(to_tf_agents(Scripted(*script))))
+    assert isinstance(env, FromTFAgents)
+    assert lived(env) == lived(Scripted(*script))
+    assert env.reward_spec == Scripted.reward_spec
+
+
+def test_reward_and_discount_specs_survive_its_wrappers_though_it_drops_them():
+    class Vector(Scripted):
+        reward_spec = Array((2,), "float32", 0, 9, "two")
+        discount_spec = Array((2,), "float32", 0, 1, "rest")
+
+    wrapped = wrappers.TimeLimit(to_tf_agents(Vector(Line(np.ones(2, np.float32)))), 9)
+    assert wrapped.reward_spec().shape == ()
+    env = from_tf_agents(wrapped)
+    assert env.reward_spec == Array((2,), "float32", name="two")
+    assert env.discount_spec == Vector.discount_spec
+
+
+def test_snapshots_hold_what_wrappers_and_forms_hold():
+    env = from_tf_agents(wrappers.TimeLimit(to_tf_agents(Ends()), 4))
+    env.reset(seed=0)
+    env.step(0)
+    held, seen = env.snapshot(), []
+    for _ in range(2):
+        lived = []
+        for _ in range(3):
+            while True:
+                lived.append(exact(env.step(0)))
+                if env._over:
+                    break
+            lived.append(exact(env.reset()))
+        seen.append(lived)
+        env.restore(held)
+    assert seen[0] == seen[1]
+
+
+def test_a_wrapped_batch_is_a_batch():
+    env = from_tf_agents(wrappers.PyEnvironmentBaseWrapper(to_tf_agents(envoi.batch(Ends(), 3))))
+    assert isinstance(env, FromTFAgentsBatch)
+    twin = envoi.batch(Ends(), 3)
+    for each in (env, twin):
+        each.reset(seed=2)
+    assert exact(env.step([0, 1, 0])) == exact(twin.step([0, 1, 0]))
+
+
+# An agent.
+
+
+@pytest.mark.parametrize("n", [None, 4])
+def test_an_agent_trains(n, tensors):
+    tf.random.set_seed(0)
+    env = tensors(make("catch", n))
+    dense = tf.keras.layers.Dense
+    network = sequential.Sequential([tf.keras.layers.Flatten(), dense(16, "relu"), dense(3)])
+    agent = dqn_agent.DqnAgent(env.time_step_spec(), env.action_spec(), network, tf.keras.optimizers.Adam(1e-2))
+    agent.initialize()
+    buffer = TFUniformReplayBuffer(agent.collect_data_spec, env.batch_size, 500)
+    driver = DynamicStepDriver(env, agent.collect_policy, [buffer.add_batch], num_steps=50)
+    driver.run(env.reset())
+    data = iter(buffer.as_dataset(sample_batch_size=32, num_steps=2))
+    before = int(agent.train_step_counter)
+    losses = [float(agent.train(next(data)[0]).loss) for _ in range(5)]
+    assert np.isfinite(losses).all()
+    assert int(agent.train_step_counter) == before + 5
