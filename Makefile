@@ -2,7 +2,7 @@
 # make test    set everything up and run the tests
 # make test-tf set TF-Agents up in .venv-tf, for its pins exclude those of the others, and run the tests that need it
 # make lint    ruff, and pyright on the built wheel
-# make bench   what the core and the gymnasium forms cost, beside their peers
+# make bench   what the core and the conversions cost, beside their peers; make bench-tf for TF-Agents
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 # Two threads on two cores make tiny networks several times slower.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-tf lint bench clean
+.PHONY: demo test test-tf lint bench bench-tf clean
 
 demo: $(VENV)/ready
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -33,8 +33,15 @@ lint: $(VENV)/ready
 	$(BIN)/pip install -q --no-deps --target build/lint build/lint/*.whl
 	$(BIN)/pyright
 
+# The peers that no test needs; without what they would bring along.
+PEERS := build/peers
 bench: $(VENV)/ready
+	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
 	$(BIN)/python benchmarks/core.py
+	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
+
+bench-tf: $(TF_VENV)/ready
+	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
