@@ -23,7 +23,9 @@ What is lost:
 
 | what | field | how |
 |---|---|---|
-| `Sequence`, `Graph`, `OneOf`, `Foreign` leaves | type | refused |
+| `Sequence`, `Graph`, `OneOf` leaves | type | refused |
+| leaves that only another framework knows | type | refused |
+| several agents | number | refused |
 
 Refused on the way here: arrays of objects. A source that nothing can seed (see `from_dm_env`) comes with
 `unseeded`, and warns at the first reset with a seed.

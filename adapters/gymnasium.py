@@ -8,23 +8,38 @@
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
 
-What is lost: nothing. A space that comes from a spec remembers it, so names, kinds of branches and the
-difference between no bound and an infinite one come back.
+A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
+infinite one come back.
 
-What is refused: complex arrays, `MultiBinary` with a size of 0, integers in a dtype too narrow for gymnasium's own
-arithmetic, a batch (it is a vector env). On the way here: spaces of other kinds, stacked sequences of what no array
-holds.
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| complex `Array` leaves | dtype | refused |
+| `MultiBinary` leaves with a size of 0 | shape | refused |
+| `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
+| leaves that only another framework knows | type | refused |
+| several agents | number | refused |
+
+A batch is a vector env (`envoi.adapters.gymnasium_vector`). On the way here, spaces of kinds that only their authors
+know, and stacked sequences of what no array holds, are refused.
+
+At construction each form decides which values need another container or type. A step of `ToGymnasium` then only drops
+the discount, or says it in `info`; a step of `FromGymnasium` looks whether the observation is as declared and nobody
+else's, and converts or copies it where it is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from sys import getrefcount
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy import ndarray
 
 from envoi import (
     Array,
@@ -32,23 +47,26 @@ from envoi import (
     EpisodeError,
     LossyConversion,
     MissingBackend,
+    MultiEnv,
     Reset,
     Snapshot,
-    SnapshotUnsupported,
     SpecError,
     Step,
     Streams,
     UnknownName,
     Validated,
 )
-from envoi.env import ENDED, NOT_RESET, make_step
+from envoi.env import ENDED, NOT_RESET, full_step, quickest_step
 from envoi.errors import nearest
+from envoi.process import Info
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 from envoi.tree import leaves
 
+from .agents import one_agent
+from .layers import Content
 from .losses import Loss
-from .spaces import decoder, encoder, from_space, to_space
+from .spaces import NAME, decoder, encoder, from_space, to_space
 from .values import Copy, incoming
 
 __all__ = [
@@ -63,9 +81,13 @@ __all__ = [
     "to_space",
 ]
 
+NATIVE_REWARD = Array((), "float64", name="reward")
+
 
 def is_default_discount(discount: Any, terminated: bool) -> bool:
     """Whether a discount says nothing that `terminated` does not say already."""
+    if isinstance(discount, float):  # np.float64 too
+        return discount == (0.0 if terminated else 1.0)
     if isinstance(discount, (dict, list, tuple)):
         return all(is_default_discount(leaf, terminated) for _, leaf in leaves(discount))
     return bool(np.all(discount == (0.0 if terminated else 1.0))) and np.ndim(discount) == 0
@@ -104,6 +126,7 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec)
+        self._step = quickest_step(self._env)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
@@ -116,13 +139,10 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         """Acts once; see `gymnasium.Env.step`."""
         if self._decode is not None:
             action = self._decode(action)
-        observation, reward, terminated, truncated, discount, info = self._env.step(action)
+        observation, reward, terminated, truncated, discount, info = self._step(action)
         if self._encode is not None:
             observation = self._encode(observation)
-        if isinstance(discount, float):  # np.float64 too
-            if discount != (0.0 if terminated else 1.0):
-                info = {**info, "discount": discount}
-        elif not is_default_discount(discount, terminated):
+        if discount is not None and not is_default_discount(discount, terminated):
             info = {**info, "discount": discount}
         return observation, reward, terminated, truncated, info
 
@@ -145,8 +165,16 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
+    def content(self) -> Snapshot:
+        """What a snapshot of an environment that this form is a part of holds of it."""
+        return self._env.snapshot()
+
+    def put_back(self, held: Snapshot) -> None:
+        """Puts back what `content` gave."""
+        self._env.restore(held)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_encode", "_decode")}
+        return {name: value for name, value in vars(self).items() if name not in ("_encode", "_decode", "_step")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -181,16 +209,22 @@ class FromGymnasium(Env):
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
         if isinstance(source.unwrapped, ToGymnasium):  # ours, inside wrappers of gymnasium
             self.discount_spec = source.unwrapped.core.discount_spec
+        if isinstance(source, ToGymnasium):  # whose rewards no wrapper changes
+            self.reward_spec = source.core.reward_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
         self._copy: Copy = copy
         self._over: str | None = NOT_RESET
         self._closed = False
         self._observation: Any = None
+        self._rewarder = None
         self._plan()
 
     def _plan(self) -> None:
-        self._incoming = incoming(self.observation_spec, self._copy)
+        spec = self.observation_spec
+        self._incoming = incoming(spec, self._copy)
+        # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
+        self._dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
 
@@ -204,13 +238,25 @@ class FromGymnasium(Env):
         return Reset(observation, dict(info))
 
     def step(self, action: Any) -> Step:
+        return full_step(self.raw_step(action))
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
-        sent = action if self._encode is None else self._encode(action)
-        observation, reward, terminated, truncated, info = self.source.step(sent)
-        self._observation = observation = self._incoming(observation)
+        observation, reward, terminated, truncated, info = self.source.step(
+            action if self._encode is None else self._encode(action)
+        )
+        # The common case of `incoming`, for an array that nothing but this frame holds.
+        if (
+            type(observation) is not ndarray
+            or observation.dtype is not self._dtype
+            or getrefcount(observation) > 2
+            or not observation.flags.owndata
+        ):
+            observation = self._incoming(observation)
+        self._observation = observation
         if rewarder is not None:
             reward = reward_step(rewarder, reward, before, action, self.state)
         if terminated or truncated:
@@ -218,11 +264,14 @@ class FromGymnasium(Env):
             terminated, truncated = bool(terminated), bool(truncated)
         else:
             terminated = truncated = False
-        info = {**info}
-        discount = 0.0 if terminated else 1.0
-        if "discount" in info and _is_number(info["discount"]):
-            discount = info.pop("discount")
-        return make_step((observation, reward, terminated, truncated, discount, info))
+        discount = None
+        if info:
+            info = {**info}
+            if "discount" in info and is_number(info["discount"]):
+                discount = info.pop("discount")
+        else:
+            info = {}
+        return (observation, reward, terminated, truncated, discount, info)
 
     @property
     def state(self) -> Any:
@@ -255,25 +304,13 @@ class FromGymnasium(Env):
         self.source.unwrapped.np_random = generator
 
     def snapshot(self) -> Snapshot:
-        parts = self._parts()
-        names = [_Part(type(part)) for part in parts]
-        try:
-            held = deepcopy([_held(part) for part in parts], dict(zip(map(id, parts), names, strict=True)))
-        except Exception as error:  # whatever the source's own objects raise
-            raise SnapshotUnsupported(f"{self.source}: cannot be copied ({error})") from error
+        held = Content(self._parts())
         streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (names, held, self._over, deepcopy(self._observation), streams))
+        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams))
 
     def restore(self, snapshot: Snapshot) -> None:
-        names, held, over, observation, streams = self._content(snapshot)
-        parts = self._parts()
-        if [name.kind for name in names] != [type(part) for part in parts]:
-            raise SnapshotUnsupported(
-                f"restore: expected a snapshot of {self.source}, got one of {names[0].kind.__name__}"
-            )
-        held = deepcopy(held, dict(zip(map(id, names), parts, strict=True)))
-        for part, content in zip(parts, held, strict=True):
-            _put_back(part, content)
+        held, over, observation, streams = self._content(snapshot)
+        held.put_back(self._parts())
         self._over, self._observation = over, deepcopy(observation)
         self._streams = None if streams is None else streams.copy()
 
@@ -308,31 +345,7 @@ class FromGymnasium(Env):
         return f"from_gymnasium({self.source})"
 
 
-NATIVE_REWARD = Array((), "float64", name="reward")
-
-
-class _Part:
-    """Stands in a snapshot for a part of the source, which a copy of the source has as well."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = kind
-
-
-def _held(part: Any) -> Any:
-    """What a part of a source holds."""
-    return part._env.snapshot() if isinstance(part, ToGymnasium) else vars(part)
-
-
-def _put_back(part: Any, held: Any) -> None:
-    if isinstance(part, ToGymnasium):
-        part._env.restore(held)
-    else:
-        attributes: dict[str, Any] = part.__dict__
-        attributes.clear()
-        attributes.update(held)
-
-
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Whether a value can be a discount: a number or a nested structure of numbers."""
     numbers = [np.asarray(leaf).dtype.kind in "biuf" for _, leaf in leaves(value)]
     return bool(numbers) and all(numbers)
@@ -360,7 +373,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
 
     if isinstance(env, gymnasium.Env) and not validate:
         return env
-    core = from_env(env)
+    core = one_agent(from_env(env), NAME)
     if isinstance(core, FromGymnasium) and core._rewarder is None and not validate:
         return core.source
     return ToGymnasium(core, validate)
@@ -384,8 +397,12 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
     return FromGymnasium(env, copy)
 
 
-def losses(env: Env) -> list[Loss]:
+def losses(env: Env | MultiEnv) -> list[Loss]:
     """What of a core environment would not survive the way to gymnasium and back."""
+    try:
+        env = one_agent(env, NAME)
+    except LossyConversion as error:
+        return [Loss.of(error)]
     found: list[Loss] = []
     for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
         for path, leaf in leaves(spec, what):

@@ -103,7 +103,7 @@ def from_env(env: Any) -> Env | MultiEnv:
     """
     if isinstance(env, (Env, MultiEnv)):
         return env
-    for row in FRAMEWORKS.values():
+    for row in reversed(FRAMEWORKS.values()):  # an environment of RLlib is one of gymnasium too
         if row.in_use:
             spoke = row.load()
             if spoke.recognises(env):

@@ -1,4 +1,4 @@
-"""RLlib, for environments of one agent.
+"""RLlib, for environments of one agent, of several, and for batches.
 
 RLlib's default networks train on few kinds of spaces, and silently train wrong on others (a `Discrete` that does not
 start at 0 gets invalid actions). So the form that RLlib gets is canonical:
@@ -12,39 +12,147 @@ start at 0 gets invalid actions). So the form that RLlib gets is canonical:
 | floating `Array` actions | one flat `Box` float32 |
 | nested actions | one `Box` or `MultiDiscrete` of all leaves where they agree, else a `Tuple` of both |
 | `discount` that is not the default | `info["discount"]` |
+| an environment of one agent | `RLlibEnv`, a gymnasium env |
+| a `MultiEnv` | `RLlibMultiEnv`, a `MultiAgentEnv` (see `envoi.adapters.rllib_multi`) |
+| a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
-What is lost: float64 and integers beyond 2²⁴ are narrowed to float32 on their way to the network (reported by
-`losses`); RLlib itself ignores discounts, so an episode that goes on after a discount of 0 is bootstrapped by it.
+With `canonical=False` the spaces are gymnasium's, as `envoi.adapters.gymnasium` has them, and nothing is narrowed.
 
-What is refused: `Text`, `Sequence`, `Graph`, `OneOf`, complex arrays, rewards that are not scalars, integer actions
-without usable bounds.
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| `Text`, `Sequence`, `Graph`, `OneOf` leaves, complex arrays | type | refused |
+| leaves that only another framework knows | type | refused |
+| observations or actions of no numbers at all | size | refused |
+| integer `Array` actions without bounds, or of more than `MAX_INTEGERS` values | bounds | refused |
+| rewards that are not one number | shape | refused |
+| float64 observations and actions | precision | narrowed |
+| integer observations beyond 2²⁴ that are not one-hot | precision | narrowed |
+
+RLlib itself ignores discounts: an episode that goes on after a discount of 0 is bootstrapped by it.
 
 Seeds: RLlib gives lane i of worker k the seed s + k + i, so that lanes of different workers collide, and may send
 the same seed again for each rollout. Here the seed of an episode follows from RLlib's seed *and* the worker and
-whether it evaluates; in training a seed that comes again goes on instead of starting over.
+whether it evaluates; in training a seed that comes again goes on instead of starting over. In the mode
+`vector_entry_point` the creator is not told its worker; the runner's seed s + k alone keeps those apart there, and
+`bind_worker` is the callback that tells it.
+
+A step calls the core's step; spaces, codecs, who sees a mask and which discounts can be unusual are decided when the
+form is made.
 """
 
 from __future__ import annotations
 
 import copy
+import sys
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from envoi import Env, SpecError
+from envoi import BatchEnv, Discrete, Env, LossyConversion, MultiEnv, Reset, SpecError, Step, batch
+from envoi.env import full_step
+from envoi.multi import MASK
+from envoi.spec import SpecTree
 
 from .codec import Codec, losses
-from .gymnasium import ToGymnasium, from_gymnasium
+from .gymnasium import ToGymnasium, from_gymnasium, is_default_discount
+from .losses import warn_narrowed
 from .registry import from_env, load
 
-__all__ = ["Codec", "EnvCreator", "RLlibEnv", "from_rllib", "losses", "recognises", "to_rllib"]
+if TYPE_CHECKING:
+    from .rllib_batch import RLlibVectorEnv
+    from .rllib_multi import RLlibMultiEnv
 
-RESERVED = ("in_evaluation",)
-"""Entries of RLlib's `env_config` that are ours, and not arguments of the environment."""
+__all__ = [
+    "Codec",
+    "EnvCreator",
+    "RLlibEnv",
+    "WorkerSeeds",
+    "bind_worker",
+    "from_rllib",
+    "losses",
+    "recognises",
+    "to_rllib",
+]
+
+NAME = "rllib"
+
+RESERVED = ("in_evaluation", "num_envs")
+"""Entries of RLlib's `env_config` that are ours or RLlib's, and not arguments of the environment."""
+
+OBSERVATIONS = "observations"
+"""The key of the observation beside its mask, as RLlib's `ActionMaskingRLModule` expects it."""
+
+
+class WorkerSeeds:
+    """The seeds that core environments get for those of RLlib.
+
+    Args:
+        worker: The index of the env runner.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+    """
+
+    def __init__(self, worker: int = 0, in_evaluation: bool = False) -> None:
+        self.worker, self.in_evaluation = worker, in_evaluation
+        self._last: int | None = None
+
+    def at_reset(self, seed: int) -> int | None:
+        """The core's seed for a reset with `seed`; None where the same seed comes again and training goes on."""
+        repeated, self._last = seed == self._last, seed
+        return None if repeated and not self.in_evaluation else self.core_seed(seed)
+
+    def core_seed(self, seed: int) -> int:
+        """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
+        words = np.random.SeedSequence([seed, self.worker, int(self.in_evaluation)])
+        return int(words.generate_state(1)[0] >> 1)
+
+    def forget(self) -> None:
+        """Lets the next seed be a new one, whatever it is."""
+        self._last = None
+
+
+class Masks:
+    """Observations with the mask of the actions beside them: `{"action_mask", "observations"}`.
+
+    Args:
+        spec: The action spec.
+        path: How messages name it.
+
+    Attributes:
+        size: How many actions a mask speaks of.
+
+    Raises:
+        LossyConversion: The actions are not one `Discrete`, which a mask could speak of.
+    """
+
+    def __init__(self, spec: SpecTree, path: str = "action") -> None:
+        if not isinstance(spec, Discrete):
+            raise LossyConversion(path, "mask", repr(spec), NAME, "leave action_masks=False; masks are for Discrete")
+        self.size = spec.n
+
+    def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
+        """The space of an observation with its mask."""
+        mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
+        return spaces.Dict(cast("Any", OrderedDict([(MASK, mask), (OBSERVATIONS, observations)])))
+
+    def beside(self, observation: Any, info: Mapping[Any, Any]) -> dict[str, Any]:
+        """An observation with the mask that its info holds; without one all actions are legal."""
+        return {MASK: self._of(info), OBSERVATIONS: observation}
+
+    def beside_all(self, observations: Any, infos: Any) -> dict[str, Any]:
+        """The same for the lanes of a batch."""
+        return {MASK: np.stack([self._of(info) for info in infos]), OBSERVATIONS: observations}
+
+    def _of(self, info: Mapping[Any, Any]) -> NDArray[np.float32]:
+        mask = info.get(MASK)
+        return np.ones(self.size, np.float32) if mask is None else np.array(mask, np.float32)
 
 
 class RLlibEnv(ToGymnasium):
@@ -55,39 +163,98 @@ class RLlibEnv(ToGymnasium):
         worker: The index of the env runner.
         in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
         validate: Check every value against its spec.
+        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
+        action_masks: Put each observation beside the mask of its actions.
 
     Attributes:
         core: The core environment.
-        codec: The maps between its values and RLlib's.
+        codec: The maps between its values and RLlib's; None where the form is not canonical.
+        seeds: What becomes of RLlib's seeds.
     """
 
-    def __init__(self, core: Env, worker: int = 0, in_evaluation: bool = False, validate: bool = False) -> None:
+    codec: Codec | None
+    _last: Any = None  # a `Reset`, or what `raw_step` gave
+
+    def __init__(
+        self,
+        core: Env,
+        worker: int = 0,
+        in_evaluation: bool = False,
+        validate: bool = False,
+        canonical: bool = True,
+        action_masks: bool = False,
+    ) -> None:
+        self._canonical, self._action_masks = canonical, action_masks
         super().__init__(core, validate)
-        self._worker, self._in_evaluation = worker, in_evaluation
-        self._last_seed: int | None = None
+        self.seeds = WorkerSeeds(worker, in_evaluation)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        return self.codec.observation_space, self.codec.action_space
+        if self.codec is None:
+            seen, done = super()._spaces()
+        else:
+            seen, done = self.codec.observation_space, self.codec.action_space
+        return (seen if self._masks is None else self._masks.space(seen)), done
 
     def _plan(self) -> None:
         super()._plan()
-        self.codec = Codec(self.core)
-        self._encode, self._decode = self.codec.encode, self.codec.decode
+        self.codec = None
+        if self._canonical:
+            self.codec = Codec(self.core)
+            self._encode, self._decode = self.codec.encode, self.codec.decode
+        self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
         if seed is not None:
-            repeated, self._last_seed = seed == self._last_seed, seed
-            seed = None if repeated and not self._in_evaluation else self.core_seed(seed)
-        return super().reset(seed=seed, options=options)
+            seed = self.seeds.at_reset(seed)
+        self._last = begun = self._env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._np_random_seed = seed
+        observation, info = begun
+        if self._encode is not None:
+            observation = self._encode(observation)
+        return (observation if self._masks is None else self._masks.beside(observation, info)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
+        """Acts once; see `gymnasium.Env.step`."""
+        if self._decode is not None:
+            action = self._decode(action)
+        self._last = step = self._step(action)
+        observation, reward, terminated, truncated, discount, info = step
+        if self._encode is not None:
+            observation = self._encode(observation)
+        if self._masks is not None:
+            observation = self._masks.beside(observation, info)
+        if discount is not None and not is_default_discount(discount, terminated):
+            info = {**info, "discount": discount}
+        return observation, reward, terminated, truncated, info
+
+    @property
+    def last(self) -> Reset | Step | None:
+        """What the core's last reset or step gave; None before."""
+        last = self._last
+        return last if last is None or isinstance(last, Reset) else full_step(last)
 
     def core_seed(self, seed: int) -> int:
         """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
-        words = np.random.SeedSequence([seed, self._worker, int(self._in_evaluation)])
-        return int(words.generate_state(1)[0] >> 1)
+        return self.seeds.core_seed(seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "codec"}
+        return {name: value for name, value in super().__getstate__().items() if name not in ("codec", "_masks")}
+
+    def __repr__(self) -> str:
+        return f"to_rllib({self.core!r})"
+
+    __str__ = __repr__
+
+
+class _Once:
+    """Whether something was done in this process. A copy, here or in another process, knows nothing of it."""
+
+    done = False
+
+    def __reduce__(self) -> tuple[type[_Once], tuple[()]]:
+        return _Once, ()
 
 
 @dataclass(frozen=True)
@@ -99,54 +266,157 @@ class EnvCreator:
             which each lane gets a copy.
         validate: Check every value against its spec.
         arguments: For `load` or the callable; RLlib's `env_config` goes there too, and wins.
+        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
+        action_masks: Put each observation beside the mask of its actions.
+        num_envs: Make a batch of so many lanes, also where RLlib does not ask for one.
     """
 
     env: Any
     validate: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    canonical: bool = True
+    action_masks: bool = False
+    num_envs: int | None = None
+    _warned: _Once = field(default_factory=_Once, init=False, repr=False, compare=False)
 
-    def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibEnv:
+    def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv:
         config = dict(env_context or {})
-        in_evaluation = bool(config.get("in_evaluation", False))
-        worker = int(getattr(env_context, "worker_index", 0) or 0)
         arguments = {
             **self.arguments,
             **{name: value for name, value in config.items() if name not in RESERVED},
         }
-        return RLlibEnv(self._make(arguments), worker, in_evaluation, self.validate)
+        core = self._core(arguments, self._lanes(config.get("num_envs")))
+        if self.canonical and not self._warned.done:
+            self._warned.done = True
+            warn_narrowed(losses(core))
+        worker = int(getattr(env_context, "worker_index", 0) or 0)
+        in_evaluation = bool(config.get("in_evaluation", False))
+        settings = (worker, in_evaluation, self.validate, self.canonical, self.action_masks)
+        if isinstance(core, MultiEnv):
+            from .rllib_multi import RLlibMultiEnv
 
-    def _make(self, arguments: Mapping[str, Any]) -> Env:
+            return RLlibMultiEnv(core, *settings)
+        if core.batch_size is not None:
+            from .rllib_batch import RLlibVectorEnv
+
+            return RLlibVectorEnv(cast("BatchEnv", core), *settings)
+        return RLlibEnv(core, *settings)
+
+    def _lanes(self, asked: int | None) -> int | None:
+        """How many lanes: as the creator says, or as RLlib asks where it makes vector environments."""
+        if asked is not None and self.num_envs not in (None, asked):
+            raise SpecError(f"num_envs: expected {self.num_envs}, as in to_rllib; RLlib asks for {asked} lanes")
+        return self.num_envs if asked is None else asked
+
+    def _core(self, arguments: Mapping[str, Any], lanes: int | None) -> Env | MultiEnv:
+        core = self._make(arguments)
+        if lanes is None:
+            return core
+        if isinstance(core, MultiEnv):
+            raise SpecError(
+                "num_envs: RLlib steps environments of several agents one by one; leave gym_env_vectorize_mode='sync'"
+            )
+        if core.batch_size is not None:
+            if core.batch_size != lanes:
+                raise SpecError(f"num_envs: expected {core.batch_size}, the lanes of the batch, got {lanes}")
+            return core
+        if not isinstance(self.env, str) and not callable(self.env):
+            return batch(core, lanes)
+        first = [core]
+        return batch(lambda: first.pop() if first else cast("Env", self._make(arguments)), lanes)
+
+    def _make(self, arguments: Mapping[str, Any]) -> Env | MultiEnv:
         if isinstance(self.env, str):
             return load(self.env, **arguments)
         if callable(self.env):
-            return from_env(self.env(**arguments))
+            return _from_any(self.env(**arguments))
         if arguments:
             raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
-        made = copy.deepcopy(from_env(self.env))
+        made = copy.deepcopy(_from_any(self.env))
         made.rng = np.random.default_rng()  # until RLlib seeds it, each copy goes its own way
         return made
 
 
+def bind_worker(*, env: Any, env_context: Any, **_: Any) -> None:
+    """A callback for `config.callbacks(on_environment_created=bind_worker)`: tells a vector env its worker.
+
+    RLlib makes vector environments without saying for which worker; here it says so, before the first reset.
+    """
+    form = getattr(env, "unwrapped", env)
+    if hasattr(form, "seeds"):
+        form.seeds.worker = int(getattr(env_context, "worker_index", 0) or 0)
+
+
+def _is_multi_agent(env: object) -> bool:
+    """Whether `env` is a `MultiAgentEnv`, also inside wrappers of gymnasium; imports nothing."""
+    module = sys.modules.get("ray.rllib.env.multi_agent_env")
+    if module is None or not isinstance(env, gymnasium.Env):
+        return False
+    return isinstance(env.unwrapped, module.MultiAgentEnv)
+
+
+def _from_any(env: Any) -> Env | MultiEnv:
+    return from_rllib(env) if recognises(env) else from_env(env)
+
+
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment in RLlib's form."""
-    return isinstance(env, RLlibEnv)
+    """Whether `env` is an environment in RLlib's form, one of RLlib's own, or a creator of ours."""
+    if isinstance(env, (RLlibEnv, EnvCreator)) or _is_multi_agent(env):
+        return True
+    module = sys.modules.get(f"{__package__}.rllib_batch")
+    return module is not None and isinstance(env, module.RLlibVectorEnv)
 
 
-def to_rllib(env: Any, *, validate: bool = False, **arguments: Any) -> EnvCreator:
+def to_rllib(
+    env: Any,
+    *,
+    validate: bool = False,
+    canonical: bool = True,
+    action_masks: bool = False,
+    num_envs: int | None = None,
+    **arguments: Any,
+) -> EnvCreator:
     """Any environment as an env creator for `ray.tune.register_env`.
 
     Args:
         env: A name for `envoi.adapters.load`, something callable that makes an environment of any framework, or
-            an environment, of which each lane gets a copy.
+            an environment, of which each lane gets a copy. It may have one agent, several, or be a batch.
         validate: Check every value against its spec, with an error that names leaf, step and episode.
+        canonical: Give spaces that RLlib's networks train on; False gives gymnasium's, for whoever brings connectors
+            of their own.
+        action_masks: Make of each observation a dict of `action_mask` and `observations`, as RLlib's
+            `ActionMaskingRLModule` needs it.
+        num_envs: Make batches of so many lanes. Where RLlib asks for some itself, under
+            `gym_env_vectorize_mode="vector_entry_point"`, it may be left out.
         **arguments: For `load` or the callable.
 
     Returns:
-        `creator(env_context) -> gymnasium.Env`, with `.core` and `.codec`; it pickles if `env` does.
+        `creator(env_context) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv`, each with `.core`; it pickles if `env`
+        does. `from_rllib` of it gives `env` back.
     """
-    return EnvCreator(env, validate, arguments)
+    return EnvCreator(env, validate, arguments, canonical, action_masks, num_envs)
 
 
-def from_rllib(env: gymnasium.Env[Any, Any]) -> Env:
-    """An environment that RLlib steps as a core one: RLlib's environments of one agent are gymnasium's."""
+def from_rllib(env: Any) -> Env | MultiEnv:
+    """An environment that RLlib steps, of one agent, of several or of many lanes, as a core one.
+
+    Args:
+        env: A gymnasium env, a `MultiAgentEnv`, a vector env, or what `to_rllib` gave.
+
+    Returns:
+        A core environment; the very same object for what came from the core.
+    """
+    if isinstance(env, EnvCreator):
+        is_ready = not isinstance(env.env, str) and not callable(env.env)
+        return _from_any(env.env) if is_ready else env().core
+    if isinstance(env, RLlibEnv):
+        return env.core
+    if _is_multi_agent(env):
+        from .rllib_source import from_multi_agent
+
+        return from_multi_agent(env)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        from .gymnasium_vector import from_gymnasium_vector
+
+        return from_gymnasium_vector(env)
     return from_gymnasium(env)

@@ -26,9 +26,11 @@ What is lost:
 | what | field | how |
 |---|---|---|
 | `Text`, `Sequence`, `Graph`, `OneOf` leaves | type | refused |
+| leaves that only another framework knows | type | refused |
 | complex and longer than 64-bit leaves | dtype | refused |
 | dicts whose keys cannot be sorted | keys | refused |
 | float64, and 32-bit and wider integer, rewards and discounts | precision | narrowed |
+| several agents | number | refused |
 
 Refused on the way here: leaves that are no `ArraySpec`. A source that nothing can seed (see `from_tf_agents`) comes
 with `unseeded`, and warns at the first reset with a seed.

@@ -72,13 +72,17 @@ def _converted(spec: SpecTree, told: SpecTree, path: str) -> Any:
     if isinstance(spec, Spec):
         return _make_spec(array_form(told, path, NAME), spec, path)
     if isinstance(spec, dict):
-        try:
-            sorted(spec)
-        except TypeError as error:
-            hint = "TensorFlow sorts them, so use strings alone"
-            raise LossyConversion(path, "keys", str(list(spec)), NAME, hint) from error
+        _check_keys(spec, path)
     parts = zip(children(spec), children(told), strict=True)
     return rebuild(ordered(spec), [_converted(sub, say, path + part) for (part, _, sub), (_, _, say) in parts])
+
+
+def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
+    try:
+        sorted(spec)
+    except TypeError as error:
+        hint = "TensorFlow sorts them, so use strings alone"
+        raise LossyConversion(path, "keys", str(list(spec)), NAME, hint) from error
 
 
 def _make_spec(form: ArrayForm, spec: Spec, path: str) -> Any:
@@ -218,11 +222,14 @@ def losses(env: Env, exact: bool = False) -> list[Loss]:
 
 def _refusals(spec: SpecTree, path: str) -> list[Loss]:
     if isinstance(spec, (dict, list, tuple)):
-        inner = [loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part)]
-        if inner:
-            return inner
+        keys = _unless_refused(_check_keys, spec, path) if isinstance(spec, dict) else []
+        return [*keys, *(loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part))]
+    return _unless_refused(to_spec, spec, path)
+
+
+def _unless_refused(convert: Callable[[Any, str], Any], spec: SpecTree, path: str) -> list[Loss]:
     try:
-        to_spec(spec, path)
+        convert(spec, path)
     except LossyConversion as error:
         return [Loss.of(error)]
     return []

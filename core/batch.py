@@ -50,11 +50,16 @@ class BatchEnv(Env):
     Args:
         n: How many lanes.
 
+    Attributes:
+        restarts: How lanes can begin anew: those that have ended in the `"step"` after, by `restart=`, or by a
+            `"reset"` with a mask right after their end; and `"live"` lanes by a reset with a mask at any time.
+
     Raises:
         SpecError: `n` is below 1.
     """
 
     batch_size: int  # pyright: ignore[reportIncompatibleVariableOverride]
+    restarts: frozenset[str] = frozenset({"step", "reset", "live"})
 
     def __init__(self, n: int) -> None:
         if n < 1:

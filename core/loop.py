@@ -186,7 +186,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         A `BatchEnv`, or for a wrapped `BatchModel` the same wrappers around one.
 
     Raises:
-        SpecError: `n` is below 1, or `env` is a batch already.
+        SpecError: `n` is below 1, or `env` is a batch already, or cannot be copied.
     """
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
@@ -197,7 +197,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
     elif isinstance(env, Env):
-        lanes = Lanes([copy.deepcopy(env) for _ in range(n)])
+        lanes = Lanes([_copied(env) for _ in range(n)])
     else:
         made = env()
         if isinstance(made.unwrapped, BatchModel):
@@ -205,3 +205,10 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         return Lanes([made, *(env() for _ in range(n - 1))])
     lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
     return lanes
+
+
+def _copied(env: Env) -> Env:
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:  # whatever an imported environment's own objects raise
+        raise SpecError(f"env: {env!r} cannot be copied ({error}); give a function that makes one") from error

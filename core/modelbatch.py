@@ -16,7 +16,7 @@ from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, put, take
 from .process import Snapshot
 from .rewarder import ModelReward, Rewarder
-from .spec import zeros
+from .spec import Spec, zeros
 from .streams import Streams, lane_seeds
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class ModelBatch(BatchEnv):
         self._some_over = True
         self._begun = False
         self._idle = zeros(model.action_spec)
+        self._one_action = isinstance(model.action_spec, Spec)
         self.context = model.context
 
     def reset(
@@ -102,21 +103,29 @@ class ModelBatch(BatchEnv):
         index = None if restart is None else restart.nonzero()[0]
         if index is not None:
             # Whatever a lane that begins anew was told to do, its dynamics run on a valid action, for nothing.
-            action = tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action)
+            if self._one_action:
+                action = _with(action, index, self._idle)
+            else:
+                action = tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action)
         state = model.transition(before, action, streams.dynamics)
         reward = (self._rewarder or model.reward)(before, action, state)
         if not isinstance(reward, (np.ndarray, dict, tuple, list)):
             reward = np.full(n, reward)
         if index is not None:
             state = put(state, index, self._initial(index))
-            reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
+            if isinstance(reward, np.ndarray):
+                reward = _with(cast("Any", reward), index, 0)
+            else:
+                reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
         terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
         discount = model.discount(state)
         if isinstance(discount, (int, float)):
             discount = np.full(n, float(discount))
         if index is not None:
-            terminated, truncated = _with(terminated, index, False), _with(truncated, index, False)
+            # Of bools, "greater" is "and not".
+            terminated = np.greater(terminated, cast("Mask", restart))
+            truncated = np.greater(truncated, cast("Mask", restart))
             discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
             discount = 1.0 - terminated if np.count_nonzero(terminated) else np.ones(n)
@@ -206,7 +215,7 @@ class ModelBatch(BatchEnv):
             if name in features:
                 for one in dict.fromkeys(array.ravel().tolist()):
                     ContextSpace([features[name]]).verify({name: one})
-            columns[name] = array if array.ndim else np.full(self.batch_size, array)
+            columns[name] = array if array.ndim else np.broadcast_to(array, self.batch_size)
         return columns
 
     def snapshot(self) -> Snapshot:

@@ -149,6 +149,9 @@ class MultiModel(MultiEnv):
         acting = agents if turn is None else turn
         spoken = self._in_order(playing, agents)
         infos = self._infos(state, spoken, acting)
+        for agent in playing:
+            if agent in gone and agent not in self._seen:
+                self.observation(agent)  # it may be repeated, so before anything new is drawn
         seen = {
             agent: self._look(state, agent, agent in gone, infos[agent], streams.observation)
             for agent in spoken

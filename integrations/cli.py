@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if here not in sys.path:  # so that `python:my_module:make_env` finds a module here, as `python -m` would
         sys.path.insert(0, here)
     # Recorded, so not shown: what frameworks warn of, mostly about themselves.
-    hush = nullcontext() if "--debug" in arguments else warnings.catch_warnings(record=True)
+    hush = nullcontext() if "--debug" in arguments else warnings.catch_warnings(record=True, action="always")
     try:
         with hush:
             from .commands import run

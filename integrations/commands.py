@@ -192,6 +192,32 @@ def info(
     describe(env)
 
 
+@app.command()
+def check(
+    env: Annotated[str, typer.Argument(help=f"The env, {EnvName}.", show_default=False)],
+    frameworks: Annotated[
+        str | None,
+        typer.Option(help="Whose forms to check, such as gymnasium,dm_env.", show_default="all that are installed"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seeds that follow it are used.")] = 0,
+    episodes: Annotated[int, typer.Option(help="Episodes that are played each time.")] = 3,
+    steps: Annotated[int, typer.Option(help="The most steps of an episode.")] = 1000,
+    json: Annotated[Path | None, typer.Option(help="Write the report as JSON too.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as a page too.", show_default=False)] = None,
+    debug: Debug = False,
+) -> None:
+    """Check an env: its values, seeds and life, its form in each framework, and the frameworks' own suites.
+
+    The exit code is 1 if a check failed. In a test of your own, write
+    `envoi.integrations.check.check_env(make_env).raise_if_failed()`.
+    """
+    del debug
+    from .check.terminal import checking
+
+    chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
+    raise typer.Exit(checking(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html))
+
+
 def _given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

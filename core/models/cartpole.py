@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from ..batchmodel import BatchModel
 from ..context import ContextSpace, UniformFloat
+from ..lanes import alike
 from ..spec import Array, Discrete
 
 X_LIMIT = 2.4
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
+
+
+PHYSICS = ("gravity", "masscart", "masspole", "length", "force_mag", "tau")
 
 
 class CartPoleState(NamedTuple):
@@ -49,26 +53,34 @@ class CartPole(BatchModel):
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
         low, high = context["initial_state_lower"], context["initial_state_upper"]
-        mass, pole, length = context["masscart"] + context["masspole"], context["masspole"], context["length"]
-        physics = (context["gravity"], mass, pole, pole * length, length, context["force_mag"], context["tau"])
-        return CartPoleState((low + (high - low) * rng.random((4, size))).T, np.array(physics).T)
+        motion = (low + (high - low) * rng.random((4, size))).T
+        columns: list[Any] = [context[name] for name in PHYSICS]
+        if not any(column.strides[0] for column in columns):  # the same context in all lanes
+            return CartPoleState(motion, alike(np.array(_physics([column.item(0) for column in columns])), size))
+        return CartPoleState(motion, np.array(_physics(columns)).T)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
-        x, speed, angle, spin = state.motion.T
+        _, speed, angle, spin = state.motion.T
         gravity, mass, pole, moment, length, strength, tau = state.physics.T
         cos, sin = np.cos(angle), np.sin(angle)
-        force = np.copysign(strength, np.asarray(action) - 0.5)
+        force = strength * (2.0 * np.asarray(action) - 1.0)
         push = (force + moment * np.square(spin) * sin) / mass
         spin_up = (gravity * sin - cos * push) / (length * (4.0 / 3.0 - pole * np.square(cos) / mass))
         speed_up = push - moment * spin_up * cos / mass
-        motion = np.array((x + tau * speed, speed + tau * speed_up, angle + tau * spin, spin + tau * spin_up))
+        motion = state.motion.T + tau * np.array((speed, speed_up, spin, spin_up))
         return CartPoleState(motion.T, state.physics)
 
     def observe(self, state: CartPoleState, rng: np.random.Generator) -> NDArray[np.float32]:
-        return state.motion.astype(np.float32, order="C")
+        return state.motion.astype(np.float32)
 
     def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> NDArray[np.float64]:
         return np.ones(next_state.motion.shape[:-1])
 
     def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
         return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)
+
+
+def _physics(features: list[Any]) -> tuple[Any, ...]:
+    """What the dynamics need of the features of `PHYSICS`, numbers or columns."""
+    gravity, cart, pole, length, strength, tau = features
+    return gravity, cart + pole, pole, pole * length, length, strength, tau

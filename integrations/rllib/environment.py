@@ -12,31 +12,37 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 import envoi
 from envoi.adapters import to_rllib
+from envoi.multi import MASK
 
 from ..errors import describe, one_line
 
 try:
     import gymnasium
+    from gymnasium.vector import VectorEnv, VectorWrapper
 except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from .folder import write_atomically
 
-Creator = Callable[[Mapping[str, Any]], gymnasium.Env[Any, Any]]
+RLlibForm = Any
+"""A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""
+
+Creator = Callable[..., RLlibForm]
 
 
-def register(
-    name: str, env: Any, *, check_specs: bool = False, failure: Path | None = None
-) -> Callable[..., gymnasium.Env[Any, Any]]:
+def register(name: str, env: Any, *, check_specs: bool = False, failure: Path | None = None) -> Creator:
     """Register an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
     Args:
         name: The name to register it under.
-        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
+        env: Name of an env as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env; of
+            one agent, of several, or a batch.
         check_specs: Whether each observation is checked against the spec.
         failure: A file where an error of the env is written down, whatever process it happens in.
 
@@ -64,9 +70,12 @@ class _Reported:
     def __init__(self, creator: Creator, failure: Path) -> None:
         self._creator, self._failure = creator, failure
 
-    def __call__(self, env_context: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    def __call__(self, env_context: Mapping[str, Any]) -> RLlibForm:
         try:
-            return _ReportedEnv(self._creator(env_context), self._failure)
+            made = self._creator(env_context)
+            if isinstance(made, VectorEnv):
+                return _ReportedVectorEnv(made, self._failure)
+            return _ReportedEnv(made, self._failure)
         except Exception as error:
             write_failure(self._failure, error)
             raise
@@ -89,6 +98,28 @@ class _ReportedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> Any:
         try:
             return self.env.step(action)
+        except Exception as error:
+            write_failure(self._failure, error)
+            raise
+
+
+class _ReportedVectorEnv(VectorWrapper):
+    """The same for a vector env."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], failure: Path) -> None:
+        super().__init__(env)
+        self._failure = failure
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        try:
+            return self.env.reset(seed=seed, options=options)
+        except Exception as error:
+            write_failure(self._failure, error)
+            raise
+
+    def step(self, actions: Any) -> Any:
+        try:
+            return self.env.step(actions)
         except Exception as error:
             write_failure(self._failure, error)
             raise
@@ -121,20 +152,25 @@ def preflight(
         seed: Seed of the env and of the actions.
 
     Returns:
-        The observation space and the action space that RLlib will see.
+        The observation space and the action space that RLlib will see: of several agents as a `Dict`, of a batch those
+        of one lane.
 
     Raises:
         envoi.EnvoiError: The env breaks its spec, or raised an error of its own.
     """
     with one_line():
-        tried = to_rllib(env, validate=check_specs)({})
+        tried = cast("Any", to_rllib(env, validate=check_specs)({}))
+        is_batch = isinstance(tried, VectorEnv)
+        play: Any = _play_lanes if is_batch else _play_agents if hasattr(tried, "action_spaces") else _play
         try:
-            _play(tried, steps, time.monotonic() + seconds, seed)
+            play(tried, steps, time.monotonic() + seconds, seed)
         except envoi.SpecError as error:
             hint = "; --no-check-specs trains all the same" if check_specs else ""
             raise envoi.SpecError(f"{error}{hint}") from error
         finally:
             tried.close()
+    if is_batch:
+        return tried.single_observation_space, tried.single_action_space
     return tried.observation_space, tried.action_space
 
 
@@ -147,3 +183,37 @@ def _play(env: gymnasium.Env[Any, Any], steps: int, deadline: float, seed: int) 
             env.reset()
         if time.monotonic() > deadline:
             return
+
+
+def _play_lanes(env: VectorEnv[Any, Any, Any], steps: int, deadline: float, seed: int) -> None:
+    env.action_space.seed(seed)
+    env.reset(seed=seed)
+    for _ in range(-(-steps // env.num_envs)):  # ended lanes begin anew by themselves
+        env.step(env.action_space.sample())
+        if time.monotonic() > deadline:
+            return
+
+
+def _play_agents(env: Any, steps: int, deadline: float, seed: int) -> None:
+    for index, space in enumerate(env.action_spaces.values()):
+        space.seed(seed + index)
+    observations, infos = env.reset(seed=seed)
+    acting = list(observations)
+    for _ in range(steps):
+        said = env.step({agent: _legal(env.action_spaces[agent], infos.get(agent, {})) for agent in acting})
+        observations, _, terminateds, truncateds, infos = said
+        if terminateds["__all__"] or truncateds["__all__"]:
+            observations, infos = env.reset()
+            acting = list(observations)
+        else:
+            acting = [agent for agent in observations if not (terminateds.get(agent) or truncateds.get(agent))]
+        if time.monotonic() > deadline:
+            return
+
+
+def _legal(space: gymnasium.Space[Any], info: Mapping[Any, Any]) -> Any:
+    """A random action, of those that a mask allows where there is one."""
+    mask = info.get(MASK)
+    if mask is None or not isinstance(space, gymnasium.spaces.Discrete):
+        return space.sample()
+    return space.sample(mask=np.asarray(mask, np.int8))

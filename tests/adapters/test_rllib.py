@@ -13,7 +13,10 @@ from scripted import Ends, Line, Scripted, Shaped
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
 from envoi.adapters import load, to_rllib
+from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.rllib import EnvCreator, RLlibEnv, from_rllib, recognises
+
+narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
 
 
 class Context(dict):
@@ -126,9 +129,55 @@ def test_validation_names_leaf_step_and_episode():
         form.reset(seed=0)
 
 
+def test_a_creator_gives_back_the_environment_it_makes():
+    env = Ends()
+    assert from_rllib(to_rllib(env)) is env
+    source = gymnasium.make("CartPole-v1")
+    assert from_rllib(to_rllib(source)).source is source
+    assert isinstance(from_rllib(to_rllib("envoi:catch")), envoi.models.make("catch").__class__)
+    assert envoi.adapters.from_env(to_rllib(env)) is env
+
+
+def test_a_creator_warns_once_in_a_process_of_what_it_narrows():
+    def env():
+        return Shaped(Array((2,), "float64"), Array((1,), "float64", -1, 1))
+
+    creator = to_rllib(env)
+    with pytest.warns(NarrowingWarning, match="observation: precision narrowed.*action: precision narrowed"):
+        creator()
+    creator()  # a warning would be an error
+    with pytest.warns(NarrowingWarning):
+        cloudpickle.loads(cloudpickle.dumps(creator))()
+    to_rllib(env, canonical=False)()
+
+
+def test_the_spaces_are_gymnasiums_where_the_form_is_not_canonical():
+    spec = {"z": Discrete(5, start=2), "a": Array((2,), "float64")}
+    form = to_rllib(lambda: Shaped(spec, Discrete(3, start=5)), canonical=False)(Context(worker_index=2))
+    assert form.codec is None
+    assert form.action_space == gymnasium.spaces.Discrete(3, start=5)
+    observation, _ = form.reset(seed=0)
+    assert list(observation) == ["z", "a"]
+    assert form.observation_space.contains(observation)
+    assert form.core_seed(0) == to_rllib("envoi:catch")(Context(worker_index=2)).core_seed(0)
+    copied = pickle.loads(pickle.dumps(form))
+    np.testing.assert_equal(copied.step(6), form.step(6))
+
+
+def test_the_last_step_of_the_core_is_kept():
+    form = to_rllib(lambda: Ends())()
+    assert form.last is None
+    form.reset(seed=0)
+    assert isinstance(form.last, envoi.Reset)
+    form.step(0)
+    assert isinstance(form.last, envoi.Step)
+    assert form.last.discount in (0.0, 1.0)
+
+
 # Steps.
 
 
+@narrowing
 def test_flags_rewards_infos_and_unusual_discounts_arrive():
     script = [Line(2**40, info={"a": 1}), Line(0.1, discount=0.5), Line(1.0, True, True)]
     form = to_rllib(lambda: Scripted(*script))()
@@ -237,6 +286,7 @@ FORMS = {
 }
 
 
+@narrowing
 @pytest.mark.parametrize("name", FORMS)
 def test_a_policy_of_rllib_samples_every_form_within_its_specs(run, name):
     runner = run(lambda: Shaped(*FORMS[name]))  # validated: a wrong action or observation would raise

@@ -1,0 +1,405 @@
+"""gymnasium's vector environments, both ways.
+
+| core | gymnasium |
+|---|---|
+| specs of one lane | `single_observation_space`, `single_action_space`; batched: `observation_space`, `action_space` |
+| values with a leading lane axis | the same; a tuple with one entry a lane for `Text`, `Sequence`, `Graph`, `OneOf` |
+| `step(actions, restart=over)` | `NEXT_STEP`: a lane that has ended begins anew in the following step |
+| `step(actions)`, then `reset(mask=over)` | `SAME_STEP`: at once; `final_obs` and `final_info` in info tell the end |
+| `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
+| infos, one dict a lane | one dict of arrays, each with a mask `_key`; as they were in `infos` |
+| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of the lanes that say so |
+
+`reset(options={"reset_mask": mask})` begins the lanes of a mask anew in every mode, and no lane that it began is begun
+again by itself. Info keys that are not strings are kept, though some of gymnasium's wrappers cannot read them. Closing
+a form closes the core environment; a form that is only forgotten does not.
+
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| complex `Array` leaves | dtype | refused |
+| `MultiBinary` leaves with a size of 0 | shape | refused |
+| `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
+| leaves that only another framework knows | type | refused |
+| a batch whose lanes cannot begin anew as the auto-reset mode needs | restarts | refused |
+| several agents of different spaces | spaces | refused |
+
+On the way here, a `SyncVectorEnv` becomes its sub-environments, so that every mode can be had from it. Of any other
+source only the lanes together can be stepped, see `FromGymnasiumVector`; lanes of different spaces are refused.
+
+At construction a form decides which values need another container. What is left per step is the mode, the infos, and a
+look at the discounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from envoi import (
+    Array,
+    Env,
+    Infos,
+    LossyConversion,
+    MultiEnv,
+    Reset,
+    Snapshot,
+    SpecError,
+    Step,
+    UnknownName,
+    Validated,
+    Wrapper,
+    batch,
+)
+from envoi.batch import BatchEnv, as_mask
+from envoi.lanes import lane
+
+from . import gymnasium as single
+from .agents import agent_lanes
+from .gymnasium import is_default_discount
+from .losses import Loss
+from .spaces import encoder, to_space
+from .values import Copy
+from .vector_infos import write, write_lanes
+from .vector_lanes import FromSyncVector, loops_only, mode_of
+from .vector_sources import FromGymnasiumVector
+from .vector_spaces import batched_decoder, batched_encoder, batched_space
+
+__all__ = [
+    "AutoresetMode",
+    "FromGymnasiumVector",
+    "FromSyncVector",
+    "ToGymnasiumVector",
+    "from_gymnasium_vector",
+    "losses",
+    "recognises",
+    "to_gymnasium_vector",
+]
+
+NAME = "gymnasium_vector"
+
+NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", AutoresetMode.DISABLED: "live"}
+"""What of `BatchEnv.restarts` each mode needs."""
+
+
+class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
+    """A core batch as a gymnasium vector environment.
+
+    Args:
+        core: A batch.
+        autoreset_mode: How a lane that has ended begins anew.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core batch.
+        last: What the core returned last, a `Reset` or a `Step`.
+        begun: In mode `SAME_STEP`, the `Reset` of the lanes that ended in the `Step` that is `last`; else None.
+
+    Raises:
+        SpecError: `core` is not a batch.
+        LossyConversion: Its lanes cannot begin anew as the mode needs, or gymnasium has no space for a spec.
+    """
+
+    def __init__(
+        self, core: Env, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, validate: bool = False
+    ) -> None:
+        if core.batch_size is None:
+            raise SpecError("to_gymnasium_vector: expected a batch, got one environment; see envoi.batch(env, n)")
+        self._mode = _mode(autoreset_mode)
+        _check_restarts(core, self._mode)
+        self.core: Any = core
+        self._env: Any = Validated(core) if validate else core
+        self.num_envs = core.batch_size
+        self.metadata = {**deepcopy(dict(core.metadata)), "autoreset_mode": self._mode}
+        self.render_mode = core.render_mode
+        self.single_observation_space = to_space(core.observation_spec, "observation")
+        self.single_action_space = to_space(core.action_spec, "action")
+        self.observation_space = batched_space(self.single_observation_space, self.num_envs)
+        self.action_space = batched_space(self.single_action_space, self.num_envs)
+        self.last: Reset | Step | None = None
+        self.begun: Reset | None = None
+        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        self._np_random_seed: Any = -1
+        self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
+        self._said: dict[Any, Any] = {}
+        self._plan()
+
+    def _plan(self) -> None:
+        core = self.core
+        self._encode = batched_encoder(core.observation_spec)
+        self._encode_one = encoder(core.observation_spec)
+        self._decode = batched_decoder(core.action_spec, self.num_envs)
+        self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
+        self._next_step = self._mode is AutoresetMode.NEXT_STEP
+        self._same_step = self._mode is AutoresetMode.SAME_STEP
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[Any, Any]]:
+        """Begins an episode in all lanes, or in those of `options["reset_mask"]`.
+
+        Args:
+            seed: One for all lanes, or one a lane.
+            options: For every lane; never changed.
+        """
+        mask = None
+        if options is not None and "reset_mask" in options:
+            mask = as_mask(options["reset_mask"], self.num_envs, "options['reset_mask']")
+            options = {key: value for key, value in options.items() if key != "reset_mask"} or None
+        result = self._env.reset(seed=seed, options=options, mask=mask)
+        if seed is not None:
+            self._np_random_seed = seed if isinstance(seed, (int, np.integer)) else tuple(seed)
+        if mask is None or self._over is None:
+            self._over = None
+        else:
+            over = self._over & ~mask
+            self._over = over if over.any() else None
+        self.last, self.begun = result, None
+        self._said = said = write(result.info, self.num_envs)
+        observation = result.observation
+        return (observation if self._encode is None else self._encode(observation)), dict(said)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
+        """Acts once in every lane, but for those that begin a new episode instead; see the auto-reset modes."""
+        self.last = result = self._env.step(self._decode(actions), self._over)
+        observation, reward, terminated, truncated, discount, infos = result
+        over = None
+        if self._next_step or self._same_step:
+            over = terminated | truncated
+            if not np.count_nonzero(over):
+                over = None
+        if self._same_step and over is not None:
+            observation, said = self._begin_anew(result, over)
+        else:
+            if self._next_step:
+                self._over = over
+            self.begun = None
+            said = {} if infos.columns == {} else write(infos, self.num_envs)
+            if not self._scalar_discount or np.count_nonzero(discount != ~terminated):
+                self._say_discounts(said, discount, terminated, None)
+        self._said = said
+        if said:
+            said = dict(said)  # gymnasium's wrappers write into it
+        if self._encode is not None:
+            observation = self._encode(observation)
+        return observation, reward, terminated, truncated, said
+
+    def _begin_anew(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
+        """Resets the lanes that have ended; the observation of all lanes, and the infos with the final ones."""
+        n, spec = self.num_envs, self.core.observation_spec
+        self.begun = reset = self._env.reset(mask=over)
+        ended = np.flatnonzero(over).tolist()
+        final = np.full(n, None, object)
+        for index in ended:
+            value = lane(spec, step.observation, index)
+            # A copy, for a view would keep all lanes alive, and may be changed with them.
+            value = deepcopy(value)
+            final[index] = value if self._encode_one is None else self._encode_one(value)
+        last: Any = step.info
+        final_info = write_lanes([(index, last[index]) for index in ended], n)
+        self._say_discounts(final_info, step.discount, step.terminated, over)
+        said = write(self.infos, n)
+        self._say_discounts(said, step.discount, step.terminated, ~over)
+        said.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
+        return reset.observation, said
+
+    def _say_discounts(self, said: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
+        """Adds to infos the discounts, of the lanes `among`, that are not the default."""
+        if self._scalar_discount:
+            unusual = discount != ~terminated
+            if among is not None:
+                unusual &= among
+            if unusual.any():
+                said["discount"], said["_discount"] = np.where(unusual, discount, 0), unusual
+            return
+        spec = self.core.discount_spec
+        lanes: list[int] = list(range(self.num_envs)) if among is None else np.flatnonzero(among).tolist()
+        each = ((index, lane(spec, discount, index)) for index in lanes)
+        unusual = [(i, {"discount": value}) for i, value in each if not is_default_discount(value, terminated[i])]
+        said.update(write_lanes(unusual, self.num_envs))
+
+    @property
+    def infos(self) -> Infos:
+        """What each lane said last, as it said it: its reset where it began anew, its step otherwise."""
+        last: Any = self.last
+        if last is None:
+            return Infos([{} for _ in range(self.num_envs)])
+        if self.begun is None:
+            return last.info
+        each = zip(last.terminated | last.truncated, self.begun.info, last.info, strict=True)
+        return Infos([new if over else old for over, new, old in each])
+
+    def said(self) -> dict[Any, Any]:
+        """The infos that were returned last, before anybody wrote into them."""
+        return self._said
+
+    def render(self) -> Any:
+        """A tuple with a picture of each lane, as `render_mode` says, or None."""
+        pictures = self.core.render()
+        if pictures is None:
+            return None
+        if isinstance(pictures, np.ndarray) and pictures.ndim == 3:  # of all lanes together
+            return (pictures,) * self.num_envs
+        return tuple(pictures)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Releases what the environment holds; `close` calls it once."""
+        self.core.close()
+
+    def __del__(self) -> None:
+        # gymnasium's own closes; but the core environment may outlive its form.
+        pass
+
+    # gymnasium's own `np_random` reads and writes this.
+    @property
+    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:
+        self.core.rng = generator
+
+    def content(self) -> tuple[Snapshot, Any]:
+        """What a snapshot of an environment that this form is a part of holds of it."""
+        return self._env.snapshot(), (self._over, self.last, self.begun)
+
+    def put_back(self, content: tuple[Snapshot, Any]) -> None:
+        """Puts back what `content` gave."""
+        held, (self._over, self.last, self.begun) = content
+        self._env.restore(held)
+
+    def __getstate__(self) -> dict[str, Any]:
+        closures = ("_encode", "_encode_one", "_decode")
+        return {name: value for name, value in vars(self).items() if name not in closures}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_gymnasium_vector({self.core!r})"
+
+    __str__ = __repr__
+
+
+def _mode(mode: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError as error:
+        known = ", ".join(f"{one} or {one.value!r}" for one in AutoresetMode)
+        raise UnknownName(f"autoreset_mode: expected one of {known}, got {mode!r}") from error
+
+
+def _check_restarts(core: Any, mode: AutoresetMode) -> None:
+    inner = core
+    while isinstance(inner, Wrapper):
+        inner: Any = inner.env
+    if NEEDS[mode] not in inner.restarts:
+        able = [one.name for one, needed in NEEDS.items() if needed in inner.restarts]
+        raise LossyConversion(
+            "autoreset_mode",
+            "restarts",
+            f"{core!r}, whose lanes begin anew by {' or '.join(sorted(inner.restarts))}",
+            f"{NAME} in mode {mode.name}",
+            f"use {' or '.join(able)}, or give the environments that it steps",
+        )
+
+
+def recognises(env: object) -> bool:
+    """Whether `env` is an environment of this framework."""
+    return isinstance(env, VectorEnv)
+
+
+def to_gymnasium_vector(
+    env: Any,
+    n: int | None = None,
+    autoreset_mode: AutoresetMode | str | None = None,
+    *,
+    validate: bool = False,
+) -> VectorEnv[Any, Any, Any]:
+    """Any environment as a gymnasium vector environment.
+
+    Args:
+        env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
+            or a function that makes one. A single one is copied for each lane and left as it is. Several agents
+            become the lanes.
+        n: How many lanes; None for 1, or for as many as `env` has.
+        autoreset_mode: How a lane that has ended begins anew. None for `NEXT_STEP`, or for what a vector environment
+            of gymnasium does already.
+        validate: Check every value against its spec, with an error that names leaf, step and lane.
+
+    Returns:
+        A `gymnasium.vector.VectorEnv` with `.core`; the very same object for what came from gymnasium.
+
+    Raises:
+        SpecError: `env` has another number of lanes, or cannot be copied.
+        LossyConversion: gymnasium cannot express a part of it, or its lanes cannot begin anew as the mode needs.
+    """
+    mode = None if autoreset_mode is None else _mode(autoreset_mode)
+    if isinstance(env, VectorEnv) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
+        return env
+    core = _lanes(env, n)
+    if isinstance(core, (FromGymnasiumVector, FromSyncVector)):
+        if mode in (None, core.mode) and core.is_native and not validate:
+            return core.source
+        mode = mode or core.mode
+    return ToGymnasiumVector(core, mode or AutoresetMode.NEXT_STEP, validate)
+
+
+def _lanes(env: Any, n: int | None) -> BatchEnv:
+    """A batch of whatever `to_gymnasium_vector` takes."""
+    from . import from_env
+
+    made: Callable[[], Any] | None = None
+    if isinstance(env, type) or (callable(env) and not hasattr(env, "reset")):
+        first = [from_env(env())]
+        core: Any = first[0]
+        made = lambda: first.pop() if first else from_env(env())  # noqa: E731
+    else:
+        core = from_env(env)
+    if isinstance(core, MultiEnv):
+        core = agent_lanes(core, NAME)
+    if core.batch_size is None:
+        return batch(made or core, 1 if n is None else n)
+    if n not in (None, core.batch_size):
+        raise SpecError(f"n: expected None or {core.batch_size}, the lanes that env has, got {n}")
+    return core
+
+
+def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
+    """A gymnasium vector environment as a core batch.
+
+    Args:
+        env: The environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core batch with `.source`; the very same object for what came from the core.
+
+    Raises:
+        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+    """
+    if isinstance(env, ToGymnasiumVector):
+        return env.core
+    return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
+
+
+def losses(env: Env | MultiEnv) -> list[Loss]:
+    """What of a core environment would not survive the way to a vector environment, in its default mode, and back."""
+    try:
+        core: Any = agent_lanes(env, NAME) if isinstance(env, MultiEnv) else env
+    except LossyConversion as error:
+        return [Loss.of(error)]
+    found = single.losses(core)
+    if core.batch_size is not None:
+        try:
+            _check_restarts(core, getattr(core, "mode", AutoresetMode.NEXT_STEP))
+        except LossyConversion as error:
+            found.append(Loss.of(error))
+    return found

@@ -1,0 +1,168 @@
+"""The golden environment of one agent: in a few short episodes, everything that a converter can get wrong."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from traces import exact
+
+import envoi
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete
+from envoi.lanes import lane, stack
+from envoi.tree import map_leaves
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Line(NamedTuple):
+    """What one step of the script gives; a discount of None is the default."""
+
+    reward: Any = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    discount: Any = None
+    info: dict = {}
+
+
+MIXED = {"word": "no", "none": None, "number": 1.9, 3: True, ("a", 1): {"deep": [1, 2]}, "array": np.arange(3)}
+
+EPISODES = (
+    # Every discount in the middle, and a termination.
+    (
+        Line(16777217.0, discount=1.0, info={"number": 1}),
+        Line(-0.1, discount=0.99, info=MIXED),
+        Line(1e-300, discount=0.5, info={"number": True}),
+        Line(2.0**40, discount=0.0),
+        Line(1.0, terminated=True, info={"last": "word"}),
+    ),
+    (Line(0.1), Line(-5.5, truncated=True, discount=0.99)),
+    (Line(0.2, terminated=True, truncated=True, info=MIXED),),
+    (Line(), Line(truncated=True)),
+    (Line(3.0, truncated=True, discount=0.5),),
+    (Line(discount=0.0), Line(terminated=True, discount=0.0)),
+)
+
+
+class Golden(envoi.Model):
+    """Plays the script, one episode after the other; its observation is nested, and reuses one buffer.
+
+    The canaries: int64 beyond float32 and float64's integers, float64 beyond float32, integers that do not start at 0,
+    keys out of order, lists beside tuples beside named tuples, partly bounded and unbounded arrays, scalars.
+    """
+
+    observation_spec = {
+        "z": Array((2,), "float64", [-np.inf, 0.0], [np.inf, 1.0], "partly"),
+        "a": [Discrete(3, start=5, name="five"), MultiDiscrete([2, 3], [-4, 7])],
+        "m": Pair(MultiBinary((2, 2)), (Array((), "int64", name="canary"), Array((3,), "float32"))),
+        "b": Array((1,), "uint8", 0, 255),
+    }
+    action_spec = {"move": Discrete(3, start=5, name="move"), "force": Array((2,), "float64", -1, [0.5, 1.0], "force")}
+    reward_spec = Array((), "float64", name="return")
+
+    def __init__(self, episodes=EPISODES):
+        self.episodes, self.buffer = episodes, np.zeros(3, np.float32)
+        self.contexts, self.acted = [], []
+
+    def initial(self, rng, context):
+        self.contexts.append(dict(context))
+        return (int(context.get("episode", rng.integers(len(self.episodes)))), 0, rng.random())
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        self.acted.append(action)
+        return (state[0], state[1] + 1, rng.random())
+
+    def observe(self, state, rng):
+        episode, step, draw = state
+        self.buffer[:] = (episode, step, draw)
+        return {
+            "z": np.array([1e300 * draw, draw]),
+            "a": [np.int64(5 + step % 3), np.array([-4 + step % 2, 7 + step % 3])],
+            "m": Pair(
+                np.array([[step % 2, 1], [0, episode % 2]], np.int8),
+                (np.array(2**53 + 1 + step), self.buffer.copy()),
+            ),
+            "b": np.array([250 + step], np.uint8),
+        }
+
+    def line(self, state):
+        return self.episodes[state[0]][state[1] - 1] if state[1] else Line(info={"reset": state[0], **MIXED})
+
+    def reward(self, state, action, next_state):
+        return self.line(next_state).reward
+
+    def terminal(self, state):
+        return self.line(state).terminated
+
+    def truncated(self, state):
+        return self.line(state).truncated
+
+    def discount(self, state):
+        return self.line(state).discount
+
+    def info(self, state):
+        return dict(self.line(state).info)
+
+
+def seen(observation):
+    """An observation as a value that compares exactly; a scalar may be a numpy scalar or an array of shape ()."""
+    return exact(map_leaves(np.asarray, observation))
+
+
+def told(step):
+    """A step as values that compare exactly. A reward is the number that it is, of whatever Python or numpy type."""
+    observation, reward, terminated, truncated, discount, info = step
+    numbers = [np.asarray(number, np.float64).tobytes() for number in (reward, discount)]
+    return (seen(observation), numbers, bool(terminated), bool(truncated), sorted(map(repr, exact(info))))
+
+
+def played(env, seeds=(0, None, None, 1, 0), options=None, rng=0):
+    """What an environment says over whole episodes under random actions; `seeds` has one for each reset."""
+    actions, said = np.random.default_rng(rng), []
+    for seed in seeds:
+        observation, info = env.reset(seed=seed, options=options)
+        said.append((seen(observation), sorted(map(repr, exact(info)))))
+        assert seen(env.observation) == said[-1][0]
+        over = False
+        while not over:
+            step = env.step(envoi.sample(env.action_spec, actions))
+            said.append(told(step))
+            over = step.terminated or step.truncated
+    return said
+
+
+class OneLane(envoi.Env):
+    """The one lane of a batch as an environment."""
+
+    def __init__(self, batch):
+        self.batch = batch
+        self.observation_spec, self.action_spec = batch.observation_spec, batch.action_spec
+        self.reward_spec, self.discount_spec = batch.reward_spec, batch.discount_spec
+
+    def _one(self, spec, value):
+        return lane(spec, value, 0)
+
+    def reset(self, *, seed=None, options=None):
+        observation, infos = self.batch.reset(seed=None if seed is None else [seed], options=options)
+        return envoi.Reset(self._one(self.observation_spec, observation), infos[0])
+
+    def step(self, action):
+        step = self.batch.step(stack(self.action_spec, [action]))
+        return envoi.Step(
+            self._one(self.observation_spec, step.observation),
+            step.reward[0],
+            bool(step.terminated[0]),
+            bool(step.truncated[0]),
+            step.discount[0],
+            step.info[0],
+        )
+
+    @property
+    def state(self):
+        return self.batch.state
+
+    @property
+    def observation(self):
+        return self._one(self.observation_spec, self.batch.observation)

@@ -1,0 +1,208 @@
+"""The golden traces: played through every form, through all ordered pairs of them, and through chains of three.
+
+The classes that import are given our own forms directly, so that every conversion really runs: the functions
+`from_…` would hand back the core environment inside.
+"""
+
+import itertools
+from functools import cache
+from typing import Any, NamedTuple
+
+import golden
+import numpy as np
+import pytest
+import scripted_games
+from traces import exact
+
+import envoi
+from envoi.adapters import TARGETS, to_gymnasium_vector
+from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters.gymnasium_vector import FromGymnasiumVector
+from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
+from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
+from envoi.adapters.rllib import WorkerSeeds
+from envoi.adapters.rllib_multi import RLlibMultiEnv
+from envoi.adapters.rllib_source import FromRLlibMulti
+from envoi.adapters.tf_agents import FromTFAgents, ToTFAgents
+
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+
+
+def through_vector(env):
+    """One lane that the auto-reset never touches."""
+    return golden.OneLane(FromGymnasiumVector(to_gymnasium_vector(env, 1, autoreset_mode="Disabled")))
+
+
+def through_parallel(env):
+    return envoi.as_single(FromPettingZoo(ToPettingZoo(env)))
+
+
+def through_aec(env):
+    return envoi.as_single(FromPettingZooAEC(ToPettingZooAEC(env)))
+
+
+def through_rllib(env):
+    form = RLlibMultiEnv(envoi.as_multi(env), canonical=False, in_evaluation=True)
+    return envoi.as_single(FromRLlibMulti(form))
+
+
+SINGLE = {
+    "gymnasium": lambda env: FromGymnasium(ToGymnasium(env)),
+    "gymnasium_vector": through_vector,
+    "dm_env": lambda env: FromDmEnv(ToDmEnv(env)),
+    "tf_agents": lambda env: FromTFAgents(ToTFAgents(env)),
+    "pettingzoo": through_parallel,
+    "pettingzoo_aec": through_aec,
+    "rllib": through_rllib,
+}
+"""There and back, by framework: an environment of one agent."""
+
+GAMES = {"at once": scripted_games.ScriptedGame, "in turns": scripted_games.TurnGame}
+
+
+def several(game):
+    """There and back, by framework: an environment of several agents."""
+    # All that act at once do so in a cycle there, which only who knows of it can read as one step.
+    at_once = game == "at once"
+    return {
+        "pettingzoo": lambda env: FromPettingZoo(ToPettingZoo(env)),
+        "pettingzoo_aec": lambda env: FromPettingZooAEC(ToPettingZooAEC(env), simultaneous=at_once),
+        "rllib": lambda env: FromRLlibMulti(RLlibMultiEnv(env, canonical=False, in_evaluation=True)),
+    }
+
+
+SEVERAL = several("at once")
+
+
+def chains(ways, length):
+    """All ordered pairs, or chains of three, as parameters."""
+    return [pytest.param(names, id=" → ".join(names)) for names in itertools.product(ways, repeat=length)]
+
+
+def arriving(seeds, names):
+    """The seeds that reach the environment inside: RLlib's form makes one of its own of each."""
+    for _ in range(names.count("rllib")):
+        seeds = [None if seed is None else WorkerSeeds(in_evaluation=True).core_seed(seed) for seed in seeds]
+    return tuple(seeds)
+
+
+def sent(env, ways, names):
+    for name in names:
+        env = ways[name](env)
+    return env
+
+
+def test_every_framework_is_a_form_here():
+    assert set(SINGLE) == set(TARGETS)
+
+
+SEEDS = (0, None, None, 1, 0, None, None, None, 5)
+
+
+@cache
+def alone(seeds, episode=None):
+    return golden.played(golden.Golden(), seeds, None if episode is None else {"episode": episode})
+
+
+@pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2), *chains(SINGLE, 3)])
+def test_the_golden_trace_of_one_agent(names):
+    assert golden.played(sent(golden.Golden(), SINGLE, names), SEEDS) == alone(arriving(SEEDS, names))
+
+
+@pytest.mark.parametrize("episode", range(len(golden.EPISODES)))
+@pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2)])
+def test_every_row_of_the_steps_and_options_that_choose_it(names, episode):
+    options = {"episode": episode}
+    played = golden.played(sent(golden.Golden(), SINGLE, names), (3, None), options)
+    assert played == alone(arriving((3, None), names), episode)
+    assert options == {"episode": episode}
+    assert sum(len(lines) for lines in golden.EPISODES) + len(golden.EPISODES) == 19  # one reset an episode
+
+
+@pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2)])
+def test_specs_come_back_equal(names):
+    env, came = golden.Golden(), sent(golden.Golden(), SINGLE, names)
+    for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
+        assert envoi.spec_equal(getattr(came, what), getattr(env, what)), what
+
+
+@pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2)])
+def test_what_was_seen_does_not_change_later(names):
+    env = sent(golden.Golden(), SINGLE, names)
+    rng, held = np.random.default_rng(0), []  # as `played`
+    for seed in (0, 1, 2):
+        held.append(env.reset(seed=seed).observation)
+        over = False
+        while not over:
+            step = env.step(envoi.sample(env.action_spec, rng))
+            held.append(step.observation)
+            over = step.terminated or step.truncated
+    first = alone(arriving((0, 1, 2), names))
+    assert [golden.seen(observation) for observation in held] == [said[0] for said in first]
+
+
+# Several agents.
+
+
+class Told(NamedTuple):
+    """One step of a game, as values that compare exactly."""
+
+    observations: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    discounts: Any
+    infos: Any
+
+
+def _numbers(values):
+    return [(agent, np.asarray(value, np.float64).tobytes()) for agent, value in values.items()]
+
+
+def _infos(infos):
+    return {agent: sorted(map(repr, exact(info))) for agent, info in infos.items()}
+
+
+def told(step):
+    """A step as values that compare exactly; an info without a word in it is as good as none."""
+    return Told(
+        [(agent, golden.seen(value)) for agent, value in step.observations.items()],
+        _numbers(step.rewards),
+        {agent: bool(flag) for agent, flag in step.terminated.items()},
+        {agent: bool(flag) for agent, flag in step.truncated.items()},
+        _numbers(step.discounts),
+        _infos(step.infos),
+    )
+
+
+GAME_SEEDS = (0, None, 1, None, 0)
+
+
+def played(env, seeds):
+    """What a game says over whole episodes under random actions."""
+    actions, said = np.random.default_rng(0), []
+    for seed in seeds:
+        observations, infos = env.reset(seed=seed)
+        said.append(([(a, golden.seen(o)) for a, o in observations.items()], _infos(infos), env.agents, env.acting))
+        while env.agents:
+            acts = {agent: envoi.sample(env.action_spec[agent], actions) for agent in env.acting}
+            step = env.step(acts)
+            said.append((told(step), env.agents, env.acting))
+    return said
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("names", [*chains(SEVERAL, 1), *chains(SEVERAL, 2), *chains(SEVERAL, 3)])
+def test_the_golden_trace_of_several_agents(names, game):
+    came = sent(GAMES[game](), several(game), names)
+    assert played(came, GAME_SEEDS) == played(GAMES[game](), arriving(GAME_SEEDS, names))
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("names", [*chains(SEVERAL, 1), *chains(SEVERAL, 2)])
+def test_specs_of_several_agents_come_back_equal(names, game):
+    env, came = GAMES[game](), sent(GAMES[game](), several(game), names)
+    assert tuple(came.possible_agents) == env.possible_agents
+    for what in ("observation_spec", "action_spec", "state_spec"):
+        assert envoi.spec_equal(getattr(came, what), getattr(env, what)), what

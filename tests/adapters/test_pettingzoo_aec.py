@@ -1,0 +1,723 @@
+"""PettingZoo's AEC API, both ways."""
+
+import copy
+import importlib
+import itertools
+import os
+import pickle
+import warnings
+
+import cloudpickle
+import numpy as np
+import pytest
+from pettingzoo import AECEnv
+from pettingzoo.utils.agent_selector import AgentSelector
+from pettingzoo.utils.conversions import aec_to_parallel, parallel_to_aec, turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import BaseWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
+from scripted_games import AGENTS, PLAY, TURNS, AECSource, ParallelSource, Scene, ScriptedGame, TurnGame, legal, played
+from traces import exact
+
+import envoi
+from envoi import Array, EpisodeError, LossyConversion, SpecError, as_multi
+from envoi.adapters import (
+    convert,
+    from_env,
+    from_pettingzoo,
+    from_pettingzoo_aec,
+    load,
+    losses,
+    to_pettingzoo,
+    to_pettingzoo_aec,
+)
+from envoi.adapters.pettingzoo import ToPettingZoo
+from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
+from envoi.adapters.spaces import from_space
+
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the suites load environments in a way that is deprecated
+    suites = importlib.import_module("pettingzoo.test")
+    state_test = importlib.import_module("pettingzoo.test.state_test").state_test
+
+OURS = ("nim", "rps", "pursuit", "catch")
+THEIRS = {
+    "pettingzoo.classic.tictactoe.tictactoe": {},
+    "pettingzoo.classic.connect_four.connect_four": {},
+    "pettingzoo.classic.rlcard_envs.leduc_holdem": {},
+    "pettingzoo.classic.rps.rps": {"max_cycles": 12},
+    "mpe2.simple_spread_v3": {"max_cycles": 12},
+    "pettingzoo.butterfly.knights_archers_zombies.knights_archers_zombies": {
+        "max_cycles": 150,
+        "spawn_delay": 4,
+        "line_death": True,
+    },
+}
+"""AEC environments of PettingZoo, and what they are made with."""
+CYCLIC = ("pettingzoo.classic.rps.rps", "mpe2.simple_spread_v3", [*THEIRS][-1])
+
+
+def make(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return importlib.import_module(name).env(**THEIRS[name])
+
+
+def plainly(value):
+    """A value that compares exactly; keys in any order, and an array of shape () as the number it is."""
+    if isinstance(value, dict):
+        return sorted((str(key), plainly(part)) for key, part in value.items())
+    return exact(value[()] if isinstance(value, np.ndarray) and value.shape == () else value)
+
+
+def alone(env, seeds=(3, None, 0), rng=0, most=400):
+    """What an AEC environment tells its agents turn by turn; masks in the info as well where they are seen."""
+    actions, said = np.random.default_rng(rng), []
+    specs = {agent: from_space(env.action_space(agent)) for agent in env.possible_agents}
+    for seed in seeds:
+        env.reset(seed=seed)
+        for agent in env.agent_iter(most):
+            observation, reward, ended, cut, info = env.last()
+            mask = observation.get("action_mask") if isinstance(observation, dict) else info.get("action_mask")
+            told = {key: value for key, value in info.items() if key not in ("action_mask", "synthetic_observation")}
+            said.append((agent, plainly(observation), float(reward), bool(ended), bool(cut), plainly(told)))
+            env.step(None if ended or cut else legal(specs[agent], mask, actions))
+        said.append(sorted(env.agents))
+    # Sources differ in the order in which those who have died together have their last turns.
+    return [turn for _, turns in itertools.groupby(said, in_death) for turn in sorted(turns, key=repr)]
+
+
+def in_death(turn):
+    return object() if isinstance(turn, list) or not (turn[3] or turn[4]) else True
+
+
+# The same six values, both ways.
+
+
+@pytest.mark.parametrize("scenes", [PLAY, TURNS], ids=["at once", "turns"])
+def test_what_goes_out_and_comes_back_says_the_same(scenes):
+    kind = ScriptedGame if scenes is PLAY else TurnGame
+    back = FromPettingZooAEC(ToPettingZooAEC(kind()), simultaneous=scenes is PLAY)
+    assert played(kind()) == played(back)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_bundled_models_come_back_the_same(name):
+    model = load(f"envoi:{name}")
+    core = model if isinstance(model, envoi.MultiEnv) else as_multi(model, "agent_0")
+    back = FromPettingZooAEC(ToPettingZooAEC(load(f"envoi:{name}")), simultaneous=name != "nim")
+    assert played(core, most=60) == played(back, most=60)
+
+
+@pytest.mark.parametrize("scenes", [PLAY, TURNS], ids=["at once", "turns"])
+def test_what_each_agent_earns_is_the_same_in_every_api(scenes):
+    kind = ScriptedGame if scenes is PLAY else TurnGame
+    sums = [dict.fromkeys(AGENTS, 0) for _ in range(4)]
+    game = kind()
+    game.reset()
+    while game.agents:
+        for agent, reward in game.step(dict.fromkeys(game.acting, 5)).rewards.items():
+            sums[0][agent] += reward
+    parallel = to_pettingzoo(kind())
+    parallel.reset()
+    while parallel.agents:
+        for agent, reward in parallel.step(dict.fromkeys(parallel.agents, 5))[1].items():
+            sums[1][agent] += reward
+    aec = to_pettingzoo_aec(kind())
+    aec.reset()
+    for agent in aec.agent_iter():
+        _, reward, ended, cut, _ = aec.last()
+        sums[2][agent] += reward
+        aec.step(None if ended or cut else 5)
+    core = FromPettingZooAEC(to_pettingzoo_aec(kind()))
+    core.reset()
+    while core.agents:
+        for agent, reward in core.step(dict.fromkeys(core.acting, 5)).rewards.items():
+            sums[3][agent] += reward
+    assert sums[0] == sums[1] == sums[2] == sums[3]
+    assert any(sums[0].values())
+
+
+def test_zero_sums_stay_zero():
+    for name in ("nim", "rps"):
+        form = to_pettingzoo_aec(load(f"envoi:{name}"))
+        form.reset(seed=1)
+        total = 0
+        for agent in form.agent_iter():
+            _, reward, ended, cut, info = form.last()
+            total += reward
+            form.step(None if ended or cut else form.action_space(agent).sample(info.get("action_mask")))
+        assert total == 0
+
+
+# A source alone and through the core.
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_sources_go_through_the_core_unchanged(name):
+    said = alone(make(name))
+    assert said == alone(ToPettingZooAEC(from_env(make(name))))
+    assert len(said) > 15
+
+
+@pytest.mark.parametrize("name", CYCLIC)
+def test_parallelizable_sources_go_through_the_parallel_api_unchanged(name):
+    from test_pettingzoo import alone as alone_at_once
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = alone_at_once(aec_to_parallel(make(name)), (3, None, 0))
+    form = to_pettingzoo(make(name))
+    assert form.core.at_once
+    assert alone_at_once(form, (3, None, 0)) == theirs
+    if "knights" not in name:  # they show each other's moves before the end of a cycle
+        assert alone(ToPettingZooAEC(FromPettingZooAEC(make(name), simultaneous=True))) == alone(make(name))
+
+
+@pytest.mark.parametrize("scenes", [PLAY, TURNS], ids=["at once", "turns"])
+def test_scripted_sources_go_through_the_core_unchanged(scenes):
+    said, through = alone(AECSource(*scenes)), alone(ToPettingZooAEC(from_pettingzoo_aec(AECSource(*scenes))))
+    for mine, theirs in zip(said, through, strict=True):
+        if isinstance(mine, tuple) and mine[1] == (type(None), None):  # died unseen
+            assert mine[2:] == theirs[2:]
+            assert theirs[1] != mine[1]
+        else:
+            assert mine == theirs
+
+
+def test_parallel_sources_tell_the_same_turn_by_turn():
+    form = to_pettingzoo_aec(ParallelSource())
+    source = ParallelSource()
+    observations, _ = source.reset(seed=5)
+    form.reset(seed=5)
+    while source.agents:
+        order = [agent for agent in AGENTS if agent in source.agents]
+        for agent in order:
+            assert form.agent_selection == agent
+            assert exact(form.last()[0]) == exact(observations[agent])
+            form.step(5)
+        before = copy.deepcopy(observations)
+        observations, rewards, ended, cut, _ = source.step(dict.fromkeys(order, 5))
+        gone = [agent for agent in AGENTS if ended.get(agent) or cut.get(agent)]
+        for agent in gone:
+            seen, reward, dead, truncated, info = form.last()
+            assert (form.agent_selection, reward, dead, truncated) == (agent, rewards[agent], ended[agent], cut[agent])
+            assert exact(seen) == exact(observations.get(agent, before.get(agent)))
+            assert ("synthetic_observation" in info) is (agent not in observations)
+            form.step(None)
+        assert form.agents == [agent for agent in AGENTS if agent in source.agents]
+
+
+def test_a_death_without_a_final_observation_is_delivered():
+    core = from_pettingzoo_aec(AECSource())
+    core.reset()
+    for _ in range(4):
+        core.step(dict.fromkeys(core.acting, 5))
+    step = core.step(dict.fromkeys(core.acting, 5))
+    assert step.truncated["mia"]
+    assert step.infos["mia"]["synthetic_observation"]
+    assert step.observations["mia"].shape == (4,)
+    assert core.agents == ("bob", "eve")
+
+
+class Patient(AECEnv):
+    """Who dies keeps its place in the cycle, and collects rewards, until it is its turn."""
+
+    metadata = {"name": "patient_v0", "render_modes": []}
+    render_mode = None
+
+    def __init__(self):
+        self.possible_agents = ["a_0", "b_0", "c_0"]
+        self._spaces = [envoi.adapters.spaces.to_space(spec) for spec in (Array((1,)), envoi.Discrete(2))]
+
+    def observation_space(self, agent):
+        return self._spaces[0]
+
+    def action_space(self, agent):
+        return self._spaces[1]
+
+    def observe(self, agent):
+        return np.full(1, self.time, np.float32)
+
+    def reset(self, seed=None, options=None):
+        self.time, self.agents = 0, self.possible_agents[:]
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.rewards, self._cumulative_rewards = dict.fromkeys(self.agents, 0), dict.fromkeys(self.agents, 0)
+        self.infos = {agent: {} for agent in self.agents}
+        self._order = AgentSelector(self.agents)
+        self.agent_selection = self._order.next()
+
+    def step(self, action):
+        agent = self.agent_selection
+        self._skip_agent_selection = self._order.next()
+        if self.terminations[agent]:
+            following = self._skip_agent_selection
+            self._was_dead_step(action)
+            self._order = AgentSelector(self.agents)
+            while self.agents and self._order.next() != following:
+                pass
+        else:
+            self.time += 1
+            self._cumulative_rewards[agent] = 0
+            self.rewards = dict.fromkeys(self.agents, float(self.time))
+            if self.time == 1:
+                self.terminations["c_0"] = True
+            if self.time == 5:
+                self.terminations = dict.fromkeys(self.agents, True)
+            self._accumulate_rewards()
+            self.agent_selection = self._skip_agent_selection
+
+
+def test_who_waits_for_its_last_turn_still_earns():
+    said = {agent: sum(told[2] for told in alone(Patient(), (0,))[:-1] if told[0] == agent) for agent in ("b_0", "c_0")}
+    core = from_pettingzoo_aec(Patient())
+    core.reset()
+    assert not core.step({"a_0": 0}).terminated["c_0"]
+    assert "c_0" in core.agents
+    step = core.step({"b_0": 0})
+    assert step.terminated["c_0"]
+    assert step.observations["c_0"].tolist() == [2]
+    assert core.agents == ("a_0", "b_0")
+    assert said["c_0"] == 3
+    core.reset()
+    earned = dict.fromkeys(core.possible_agents, 0)
+    while core.agents:
+        for agent, reward in core.step(dict.fromkeys(core.acting, 0)).rewards.items():
+            earned[agent] += reward
+    assert earned["c_0"] == 3
+    assert earned["b_0"] == said["b_0"]
+
+
+def test_rewards_in_the_middle_of_a_cycle_are_summed():
+    class Paying(AECSource):
+        def step(self, action):
+            waited = bool(self._waiting)
+            super().step(action)
+            if waited and action is not None:
+                self.rewards = dict.fromkeys(self.agents, 0.25)
+                self._accumulate_rewards()
+
+    core = from_pettingzoo_aec(Paying(*PLAY), simultaneous=True)
+    core.reset()
+    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 16777217.25, "adam": 2**40 + 0.25}
+    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 0.25, "adam": -2.25, "mia": 0.125}
+    scenes = (Scene(("zoe", "adam")), Scene(("zoe", "adam")), Scene(("zoe", "adam"), rewards={"zoe": 1.0}))
+    core = from_pettingzoo_aec(Paying(*scenes), simultaneous=True)
+    core.reset()
+    core.step({"zoe": 5, "adam": 5})
+    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 1.25, "adam": 0.25}
+
+
+def test_an_agent_that_comes_back_is_refused_by_name():
+    scenes = (
+        Scene(("zoe", "adam"), ("zoe",)),
+        Scene(("zoe",), ("zoe",), terminated=("adam",)),
+        Scene(("zoe", "adam"), ("zoe",)),
+        Scene((), (), terminated=AGENTS),
+    )
+    core = from_pettingzoo_aec(AECSource(*scenes))
+    core.reset()
+    core.step({"zoe": 5})
+    with pytest.raises(EpisodeError, match=r"\['adam'\] ended before .*cannot come back"):
+        core.step({"zoe": 5})
+
+
+def test_an_agent_that_leaves_without_a_flag_is_refused_by_name():
+    class Leaving(AECSource):
+        def step(self, action):
+            super().step(action)
+            self.agents.remove("adam")
+
+    core = from_pettingzoo_aec(Leaving(Scene(("zoe", "adam"), ("zoe",)), Scene(("zoe", "adam"), ("zoe",)), Scene()))
+    core.reset()
+    with pytest.raises(EpisodeError, match=r"\['adam'\] left .*without being terminated or truncated"):
+        core.step({"zoe": 5})
+
+
+def test_an_agent_that_stays_after_its_last_turn_is_refused_by_name():
+    class Staying(AECSource):
+        def step(self, action):
+            if action is not None:
+                super().step(action)
+
+    core = from_pettingzoo_aec(Staying())
+    core.reset()
+    core.step({"adam": 5})
+    core.step({"zoe": 5})
+    with pytest.raises(EpisodeError, match=r"'adam' is still in play .*after its last turn"):
+        core.step({"zoe": 5})
+
+
+def test_a_cycle_that_is_none_is_refused_by_name():
+    core = from_pettingzoo_aec(AECSource(), simultaneous=True)
+    core.reset()
+    core.step({"zoe": 5, "adam": 5})
+    with pytest.raises(EpisodeError, match=r"one of \['adam'\].*got that of 'adam'; import it without `simultaneous`"):
+        core.step({"zoe": 5, "adam": 5})  # it has died
+    with pytest.raises(EpisodeError, match="has ended"):
+        core.step({"zoe": 5, "adam": 5})
+
+
+def test_a_source_that_does_not_list_its_agents_is_refused():
+    from pettingzoo.test.example_envs import generated_agents_env_v0
+
+    with pytest.raises(LossyConversion, match="possible_agents"):
+        from_pettingzoo_aec(generated_agents_env_v0.env())
+
+
+# The form.
+
+
+def test_actions_are_collected_until_all_have_acted():
+    game = ScriptedGame()
+    form = to_pettingzoo_aec(game)
+    form.reset()
+    form.step(5)
+    assert game.acted == []
+    assert form.rewards == {"zoe": 0, "adam": 0}
+    form.step(6)
+    assert game.acted == [{"zoe": 5, "adam": 6}]
+    assert form.rewards == {"zoe": 16777217.0, "adam": 2**40}
+    assert form.infos["zoe"]["discount"] == 0.5
+    form.step(5)
+    assert form.rewards == {"zoe": 0, "adam": 0}
+    assert form.last()[1] == 2**40  # until it has acted
+    assert form.metadata["is_parallelizable"]
+
+
+def test_a_refused_action_can_be_given_again():
+    form = to_pettingzoo_aec(ScriptedGame(), validate=True)
+    form.reset()
+    with pytest.raises(SpecError, match=r"action\['zoe'\]"):
+        form.step(99)
+    form.step(5)
+
+    class Refusing(ScriptedGame):
+        def transition(self, state, actions, rng):
+            if actions["adam"] == 6:
+                raise ValueError("not that")
+            return super().transition(state, actions, rng)
+
+    form = to_pettingzoo_aec(Refusing())
+    form.reset()
+    form.step(5)
+    with pytest.raises(ValueError, match="not that"):
+        form.step(6)
+    assert form.agent_selection == "adam"
+    form.step(5)
+    assert form.rewards["zoe"] == 16777217.0
+
+
+def test_the_dead_take_their_last_turns_first():
+    form = to_pettingzoo_aec(TurnGame())
+    form.reset()
+    for _ in range(3):
+        form.step(5)
+    assert form.agents == ["zoe", "adam", "mia"]
+    assert form.agent_selection == "adam"
+    assert form.last()[1:4] == (2**40 + 0.1 + 0.2, True, False)
+    with pytest.raises(ValueError, match="None"):
+        form.step(5)
+    form.step(None)
+    assert form.agents == ["zoe", "mia"]
+    assert form.agent_selection == "mia"
+    assert set(form.terminations) == set(form.rewards) == set(form.infos) == {"zoe", "mia"}
+    assert exact(form.observe("adam")) is not None  # what it saw last
+
+
+def test_a_reset_in_the_middle_of_the_last_turns_is_clean():
+    form = to_pettingzoo_aec(TurnGame())
+    fresh = to_pettingzoo_aec(TurnGame())
+    form.reset(seed=1)
+    for _ in range(3):
+        form.step(5)
+    assert form.agent_selection == "adam"
+    assert alone(form, (2, None)) == alone(fresh, (2, None))
+
+
+def test_waiting_agents_can_be_observed_without_a_trace():
+    one, two = to_pettingzoo_aec(TurnGame(noise=True)), to_pettingzoo_aec(TurnGame(noise=True))
+    one.reset(seed=1)
+    two.reset(seed=1)
+    for agent in one.agent_iter():
+        for other in one.agents:
+            assert exact(one.observe(other)) == exact(one.observe(other))
+        assert exact(one.last()) == exact(two.last())
+        action = None if one.terminations[agent] or one.truncations[agent] else 5
+        one.step(action)
+        two.step(action)
+
+
+def test_before_the_reset_and_after_the_end():
+    form = to_pettingzoo_aec(TurnGame())
+    for name in ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"):
+        assert not hasattr(form, name)
+    with pytest.raises(AttributeError, match="has not begun"):
+        form.step(5)
+    assert form.possible_agents == list(AGENTS)
+    form.reset()
+    for agent in form.agent_iter():
+        form.step(None if form.terminations[agent] or form.truncations[agent] else 5)
+    assert form.agents == []
+    with pytest.raises(EpisodeError, match="has ended"):
+        form.step(5)
+    assert list(form.agent_iter()) == []
+    form.reset()
+    assert len([*zip(form.agent_iter(3), "abcdef", strict=False)]) == 3
+
+
+def test_pettingzoos_wrappers_work_around_it():
+    class NimInfo(BaseWrapper):
+        """Nothing but a layer."""
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        form = OrderEnforcingWrapper(TerminateIllegalWrapper(to_pettingzoo_aec(load("envoi:nim")), illegal_reward=-1))
+        core = from_env(NimInfo(form))
+        said = played(core)
+        assert said == played(FromPettingZooAEC(to_pettingzoo_aec(load("envoi:nim"))))
+        core.reset(options={"sticks": 1})
+        step = core.step({"first": 2})  # takes three of one
+    assert step.rewards == {"first": -1.0, "second": 0}
+    assert all(step.terminated.values())
+    assert core.agents == ()
+
+
+# The conformance suites.
+
+
+def quietly(test, *arguments, **keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they have opinions on names and sizes
+        test(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_pass_the_suite(name):
+    quietly(suites.api_test, to_pettingzoo_aec(load(f"envoi:{name}")), 60)
+    quietly(suites.seed_test, lambda: to_pettingzoo_aec(load(f"envoi:{name}")), 20)
+
+
+@pytest.mark.parametrize("kind", [ScriptedGame, TurnGame])
+def test_scripted_games_pass_the_suite(kind):
+    quietly(suites.api_test, to_pettingzoo_aec(kind()), 20)
+    quietly(suites.seed_test, lambda: to_pettingzoo_aec(kind(noise=True)), 20)
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_theirs_pass_the_suite_through_the_core(name):
+    quietly(suites.api_test, ToPettingZooAEC(from_env(make(name))), 20)
+    quietly(suites.seed_test, lambda: ToPettingZooAEC(from_env(make(name))), 10)
+
+
+def test_parallel_sources_pass_the_suite():
+    quietly(suites.api_test, to_pettingzoo_aec(ParallelSource()), 20)
+    quietly(suites.api_test, to_pettingzoo_aec(load("pettingzoo:mpe/simple_spread_v3", max_cycles=9)), 20)
+
+
+def test_the_state_and_pictures_pass_their_suites():
+    def pursuit(kind):
+        class Flat(type(load("envoi:pursuit"))):
+            state_spec = Array((3, 2), "int64", 0, 8)
+
+            @property
+            def state(self):
+                return super().state.places
+
+        return kind(Flat())
+
+    quietly(state_test, pursuit(ToPettingZooAEC), pursuit(ToPettingZoo))
+    name = "mpe2.simple_spread_v3"
+    quietly(state_test, ToPettingZooAEC(from_env(make(name))), ToPettingZoo(from_pettingzoo(make(name))))
+
+    def drawn(render_mode):
+        core = load("envoi:pursuit")
+        core.render_mode = render_mode
+        return to_pettingzoo_aec(core)
+
+    quietly(suites.render_test, drawn)
+
+
+# Identity and losses.
+
+
+def test_the_way_back_gives_the_same_object():
+    for core in (ScriptedGame(), load("envoi:catch"), as_multi(load("envoi:catch"), "player")):
+        form = to_pettingzoo_aec(core)
+        assert form.core is core
+        assert from_pettingzoo_aec(form) is from_env(form) is core
+        assert convert(form, "pettingzoo_aec") is form
+    source = AECSource()
+    core = from_pettingzoo_aec(source)
+    assert core.source is to_pettingzoo_aec(core) is to_pettingzoo_aec(source) is source
+    assert to_pettingzoo_aec(core, validate=True) is not source
+    core.rewarder = lambda state, actions, after: dict.fromkeys(AGENTS, 1.0)
+    assert to_pettingzoo_aec(core) is not source
+
+
+def test_a_parallel_environment_comes_as_aec():
+    source = AECSource(*PLAY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert to_pettingzoo_aec(aec_to_parallel(source)) is source
+        assert to_pettingzoo_aec(turn_based_aec_to_parallel(source)) is source
+        assert from_pettingzoo(parallel_to_aec(ParallelSource())).source.metadata["name"] == "scripted_v0"
+    game = ScriptedGame()
+    assert from_pettingzoo_aec(to_pettingzoo(game)) is game
+    assert not to_pettingzoo_aec(load("envoi:nim")).metadata["is_parallelizable"]
+    assert to_pettingzoo_aec(load("envoi:rps")).metadata["is_parallelizable"]
+
+
+def test_rewards_that_cannot_be_summed_are_refused_and_listed():
+    class Nested(ScriptedGame):
+        reward_spec = {agent: {"a": Array(())} for agent in AGENTS}
+
+    with pytest.raises(LossyConversion, match=r"reward\['zoe'\]: pettingzoo cannot express its type"):
+        to_pettingzoo_aec(Nested())
+    assert [loss.path for loss in losses(Nested(), "pettingzoo_aec")] == [f"reward[{agent!r}]" for agent in AGENTS]
+    assert losses(ScriptedGame(), "pettingzoo_aec") == losses(load("envoi:catch"), "pettingzoo_aec") == []
+    assert losses(Nested(), "pettingzoo") == []
+
+
+def test_array_rewards_are_summed():
+    scenes = (
+        Scene(("zoe", "adam"), ("zoe",)),
+        Scene(("zoe", "adam"), ("zoe",), rewards={"adam": np.array([1.0, 0.0]), "zoe": np.array([0.0, 1.0])}),
+        Scene((), (), rewards={"adam": np.array([1.0, 2.0]), "zoe": np.array([0.0, 0.0])}, terminated=AGENTS),
+    )
+    form = to_pettingzoo_aec(TurnGame(*scenes))
+    form.reset()
+    form.step(5)
+    form.step(5)
+    assert form._cumulative_rewards["adam"].tolist() == [2.0, 2.0]
+    core = FromPettingZooAEC(to_pettingzoo_aec(TurnGame(*scenes)))
+    assert played(core) == played(TurnGame(*scenes))
+
+
+# Aliasing, seeds and lifecycle.
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_later_steps_do_not_change_what_was_seen(simultaneous):
+    core = from_pettingzoo_aec(AECSource(*(PLAY if simultaneous else TURNS)), simultaneous=simultaneous)
+    said = [core.reset(seed=0).observations]
+    copies = [copy.deepcopy(said[0])]
+    while core.agents:
+        for agent in core.agents:
+            said.append(core.observation(agent))
+            copies.append(copy.deepcopy(said[-1]))
+        said.append(core.step(dict.fromkeys(core.acting, 5)).observations)
+        copies.append(copy.deepcopy(said[-1]))
+    core.reset()
+    assert exact(said) == exact(copies)
+
+
+def test_a_waiting_agents_observation_is_of_now():
+    core = from_pettingzoo_aec(AECSource(reuse=False))
+    core.reset(seed=1)
+    for time in range(3):
+        assert core.observation("zoe")[1] == time
+        assert core.observation("zoe") is core.observation("zoe")
+        core.step(dict.fromkeys(core.acting, 5))
+    with pytest.raises(EpisodeError, match="'bob' has not been in play"):
+        core.observation("bob")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_seed_fixes_all_that_follows(seed):
+    core = from_pettingzoo_aec(AECSource())
+    said = played(core, (seed, None, None))
+    assert said == played(core, (seed, None, None)) == played(from_pettingzoo_aec(AECSource()), (seed, None, None))
+    assert said != played(core, (2, None, None))
+    options = {"wish": 1}
+    core.reset(seed=4, options=options)
+    assert options == {"wish": 1}
+    assert core.source.resets[-1] == (4, {"wish": 1})
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        lambda: FromPettingZooAEC(AECSource()),
+        lambda: FromPettingZooAEC(OrderEnforcingWrapper(AECSource())),
+        lambda: FromPettingZooAEC(AECSource(*PLAY), simultaneous=True),
+        lambda: FromPettingZooAEC(ToPettingZooAEC(ScriptedGame(noise=True))),
+        lambda: FromPettingZooAEC(OrderEnforcingWrapper(ToPettingZooAEC(TurnGame(noise=True), True))),
+    ],
+    ids=["source", "wrapped source", "cycles", "form", "wrapped form"],
+)
+def test_copies_pickles_and_snapshots_go_on_in_the_same_way(anew):
+    def rest(core):
+        said = []
+        while core.agents:
+            said.append([exact(part) for part in core.step(dict.fromkeys(core.acting, 5))])
+        return said, exact(core.reset()), exact(core.reset())
+
+    assert played(copy.deepcopy(anew())) == played(anew())
+    for steps in range(4):
+        core = anew()
+        core.reset(seed=8)
+        for _ in range(steps):
+            core.step(dict.fromkeys(core.acting, 5))
+        others = [copy.deepcopy(core), copy.copy(core), pickle.loads(pickle.dumps(core))]
+        others.append(cloudpickle.loads(cloudpickle.dumps(core)))
+        snapshot = core.snapshot()
+        said = rest(core)
+        for other in others:
+            assert rest(other) == said
+        for _ in range(2):
+            core.restore(snapshot)
+            assert rest(core) == said
+
+
+def test_forms_copy_and_pickle_in_the_middle_of_a_cycle():
+    form = to_pettingzoo_aec(ScriptedGame())
+    form.reset(seed=1)
+    form.step(5)
+    for other in (pickle.loads(pickle.dumps(form)), copy.deepcopy(form)):
+        other.step(5)
+        assert other.rewards["zoe"] == 16777217.0
+    assert form.agent_selection == "adam"
+
+
+def test_steps_outside_of_an_episode_and_of_the_wrong_agents_are_errors():
+    core = from_pettingzoo_aec(AECSource())
+    with pytest.raises(EpisodeError, match="has not begun"):
+        core.step({})
+    with pytest.raises(EpisodeError, match="has not begun"):
+        core.state  # noqa: B018
+    core.reset()
+    with pytest.raises(EpisodeError, match=r"missing \['adam'\], not to act now \['zoe'\]"):
+        core.step({"zoe": 5})
+    with pytest.raises(EpisodeError, match=r"not to act now \['zoe'\]"):
+        core.step({"adam": 5, "zoe": 5})
+    cyclic = from_pettingzoo_aec(AECSource(*PLAY), simultaneous=True)
+    cyclic.reset()
+    with pytest.raises(EpisodeError, match=r"missing \['adam'\], not to act now \['mia'\]"):
+        cyclic.step({"zoe": 5, "mia": 5})
+    assert core.source.actions == cyclic.source.actions == []
+    assert cyclic.source.agent_selection == "zoe"
+    while core.agents:
+        core.step(dict.fromkeys(core.acting, 5))
+    assert core.turn == ()
+    with pytest.raises(EpisodeError, match="has ended"):
+        core.step({})
+
+
+def test_rewards_can_be_replaced_and_composed():
+    core = from_pettingzoo_aec(AECSource())
+    core.rewarder = core.rewarder + (lambda state, actions, after: dict.fromkeys(actions, 1.0))
+    core.reset()
+    assert core.step({"adam": 5}).rewards == {"zoe": 16777217.0, "adam": 2**40 + 1.0}
+    assert core.state.shape == (2,)
+
+
+def test_close_is_forwarded_once():
+    source = AECSource()
+    core = from_pettingzoo_aec(source)
+    form = ToPettingZooAEC(core)
+    for closing in (form, form, core):
+        closing.close()
+    assert source.closed == 1
+    assert repr(core) == "from_pettingzoo_aec(scripted_v0)"
+    assert repr(form) == "to_pettingzoo_aec(from_pettingzoo_aec(scripted_v0))"

@@ -1,0 +1,326 @@
+"""Batches as the vector environments that RLlib's runners step, and the codec of whole batches."""
+
+import copy
+import pickle
+
+import cloudpickle
+import gymnasium
+import nested
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import Ends, Shaped
+
+import envoi
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch, sample
+from envoi.adapters import load, losses, to_rllib
+from envoi.adapters.codec import Codec
+from envoi.adapters.rllib import bind_worker, from_rllib, recognises
+from envoi.adapters.rllib_batch import RLlibVectorEnv
+from envoi.lanes import lane, stack
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning"),
+    pytest.mark.filterwarnings("ignore:overflow encountered in cast"),
+]
+
+MIXED = {"turn": Array((2, 2), "float64", -1, 1), "gear": Discrete(3, start=-7, dtype="int8")}
+
+
+def form_of(env, n=4, context=(), **arguments):
+    return to_rllib(env, **arguments)({"num_envs": n, **dict(context)})
+
+
+# The codec.
+
+
+def is_refused(env):
+    return any(loss.refused for loss in losses(env, "rllib"))
+
+
+@settings(max_examples=700, deadline=None)
+@given(nested.numeric_specs, st.integers(1, 3), st.integers(0, 2**31))
+def test_a_batch_of_observations_is_encoded_as_each_of_them(spec, n, seed):
+    env = Shaped(spec, Discrete(2))
+    if is_refused(env):
+        return
+    made, rng = Codec(env), np.random.default_rng(seed)
+    values = [sample(spec, rng) for _ in range(n)]
+    together = made.encode_batch(stack(spec, values))
+    assert together.dtype == np.float32
+    np.testing.assert_array_equal(together, np.stack([made.encode(value) for value in values]))
+
+
+@settings(max_examples=700, deadline=None)
+@given(nested.numeric_specs, st.integers(1, 3), st.integers(0, 2**31))
+def test_a_batch_of_actions_is_decoded_as_each_of_them(spec, n, seed):
+    env = Shaped(Array((1,)), spec)
+    if is_refused(env):
+        return
+    made = Codec(env)
+    space = made.action_space
+    space.seed(seed)
+    actions = [space.sample() for _ in range(n)]
+    is_pair = isinstance(space, spaces.Tuple)
+    together = tuple(np.stack(side) for side in zip(*actions, strict=True)) if is_pair else np.stack(actions)
+    expected = [made.decode(action) for action in actions]
+    for given_as in (together, actions):  # RLlib sends arrays, or a list with one a lane
+        decoded = made.decode_batch(given_as)
+        for index, one in enumerate(expected):
+            np.testing.assert_equal(lane(spec, decoded, index), one)
+        envoi.validate(spec, lane(spec, decoded, 0))
+
+
+def test_an_observation_outside_its_spec_is_refused_with_its_lane():
+    for spec, values in (
+        (Discrete(3, start=1), [1, 4]),
+        (Discrete(3, start=1), [1, 0]),
+        (MultiDiscrete([2, 3]), [[1, 2], [2, 0]]),
+    ):
+        with pytest.raises(SpecError, match="lane 1"):
+            Codec(Shaped(spec, Discrete(2))).encode_batch(np.array(values))
+
+
+# The form.
+
+
+def test_lanes_are_made_where_rllib_asks_for_them_or_the_creator_says_so():
+    for env in ("envoi:catch", Ends, Ends(), lambda: gymnasium.make("CartPole-v1"), gymnasium.make("CartPole-v1")):
+        for form in (form_of(env), to_rllib(env, num_envs=4)(), to_rllib(env, num_envs=4)({"num_envs": 4})):
+            assert isinstance(form, RLlibVectorEnv)
+            assert isinstance(form, VectorEnv)
+            assert form.num_envs == form.core.batch_size == 4
+            assert form.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+            assert recognises(form)
+            assert from_rllib(form) is form.core
+            observations, _ = form.reset(seed=3)
+            assert observations in form.observation_space
+            assert form.step(form.action_space.sample())[0] in form.observation_space
+    with pytest.raises(SpecError, match="expected 4"):
+        to_rllib("envoi:catch", num_envs=4)({"num_envs": 8})
+
+
+def test_a_batch_is_taken_as_it_is():
+    lanes = batch(load("envoi:catch"), 4)
+    for form in (to_rllib(lanes)(), form_of(lanes), to_rllib(lambda: batch(load("envoi:catch"), 4))()):
+        assert isinstance(form, RLlibVectorEnv)
+        assert form.num_envs == 4
+    assert from_rllib(to_rllib(lanes)) is lanes
+    with pytest.raises(SpecError, match="expected 4, the lanes of the batch, got 3"):
+        form_of(lanes, 3)
+
+
+def test_several_agents_are_not_batched():
+    with pytest.raises(SpecError, match="sync"):
+        form_of("envoi:nim")
+
+
+def test_each_lane_has_randomness_of_its_own_before_any_seed():
+    env = load("gymnasium:CartPole-v1")
+    env.reset(seed=0)
+    for made in (env, lambda: gymnasium.make("CartPole-v1"), "envoi:cartpole", load("envoi:cartpole")):
+        begun = np.concatenate([form_of(made).reset()[0] for _ in range(2)])
+        assert len(np.unique(begun, axis=0)) == 8
+
+
+def test_a_lane_is_the_environment_alone():
+    observation = {"z": Array((2,), "float64"), "a": nested.Pair(MultiBinary(3), [Discrete(2, start=4)])}
+    for spec, action in ((Array((42, 42, 3), "uint8"), Discrete(2, start=3)), (observation, MIXED)):
+        form = form_of(lambda spec=spec, action=action: Shaped(spec, action), 3)
+        seeds = [5, 6, 7]
+        alone = [to_rllib(lambda spec=spec, action=action: Shaped(spec, action))() for _ in seeds]
+        together, _ = form.reset(seed=seeds)
+        each = [one.reset(seed=seed)[0] for one, seed in zip(alone, seeds, strict=True)]
+        np.testing.assert_array_equal(together, np.stack(each))
+        for _ in range(3):
+            actions = [one.action_space.sample() for one in alone]
+            seen, rewards, *_ = form.step(actions)
+            for index, one in enumerate(alone):
+                expected = one.step(actions[index])
+                np.testing.assert_array_equal(seen[index], expected[0])
+                assert rewards[index] == expected[1]
+
+
+def test_lanes_that_ended_begin_anew_in_the_next_step():
+    form = form_of(Ends, 6)
+    seen, _ = form.reset(seed=1)
+    before = np.zeros(6, bool)
+    for _ in range(12):
+        seen, rewards, terminated, truncated, _ = form.step(form.action_space.sample())
+        np.testing.assert_array_equal(seen[before][:, 1], 0)
+        np.testing.assert_array_equal(rewards[before], 0)
+        np.testing.assert_array_equal(seen[~before][:, 1], rewards[~before])
+        assert not (terminated | truncated)[before].any()
+        before = terminated | truncated
+        np.testing.assert_array_equal(before, (seen[:, 1] == seen[:, 0]))
+
+
+def test_spaces_of_gymnasium_where_the_form_is_not_canonical():
+    spec = {"z": Discrete(5, start=2), "a": Array((2,), "float64")}
+    form = form_of(lambda: Shaped(spec, MIXED), 3, canonical=False)
+    assert form.codec is None
+    assert list(form.single_observation_space.spaces) == ["z", "a"]
+    seen, _ = form.reset(seed=0)
+    assert seen["z"].dtype == np.int64
+    assert seen["a"].dtype == np.float64
+    form.step(form.action_space.sample())
+    form.step([form.single_action_space.sample() for _ in range(3)])  # as RLlib sends them
+
+
+def test_wrongly_many_actions_are_refused():
+    for canonical in (True, False):
+        form = form_of(Ends, 4, canonical=canonical)
+        form.reset(seed=0)
+        for actions in (np.zeros(3, int), [0] * 5):
+            with pytest.raises(SpecError, match="lanes"):
+                form.step(actions)
+
+
+class Masked(Ends):
+    def info(self, state):
+        return {"action_mask": np.array([1, 0], np.int8)} if state[1] % 2 else {}
+
+
+def test_masks_are_beside_observations():
+    form = form_of(Masked, 3, action_masks=True)
+    seen, _ = form.reset(seed=0)
+    assert list(form.single_observation_space.spaces) == ["action_mask", "observations"]
+    assert seen in form.observation_space
+    np.testing.assert_array_equal(seen["action_mask"], np.ones((3, 2)))
+    seen, *_ = form.step([0, 0, 0])
+    assert seen in form.observation_space
+    np.testing.assert_array_equal(seen["action_mask"], [[1, 0]] * 3)
+    single = to_rllib(Masked, action_masks=True)()
+    first, _ = single.reset(seed=0)
+    assert first in single.observation_space
+    assert first["action_mask"].tolist() == [1, 1]
+    assert single.step(0)[0]["action_mask"].tolist() == [1, 0]
+    with pytest.raises(envoi.LossyConversion, match="mask"):
+        form_of(lambda: Shaped(Array((1,)), MIXED), action_masks=True)
+
+
+class Talks(Ends):
+    def info(self, state):
+        return {3: "three", "word": "yes", "number": state[1]}
+
+
+def test_infos_with_other_keys_than_names_stay_beside():
+    form = form_of(Talks, 2)
+    _, infos = gymnasium.wrappers.vector.DictInfoToList(form).reset(seed=0)
+    assert infos == [{"word": "yes", "number": 0}] * 2
+    assert form.last.info[0] == {3: "three", "word": "yes", "number": 0}
+    *_, said = form.step([0, 0])
+    assert all(isinstance(key, str) for key in said)
+
+
+def test_a_form_pickles_in_mid_episode():
+    form = form_of("envoi:gridworld", 3, {"in_evaluation": True}, action_masks=True)
+    form.reset(seed=1)
+    form.step([0, 1, 2])
+    for copied in (pickle.loads(pickle.dumps(form)), cloudpickle.loads(cloudpickle.dumps(form))):
+        twin = copy.deepcopy(form)
+        np.testing.assert_equal(copied.step([1, 1, 1]), twin.step([1, 1, 1]))
+        np.testing.assert_equal(copied.reset(seed=1), twin.reset(seed=1))
+
+
+# Seeds.
+
+
+def test_seeds_are_distinct_over_workers_and_lanes_and_repeat_as_in_other_forms():
+    def begun(worker, seed, form=None, **config):
+        form = form or form_of("gymnasium:CartPole-v1", 4, config)
+        bind_worker(env=form, env_context=type("Context", (), {"worker_index": worker})())
+        assert form.seeds.worker == worker
+        return {tuple(row) for row in form.reset(seed=seed)[0].tolist()}
+
+    # As RLlib gives them: s + worker.
+    first = [begun(worker, 7 + worker) for worker in range(4)]
+    assert len(set().union(*first)) == 16
+    assert begun(2, 9) == first[2]
+    assert not begun(3, 9) & first[2]
+    form = form_of("gymnasium:CartPole-v1", 4)
+    assert len(set().union(*(begun(0, 3, form) for _ in range(3)))) == 12
+    form = form_of("gymnasium:CartPole-v1", 4, {"in_evaluation": True})
+    assert len(set().union(*(begun(0, 3, form) for _ in range(3)))) == 4
+
+
+def test_binding_leaves_other_environments_alone():
+    bind_worker(env=gymnasium.make("CartPole-v1"), env_context={})
+
+
+# A real env runner.
+
+
+@pytest.fixture(scope="module")
+def run():
+    pytest.importorskip("torch")
+    algorithm = pytest.importorskip("ray.rllib.algorithms.ppo")
+    runners = pytest.importorskip("ray.rllib.env.single_agent_env_runner")
+    made = []
+
+    def make(env, worker=1, lanes=8, seed=11, **arguments):
+        from ray.tune.registry import register_env
+
+        register_env("envoi-batch-test", to_rllib(env, validate=True, **arguments))
+        settings_ = (
+            algorithm.PPOConfig()
+            .environment("envoi-batch-test", disable_env_checking=True)
+            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, gym_env_vectorize_mode="vector_entry_point")
+            .callbacks(on_environment_created=bind_worker)
+            .debugging(seed=seed)
+        )
+        gymnasium.registry.pop("rllib-single-agent-env-v0", None)
+        made.append(runners.SingleAgentEnvRunner(config=settings_, worker_index=worker))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.stop()
+
+
+@pytest.mark.parametrize("random_actions", [True, False])
+def test_recorded_episodes_of_a_batch_begin_go_on_and_end_as_they_were(run, random_actions):
+    runner = run(Ends)
+    form = runner.env.unwrapped
+    assert isinstance(form, RLlibVectorEnv)
+    assert form.seeds.worker == 1
+    kinds = set()
+    for episode in runner.sample(num_episodes=40, random_actions=random_actions):
+        seen = np.asarray(episode.get_observations())
+        length, kind = int(seen[0, 0]), int(seen[0, 2])
+        assert len(episode) == length
+        np.testing.assert_array_equal(seen[:, 0], np.full(length + 1, length))
+        np.testing.assert_array_equal(seen[:, 1], np.arange(length + 1))
+        np.testing.assert_array_equal(episode.get_rewards(), np.arange(1, length + 1))
+        assert episode.is_terminated == (kind != 1)
+        assert episode.is_truncated == (kind != 0)
+        kinds.add(kind)
+    assert kinds == {0, 1, 2}
+
+
+def test_runners_of_different_workers_record_different_episodes_and_a_repeated_run_the_same(run):
+    def begun(worker):
+        episodes = run("gymnasium:CartPole-v1", worker).sample(num_timesteps=16, random_actions=True)
+        return {tuple(np.asarray(episode.get_observations(0)).tolist()) for episode in episodes}
+
+    first = begun(1)
+    assert len(first) == 8
+    assert not first & begun(2)
+    assert begun(1) == first
+
+
+@pytest.mark.parametrize("env", ["envoi:cartpole", lambda: Shaped({"a": Discrete(4, start=1)}, MIXED), Talks])
+def test_a_policy_samples_a_batch_within_its_specs(run, env):
+    runner = run(env)  # validated: a wrong action or observation would raise
+    for options in ({}, {"random_actions": True}):
+        episodes = runner.sample(num_timesteps=40, force_reset=True, **options)
+        assert sum(len(episode) for episode in episodes) >= 40
+
+
+def test_actions_of_both_kinds_and_spaces_of_gymnasium(run):
+    flat = {"gear": Discrete(3), "turn": Array((2,), "float32", -1, 1)}
+    runner = run(lambda: Shaped(Array((2,), "float32"), flat), canonical=False)
+    assert sum(len(episode) for episode in runner.sample(num_timesteps=24, random_actions=True)) >= 24

@@ -1,0 +1,1106 @@
+"""RLlib's form of environments of several agents, a real env runner that samples from it, and RLlib's own games."""
+
+import copy
+import pickle
+import random
+import warnings
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from scripted_games import AGENTS, Scene, ScriptedGame, TurnGame, mask
+
+import envoi
+from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiReset, SpecError
+from envoi.adapters import load, losses, to_rllib
+from envoi.adapters.losses import NarrowingWarning
+from envoi.adapters.rllib import EnvCreator, from_rllib, recognises
+from envoi.multi import COMMON, MASK, SYNTHETIC
+
+rllib = pytest.importorskip("ray.rllib")
+pytest.importorskip("torch")
+
+from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
+from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: E402
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
+from ray.rllib.examples.envs.classes import multi_agent as examples  # noqa: E402
+from ray.rllib.examples.envs.classes.multi_agent.double_row_corridor_env import DoubleRowCorridorEnv  # noqa: E402
+from ray.rllib.examples.envs.classes.multi_agent.rock_paper_scissors import RockPaperScissors  # noqa: E402
+from ray.rllib.examples.envs.classes.multi_agent.tic_tac_toe import TicTacToe  # noqa: E402
+from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule  # noqa: E402
+from ray.rllib.utils.pre_checks.env import check_multiagent_environments  # noqa: E402
+from ray.tune.registry import register_env  # noqa: E402
+
+from envoi.adapters.rllib_multi import RLlibMultiEnv  # noqa: E402
+from envoi.adapters.rllib_source import FromRLlibMulti  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+
+A, B, C = AGENTS[:3]
+
+ALL_TRUNCATED = (Scene((A, B)), Scene((A, B)), Scene((), truncated=(A, B)))
+DEATHS = (Scene((A, B, C)), Scene((A, B), truncated=(C,)), Scene((A,), terminated=(B,)), Scene((), truncated=(A,)))
+LATE = (Scene((A,)), Scene((A, B)), Scene((A, B)), Scene((), terminated=(A, B)))
+HAND_OVER = (Scene((A,)), Scene((B,), rewards={A: 2.0}, truncated=(A,)), Scene((B,)), Scene((), terminated=(B,)))
+HAND_OVERS = (
+    Scene((A,)),
+    Scene((B,), rewards={A: 2.0}, terminated=(A,)),
+    Scene((C,), rewards={B: 3.0}, truncated=(B,)),
+    Scene((), rewards={C: 5.0}, terminated=(C,)),
+)
+ALONE_LAST = (Scene((A, B)), Scene((B,), terminated=(A,)), Scene((), truncated=(B,)))
+BOTH_FLAGS = (Scene((A, B)), Scene((), terminated=(A, B), truncated=(A,)))
+WAITING = (Scene((A, B), (A,)), Scene((A, B), (B,), rewards={A: 1.0, B: 4.0}), Scene((), truncated=(A, B)))
+
+GAMES = {
+    "nim": lambda: load("envoi:nim"),
+    "rps": lambda: load("envoi:rps"),
+    "pursuit": lambda: short_pursuit(),
+    "play": ScriptedGame,
+    "turns": TurnGame,
+    "all truncated": lambda: ScriptedGame(*ALL_TRUNCATED),
+    "deaths": lambda: ScriptedGame(*DEATHS),
+    "late": lambda: ScriptedGame(*LATE),
+    "hand-over": lambda: ScriptedGame(*HAND_OVER),
+    "hand-overs": lambda: ScriptedGame(*HAND_OVERS),
+    "alone last": lambda: ScriptedGame(*ALONE_LAST),
+    "both flags": lambda: ScriptedGame(*BOTH_FLAGS),
+    "waiting": lambda: TurnGame(*WAITING),
+}
+
+
+def short_pursuit():
+    made = load("envoi:pursuit")
+    made.context = {"max_steps": 20}
+    return made
+
+
+@pytest.fixture(params=GAMES)
+def game(request):
+    return GAMES[request.param]()
+
+
+def form_of(env, **arguments):
+    return to_rllib(env, **arguments)({})
+
+
+def exactly(left, right):
+    np.testing.assert_equal(left, right)
+    if isinstance(right, tuple):
+        for mine, other in zip(left, right, strict=True):
+            assert list(mine) == list(other)
+
+
+def played(env, seed, episodes=3, actions=0):
+    """What a core environment says over whole episodes under random actions."""
+    rng = np.random.default_rng(actions)
+    for episode in range(episodes):
+        said = env.reset(seed=seed if episode == 0 else None)
+        yield said, env.agents, env.turn
+        while env.agents:
+            said = env.step({agent: envoi.sample(env.action_spec[agent], rng) for agent in env.acting})
+            yield said, env.agents, env.turn
+
+
+# The form.
+
+
+def test_each_agent_has_its_canonical_spaces_and_equal_agents_share_their_codec():
+    form = form_of(load("envoi:pursuit"))
+    assert form.agents == form.possible_agents == list(form.core.possible_agents)
+    assert all(space == spaces.Box(-4, 4, (4,), np.float32) for space in form.observation_spaces.values())
+    assert form.codecs["hunter_0"] is form.codecs["hunter_1"]
+    assert form.codecs["hunter_0"] is not form.codecs["prey"]
+    assert [form.get_action_space(agent).n for agent in form.agents] == [4, 4, 5]
+    assert list(form.observation_space.spaces) == form.agents
+
+
+def test_lists_of_agents_are_copies_and_of_all_that_are_possible_all_the_time(game):
+    form = form_of(game)
+    form.agents.clear()
+    form.possible_agents.clear()
+    form.reset(seed=1)
+    assert form.agents == form.possible_agents == list(game.possible_agents)
+
+
+def test_a_creator_makes_what_its_environment_needs_and_gives_it_back(game):
+    creator = to_rllib(game)
+    assert isinstance(creator, EnvCreator)
+    assert from_rllib(creator) is game
+    form = creator({})
+    assert isinstance(form, RLlibMultiEnv)
+    assert from_rllib(form) is form.core
+    assert recognises(form)
+    assert recognises(creator)
+
+
+def test_an_environment_of_one_agent_still_becomes_one_of_one_agent():
+    assert not isinstance(form_of("envoi:catch"), RLlibMultiEnv)
+
+
+@pytest.mark.parametrize("canonical", [True, False])
+def test_core_to_form_and_back_is_exact_in_all_values(game, canonical):
+    form = RLlibMultiEnv(copy.deepcopy(game), canonical=canonical)
+    back = FromRLlibMulti(form)
+    # Both get the seed that the form makes of 5.
+    mine, other = played(game, form.seeds.core_seed(5)), played(back, 5)
+    for (said, agents, turn), (heard, *standing) in zip(mine, other, strict=not canonical):
+        if not canonical:
+            assert standing == [agents, turn]
+        assert type(heard) is type(said)
+        if canonical:  # the actions differ, so what follows from them may
+            said = form.last._replace(observations=form.seen(form.last.observations, form.last.infos))
+        exactly(heard, said)
+
+
+def test_a_form_of_ours_that_is_read_back_replays_an_equal_seed():
+    back = FromRLlibMulti(form_of(ScriptedGame()))
+    begun = [back.reset(seed=seed).observations[A].tolist() for seed in (3, 3, None, 42, 42)]
+    assert begun[0] == begun[1] != begun[2]
+    assert begun[3] == begun[4]
+
+
+def test_what_rllib_gets_is_what_the_core_said(game):
+    """Whatever the flags, over an episode each agent's observations, rewards and end arrive once and in order."""
+    form = form_of(game, canonical=False)
+    rng = np.random.default_rng(0)
+    for episode in range(3):
+        observations, infos = form.reset(seed=episode + 1)
+        exactly((observations, infos), tuple(form.last))
+        given = {agent: [value] for agent, value in observations.items()}
+        core = {agent: [value] for agent, value in form.last.observations.items()}
+        sums, true_sums, ends, true_ends = {}, {}, {}, {}
+        over = False
+        while not over:
+            acting = form.core.acting
+            before = form.last
+            result = form.step({agent: envoi.sample(form.core.action_spec[agent], rng) for agent in acting})
+            assert form.last is not before
+            observations, rewards, terminateds, truncateds, infos = result
+            for values, kept in ((observations, given), (form.last.observations, core)):
+                for agent, value in values.items():
+                    kept.setdefault(agent, []).append(value)
+            for values, kept in ((rewards, sums), (form.last.rewards, true_sums)):
+                for agent, value in values.items():
+                    kept[agent] = kept.get(agent, 0) + value
+            over = terminateds["__all__"] or truncateds["__all__"]
+            assert not (terminateds["__all__"] and truncateds["__all__"])
+            for agent in form.agents:
+                own = (terminateds.get(agent, False), truncateds.get(agent, False))
+                if over and agent in observations and not any(own):
+                    own = (terminateds["__all__"], truncateds["__all__"])
+                if any(own):
+                    assert agent not in ends
+                    assert agent in observations
+                    ends[agent] = own
+            for agent, terminated in form.last.terminated.items():
+                if terminated or form.last.truncated[agent]:
+                    true_ends[agent] = (terminated, form.last.truncated[agent])
+        assert not form.core.agents
+        np.testing.assert_equal(given, core)
+        assert sums == true_sums
+        assert ends == true_ends
+
+
+def test_those_who_act_next_and_those_who_have_ended_are_observed():
+    form = form_of(TurnGame(*WAITING), canonical=False)
+    observations, _ = form.reset(seed=0)
+    assert list(observations) == [A]
+    observations, rewards, terminateds, truncateds, _ = form.step({A: np.int64(5)})
+    assert list(observations) == [B]
+    assert rewards == {A: 1.0, B: 4.0}
+    assert terminateds == truncateds == {A: False, B: False, "__all__": False}
+    observations, _, terminateds, truncateds, _ = form.step({B: np.int64(5)})
+    assert set(observations) == {A, B}
+    assert truncateds["__all__"]
+    assert not terminateds["__all__"]
+
+
+def test_a_hand_over_does_not_end_the_episode_and_tells_the_end_one_step_later():
+    form = form_of(ScriptedGame(*HAND_OVER), canonical=False)
+    form.reset(seed=0)
+    observations, rewards, terminateds, truncateds, infos = form.step({A: np.int64(5)})
+    assert list(observations) == list(infos) == [B]
+    assert rewards == {A: 2.0, B: 0.0}
+    assert not any({**terminateds, **truncateds}.values())
+    final = form.last.observations[A]
+    observations, rewards, terminateds, truncateds, infos = form.step({B: np.int64(5)})
+    np.testing.assert_array_equal(observations[A], final)
+    assert truncateds == {A: True, B: False, "__all__": False}
+    assert not any(terminateds.values())
+    assert A not in rewards
+    assert A in infos
+    observations, _, terminateds, truncateds, _ = form.step({B: np.int64(5)})
+    assert A not in {**observations, **terminateds, **truncateds}
+    assert terminateds == {B: True, "__all__": True}
+
+
+def test_a_mixed_end_tells_the_true_flags_in_infos():
+    form = form_of(ScriptedGame(Scene((A, B)), Scene((), terminated=(A,), truncated=(B,))))
+    form.reset(seed=0)
+    _, _, terminateds, truncateds, infos = form.step({A: 0, B: 0})
+    assert terminateds == {A: True, B: False, "__all__": False}
+    assert truncateds == {A: False, "__all__": True}
+    assert infos == {A: {"terminated": True, "truncated": False}, B: {"terminated": False, "truncated": True}}
+    form = form_of(ScriptedGame(*ALL_TRUNCATED))
+    form.reset(seed=0)
+    form.step({A: 0, B: 0})
+    _, _, terminateds, truncateds, infos = form.step({A: 0, B: 0})
+    assert (terminateds["__all__"], truncateds) == (False, {"__all__": True})
+    assert infos == {A: {}, B: {}}
+
+
+def test_discounts_that_are_not_the_default_and_common_infos_go_out():
+    form = form_of(ScriptedGame())
+    _, infos = form.reset(seed=0)
+    assert infos[COMMON] == {"round": 0}
+    infos = form.step({A: 0, B: 0})[-1]
+    assert infos[A]["discount"] == 0.5
+    assert infos[B]["discount"] == 0
+    assert infos[A]["word"] == "no"
+    assert infos[A][3] is True
+    infos = form.step({A: 0, B: 0})[-1]
+    assert all("discount" not in info for info in infos.values())
+    assert infos[B][SYNTHETIC]
+
+
+def test_a_discount_is_told_after_any_number_of_steps_without_one():
+    form = form_of(ScriptedGame(Scene((A, B)), Scene((A, B)), Scene((A, B)), Scene((A, B), discounts={B: 0.5})))
+    form.reset(seed=0)
+    said = [form.step({A: 0, B: 0})[-1] for _ in range(3)]
+    assert said == [{A: {}, B: {}}, {A: {}, B: {}}, {A: {}, B: {"discount": 0.5}}]
+
+
+def test_an_end_is_told_at_once_where_an_agent_that_long_waited_goes_on():
+    scenes = [Scene((A, B), (A,))] * 3 + [Scene((A, B), (B,)), Scene((B,), (B,), terminated=(A,))]
+    form = form_of(TurnGame(*scenes))
+    form.reset(seed=0)
+    said = [form.step({agent: 0}) for agent in (A, A, A, B)]
+    assert [terminateds[A] for _, _, terminateds, _, _ in said] == [False, False, False, True]
+
+
+def test_flags_are_the_callers_to_change():
+    form = form_of(ScriptedGame(*[Scene((A, B))] * 5))
+    form.reset(seed=0)
+    for _ in range(4):
+        _, _, terminateds, truncateds, _ = form.step({A: 0, B: 0})
+        assert terminateds == truncateds == {A: False, B: False, "__all__": False}
+        terminateds["__all__"] = truncateds[A] = True
+
+
+def test_infos_of_the_core_are_not_written_into():
+    form = form_of(ScriptedGame())
+    form.reset(seed=0)
+    form.step({A: 0, B: 0})
+    assert "discount" not in form.last.infos[A]
+    assert form.last.discounts[A] == 0.5
+
+
+@pytest.mark.parametrize("canonical", [True, False])
+def test_an_action_of_somebody_who_does_not_act_is_refused_by_name(canonical):
+    form = form_of(load("envoi:nim"), canonical=canonical)
+    with pytest.raises(EpisodeError, match="reset"):
+        form.step({"first": 0})
+    form.reset(seed=0)
+    for wrong in ({"second": 0}, {"first": 0, "second": 0}, {}, {"third": 0}):
+        with pytest.raises(EpisodeError, match=r"expected an action for each of \['first'\]"):
+            form.step(wrong)
+    form.step({"first": 0})  # nothing has happened to the episode
+
+
+def test_a_step_after_the_end_is_refused(game):
+    form = form_of(game)
+    form.reset(seed=0)
+    rng = np.random.default_rng(0)
+    while form.core.agents:
+        form.step({agent: form.get_action_space(agent).sample() for agent in form.core.acting})
+    with pytest.raises(EpisodeError, match="ended"):
+        form.step({agent: rng.integers(1) for agent in form.agents})
+
+
+def test_an_action_mapping_stays_the_callers():
+    class Greedy(ScriptedGame):
+        def step(self, actions):
+            result = super().step(actions)
+            actions.clear()
+            return result
+
+    for canonical in (True, False):
+        form = RLlibMultiEnv(Greedy(), canonical=canonical)
+        form.reset(seed=0)
+        given = {A: np.int64(5), B: np.int64(5)} if not canonical else {A: 0, B: 0}
+        form.step(given)
+        assert len(given) == 2
+
+
+def test_validation_names_the_agent():
+    class Wrong(ScriptedGame):
+        action_spec = {**ScriptedGame.action_spec, B: Discrete(2)}
+
+        def observe(self, state, agent, rng):
+            return np.zeros(2, np.float64) if agent == B and state[0] else super().observe(state, agent, rng)
+
+    form = form_of(Wrong, validate=True)
+    form.reset(seed=0)
+    with pytest.raises(SpecError, match=r"observation\['adam'\].*at step 1 of episode 1"):
+        form.step({A: 0, B: 0})
+
+
+def test_state_and_its_space():
+    form = form_of(load("envoi:pursuit"))
+    form.reset(seed=0)
+    assert form.state_space.contains(form.state())
+    np.testing.assert_equal(form.state(), tuple(form.core.state))
+    assert form_of(load("envoi:nim")).state_space is None
+
+
+def test_masks_are_in_infos_and_beside_observations_where_asked_for():
+    form = form_of(load("envoi:nim"), action_masks=True)
+    form.core.context = {"sticks": 4}
+    for said in (form.reset(seed=0), form.step({"first": 1}), form.step({"second": 0})):
+        observations, infos = said[0], said[-1]
+        for agent, seen in observations.items():
+            assert form.observation_spaces[agent].contains(seen)
+            assert list(seen) == ["action_mask", "observations"]
+            expected = infos[agent].get(MASK, np.ones(3))
+            np.testing.assert_array_equal(seen["action_mask"], expected)
+    observations, infos = form.reset()
+    assert (infos["first"][MASK] == 1).all()
+    observations, *_, infos = form.step({"first": 1})
+    assert observations["second"]["action_mask"].tolist() == [1, 1, 0]
+    assert infos["second"][MASK].tolist() == [1, 1, 0]
+
+
+def test_agents_without_one_discrete_action_have_no_mask():
+    class Mixed(ScriptedGame):
+        action_spec = {**ScriptedGame.action_spec, A: Array((2,), "float32", -1, 1)}
+
+    form = form_of(Mixed, action_masks=True)
+    assert isinstance(form.observation_spaces[A], spaces.Box)
+    assert list(form.observation_spaces[B].spaces) == ["action_mask", "observations"]
+
+    class None_(Mixed):
+        action_spec = dict.fromkeys(AGENTS, Array((2,), "float32", -1, 1))
+
+    with pytest.raises(LossyConversion) as caught:
+        form_of(None_, action_masks=True)
+    assert (caught.value.path, caught.value.field) == ("action['zoe']", "mask")
+
+
+def test_losses_and_refusals_name_the_agent():
+    found = losses(ScriptedGame(), "rllib")
+    assert [loss.path for loss in found] == [f"observation[{agent!r}]" for agent in AGENTS]
+    assert {loss.field for loss in found} == {"precision"}
+
+    class Speaking(ScriptedGame):
+        observation_spec = {**ScriptedGame.observation_spec, C: {"word": envoi.Text(3)}}
+        reward_spec = {**dict.fromkeys(AGENTS, Array((), "float64")), B: Array((2,), "float64")}
+
+    refused = [loss for loss in losses(Speaking(), "rllib") if loss.refused]
+    assert [loss.path for loss in refused] == ["reward['adam']", "observation['mia']['word']"]
+    with pytest.raises(LossyConversion) as caught:
+        form_of(Speaking)
+    assert caught.value.path == "reward['adam']"
+    form_of(Speaking, canonical=False)
+
+
+def test_a_creator_warns_once_of_what_it_narrows():
+    creator = to_rllib(ScriptedGame)
+    with pytest.warns(NarrowingWarning, match=r"observation\['zoe'\]"):
+        creator()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        creator()
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_narrowed_where_the_form_is_not_canonical():
+    to_rllib(ScriptedGame, canonical=False)()
+    to_rllib("envoi:nim")()
+
+
+def test_a_form_pickles_in_mid_episode_while_an_end_is_not_yet_told():
+    form = form_of(ScriptedGame(*HAND_OVERS))
+    form.reset(seed=3)
+    form.step({A: 0})
+    for copied in (pickle.loads(pickle.dumps(form)), cloudpickle.loads(cloudpickle.dumps(form)), copy.deepcopy(form)):
+        twin = copy.deepcopy(form)
+        for actions in ({B: 0}, {C: 0}):
+            exactly(copied.step(actions), twin.step(actions))
+        exactly(copied.reset(seed=3), twin.reset(seed=3))
+
+
+def test_metadata_rendering_and_closing_are_the_cores():
+    closed = []
+
+    class Closing(ScriptedGame):
+        metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
+
+        def close(self):
+            closed.append(1)
+
+    form = form_of(Closing)
+    form.reset(seed=0)
+    assert form.render_mode == "rgb_array"
+    assert form.metadata == {"render_modes": ["rgb_array"], "render_fps": 7}
+    form.metadata["autoreset_mode"] = "next_step"  # as RLlib does
+    assert "autoreset_mode" not in Closing.metadata
+    assert form.render().shape == (4, 5, 3)
+    form.close()
+    form.close()
+    assert closed == [1]
+    assert form.unwrapped is form
+    assert form.np_random is form.core.rng
+
+
+# Seeds.
+
+
+class Context(dict):
+    def __init__(self, config=(), worker_index=0):
+        super().__init__(config)
+        self.worker_index = worker_index
+
+
+def start(form, **arguments):
+    observations, _ = form.reset(**arguments)
+    return tuple(np.concatenate([np.ravel(value) for value in observations.values()]).tolist())
+
+
+def test_workers_and_lanes_begin_differently_and_equal_seeds_alike():
+    creator = to_rllib(ScriptedGame)
+    begun = {start(creator(Context((), k)), seed=7 + k + i) for k in range(4) for i in range(4)}
+    assert len(begun) == 16
+    assert start(creator(Context((), 2)), seed=9) == start(creator(Context((), 2)), seed=9)
+
+
+def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation():
+    creator = to_rllib(ScriptedGame)
+    trains, evaluates = creator(Context()), creator(Context({"in_evaluation": True}))
+    assert len({start(trains, seed=3) for _ in range(3)}) == 3
+    assert len({start(evaluates, seed=3) for _ in range(3)}) == 1
+
+
+def test_the_reset_of_rllibs_checker_does_not_make_all_environments_alike():
+    forms = [form_of(ScriptedGame) for _ in range(3)]
+    for form in forms:
+        check_multiagent_environments(form)
+    assert len({start(form) for form in forms}) == 3
+    # A reset with that seed is a reset like any other later.
+    assert len({start(form, seed=42, options={}) for form in forms}) == 1
+
+
+# A real env runner.
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Makes an env runner of RLlib's around a creator, without `ray.init`."""
+    made = []
+
+    def make(env, worker=1, lanes=2, seed=11, check=False, module=None, **arguments):
+        creator = env if isinstance(env, EnvCreator) else to_rllib(env, validate=True, **arguments)
+        register_env("envoi-multi-test", creator)
+        policies = {str(agent) for agent in creator({}).possible_agents}
+        settings = (
+            PPOConfig()
+            .environment("envoi-multi-test", disable_env_checking=not check)
+            .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0)
+            .multi_agent(policies=policies, policy_mapping_fn=lambda agent, *_, **__: str(agent))
+            .debugging(seed=seed)
+        )
+        if module is not None:
+            settings = settings.rl_module(rl_module_spec=module)
+        gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
+        made.append(MultiAgentEnvRunner(config=settings, worker_index=worker))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.stop()
+
+
+def labels(episode):
+    return {agent: (one.is_terminated, one.is_truncated) for agent, one in episode.agent_episodes.items()}
+
+
+T, CUT, BOTH = (True, False), (False, True), (True, True)
+
+LABELS = {
+    "rps": dict.fromkeys(("player_0", "player_1"), CUT),
+    # Of who is terminated while others are truncated RLlib can only say both; what counts then is the termination.
+    "play": {A: BOTH, B: T, C: CUT, "bob": BOTH, "eve": CUT},
+    "turns": {A: BOTH, B: T, C: CUT, "bob": BOTH, "eve": CUT},
+    "all truncated": {A: CUT, B: CUT},
+    "deaths": {A: CUT, B: T, C: CUT},
+    "late": {A: T, B: T},
+    "hand-over": {A: CUT, B: T},
+    "hand-overs": {A: T, B: CUT, C: BOTH},
+    "alone last": {A: T, B: CUT},
+    "both flags": {A: BOTH, B: T},
+    "waiting": {A: CUT, B: CUT},
+}
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["unchecked", "checked"])
+@pytest.mark.parametrize("name", LABELS)
+def test_every_recorded_episode_is_labelled_as_it_ended(run, name, check):
+    runner = run(GAMES[name], check=check)
+    for options in ({"random_actions": True}, {}):
+        for episode in runner.sample(num_episodes=3, **options):
+            assert labels(episode) == LABELS[name]
+    # A chunk may end anywhere, and the rest follows.
+    chunks = [chunk for _ in range(36) for chunk in runner.sample(num_timesteps=1, random_actions=True)]
+    done = [chunk for chunk in chunks if chunk.is_done]
+    assert done
+    for chunk in done:
+        assert labels(chunk).items() <= LABELS[name].items()
+
+
+def test_recorded_returns_and_lengths_are_the_cores(run):
+    (episode,) = run(lambda: ScriptedGame(*HAND_OVERS), lanes=1).sample(num_episodes=1, random_actions=True)
+    assert {agent: one.get_return() for agent, one in episode.agent_episodes.items()} == {A: 2.0, B: 3.0, C: 5.0}
+    assert {agent: len(one) for agent, one in episode.agent_episodes.items()} == {A: 1, B: 1, C: 1}
+    seen = {agent: one.get_observations()[:, 1].tolist() for agent, one in episode.agent_episodes.items()}
+    assert seen == {A: [0, 1], B: [1, 2], C: [2, 3]}
+
+
+@pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
+def test_zero_sum_games_stay_so_and_policies_sample_them(run, name):
+    runner = run(f"envoi:{name}")
+    episodes = [*runner.sample(num_episodes=4), *runner.sample(num_episodes=4, random_actions=True)]
+    for episode in episodes:
+        returns = [one.get_return() for one in episode.agent_episodes.values()]
+        if name != "pursuit":
+            assert sum(returns) == 0
+        kinds = set(labels(episode).values())
+        assert len(kinds) == 1
+        assert kinds <= {T, CUT}
+
+
+def test_workers_record_different_episodes_and_a_repeated_run_the_same(run):
+    def begun(worker, **arguments):
+        episodes = run(ScriptedGame, worker, lanes=4, **arguments).sample(num_episodes=4, random_actions=True)
+        return {float(episode.agent_episodes[A].get_observations(0)[0]) for episode in episodes}
+
+    first = begun(1)
+    assert len(first) == 4
+    assert not first & begun(2)
+    assert begun(1) == first
+    # Without a seed and with RLlib's checks, which reset every environment with the same one.
+    unseeded = [begun(worker, seed=None, check=True) for worker in (1, 2)]
+    assert len(unseeded[0] | unseeded[1]) == 8
+
+
+def test_rllibs_masking_module_plays_no_illegal_move(run):
+    module = RLModuleSpec(module_class=ActionMaskingTorchRLModule, model_config={"head_fcnet_hiddens": [8]})
+    runner = run("envoi:nim", action_masks=True, module=module)
+    for episode in runner.sample(num_episodes=20):
+        for one in episode.agent_episodes.values():
+            *_, last = one.get_observations()["observations"]
+            assert last.argmax() == 0  # the last stick was taken, nobody took more than there were
+
+
+class Flags(MultiAgentEnv):
+    """Two agents that end in the first step with the given flags."""
+
+    def __init__(self, terminateds, truncateds):
+        super().__init__()
+        self.agents = self.possible_agents = [A, B]
+        self.observation_spaces = dict.fromkeys((A, B), spaces.Box(0, 1, (1,), np.float32))
+        self.action_spaces = dict.fromkeys((A, B), spaces.Discrete(2))
+        self.flags = terminateds, truncateds
+
+    def reset(self, *, seed=None, options=None):
+        return dict.fromkeys((A, B), np.zeros(1, np.float32)), {}
+
+    def step(self, actions):
+        return dict.fromkeys((A, B), np.zeros(1, np.float32)), dict.fromkeys((A, B), 0.0), *self.flags, {}
+
+
+@pytest.mark.parametrize(
+    ("terminateds", "truncateds", "recorded"),
+    [
+        ({"__all__": False}, {A: True, B: True, "__all__": True}, {A: BOTH, B: BOTH}),
+        ({"__all__": False}, {"__all__": True}, {A: CUT, B: CUT}),
+        ({A: True, "__all__": True}, {B: True, "__all__": False}, {A: T, B: BOTH}),
+        ({A: True, "__all__": False}, {"__all__": True}, {A: BOTH, B: CUT}),
+    ],
+    ids=["own flags lose the bootstrap", "all alone keeps it", "mixed as terminated loses it", "mixed as truncated"],
+)
+def test_how_rllib_labels_flags(run, terminateds, truncateds, recorded):
+    """Why the form gives the flags that it gives."""
+    register_env("envoi-flags", lambda _: Flags(terminateds, truncateds))
+    settings = (
+        PPOConfig()
+        .environment("envoi-flags", disable_env_checking=True)
+        .env_runners(num_env_runners=0)
+        .multi_agent(policies={A, B}, policy_mapping_fn=lambda agent, *_, **__: agent)
+    )
+    gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
+    runner = MultiAgentEnvRunner(config=settings, worker_index=1)
+    (episode,) = runner.sample(num_episodes=1, random_actions=True)
+    assert labels(episode) == recorded
+    runner.stop()
+
+
+# Environments of PettingZoo.
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["tictactoe", "spread", "spread in turns"])
+def test_environments_of_pettingzoo_are_sampled_and_labelled_as_they_end(run, name):
+    pytest.importorskip("pettingzoo")
+    if name == "tictactoe":
+        classic = pytest.importorskip("pettingzoo.classic.tictactoe_v3")
+        env, ends = classic.env, {T, BOTH}  # an illegal move sets both flags there
+    else:
+        spread = pytest.importorskip("mpe2.simple_spread_v3")
+        make = spread.parallel_env if name == "spread" else spread.env
+        env, ends = (lambda: make(max_cycles=10)), {CUT}
+    for check in (False, True):
+        runner = run(to_rllib(env), check=check)
+        for episode in runner.sample(num_episodes=4, random_actions=True):
+            returns = [one.get_return() for one in episode.agent_episodes.values()]
+            assert set(labels(episode).values()) <= ends
+            if name != "tictactoe":
+                assert [len(one) for one in episode.agent_episodes.values()] == [10, 10, 10]
+            elif len(returns) == 2:
+                assert returns[0] <= 0 <= returns[1] or returns[1] <= 0 <= returns[0]
+
+
+# Registration, and a try beforehand.
+
+
+def test_several_agents_and_batches_are_registered_and_tried_beforehand(tmp_path):
+    from envoi.integrations.rllib.environment import preflight, read_failure, register
+
+    observations, actions = preflight("envoi:nim", steps=100)
+    assert list(actions.spaces) == ["first", "second"]
+    assert observations["first"].shape == (101,)
+    observations, actions = preflight(lambda: envoi.batch(load("envoi:catch"), 4), steps=100)
+    assert (observations.shape, actions.n) == ((50,), 3)
+
+    class Wrong(ScriptedGame):
+        def observe(self, state, agent, rng):
+            return super().observe(state, agent, rng) if state[0] < 2 else np.zeros(1)
+
+    with pytest.raises(SpecError, match=r"observation\['zoe'\].*--no-check-specs"):
+        preflight(Wrong)
+    preflight(TurnGame, steps=60)
+    failure = tmp_path / "failure.json"
+    made = register("envoi-registered", Wrong, check_specs=True, failure=failure)({})
+    assert isinstance(made.unwrapped, RLlibMultiEnv)
+    made.reset(seed=0)
+    made.step({A: 0, B: 0})
+    with pytest.raises(SpecError):
+        made.step({A: 0, B: 0})
+    assert "zoe" in read_failure(failure)
+    made = register("envoi-registered", lambda: envoi.batch(load("envoi:catch"), 2), failure=failure)({})
+    made.reset(seed=0)
+    with pytest.raises(SpecError):
+        made.step([0])
+    assert "lanes" in read_failure(failure)
+
+
+# RLlib's own games as core environments.
+
+
+class Guided(examples.GuessTheNumberGame):
+    def __init__(self):
+        super().__init__({})
+
+
+SOURCES = {
+    "rock paper scissors": lambda: RockPaperScissors({}),
+    "tic-tac-toe": TicTacToe,
+    "two steps": lambda: examples.TwoStepGame({}),
+    "two steps, one-hot": lambda: examples.TwoStepGame({"one_hot_state_encoding": True}),
+    "two steps, with a state": lambda: examples.TwoStepGame(
+        {"one_hot_state_encoding": True, "separate_state_space": True}
+    ),
+    "guess the number": Guided,
+    "corridor": lambda: DoubleRowCorridorEnv({"length": 4}),
+    "cart-poles": lambda: examples.MultiAgentCartPole({"num_agents": 3}),
+    "mountain cars": lambda: examples.MultiAgentMountainCar({"num_agents": 2}),
+}
+
+
+def begin(seed):
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (some of them draw from there)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_game_of_rllib_plays_as_it_does_there(name):
+    source, env = SOURCES[name](), from_rllib(SOURCES[name]())
+    assert isinstance(env, FromRLlibMulti)
+    assert set(env.possible_agents) == set(env.observation_spec) == set(env.action_spec)
+    for episode in range(4):
+        rng = np.random.default_rng(episode)
+        begin(episode)
+        observations, _ = source.reset(seed=episode)
+        begin(episode)
+        seen, _ = env.reset(seed=episode)
+        ended = set()
+        for _ in range(60):
+            assert set(env.acting) == set(observations) - ended
+            for agent, value in observations.items():
+                np.testing.assert_equal(seen[agent], value)
+                envoi.validate(env.observation_spec[agent], seen[agent])
+            actions = {agent: envoi.sample(env.action_spec[agent], rng) for agent in env.acting}
+            observations, rewards, terminateds, truncateds, _ = source.step(dict(actions))
+            step = env.step(actions)
+            seen = step.observations
+            assert {k: v for k, v in step.rewards.items() if v} == {k: v for k, v in rewards.items() if v}
+            assert all(key in env.possible_agents or key == COMMON for part in step for key in part)
+            ended |= {agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]}
+            assert ended >= {a for flags in (terminateds, truncateds) for a, flag in flags.items() if flag} - {
+                "__all__"
+            }
+            over = terminateds["__all__"] or truncateds.get("__all__", False)
+            assert (not env.agents) == bool(over)
+            if over:
+                assert set(step.observations) >= set(step.terminated)
+                break
+
+
+@pytest.mark.parametrize("name", ["tic-tac-toe", "guess the number", "cart-poles"])
+def test_a_game_of_rllib_goes_back_to_its_runner(run, name):
+    runner = run(to_rllib(SOURCES[name]))
+    for episode in runner.sample(num_episodes=3, random_actions=True):
+        assert episode.is_done
+        assert all(one.is_done for one in episode.agent_episodes.values())
+
+
+class Told(MultiAgentEnv):
+    """Says what it is told to; a step is (observed, rewards, terminateds, truncateds, infos)."""
+
+    metadata = {"render_modes": ["ansi"]}
+    render_mode = "ansi"
+
+    def __init__(self, *steps, first=(A, B), agents=(A, B), possible=(A, B, C)):
+        super().__init__()
+        self.possible_agents, self.agents, self.first, self.steps = list(possible), list(agents), first, steps
+        self.observation_spaces = dict.fromkeys(possible, spaces.Box(0, 1, (2,), np.float32))
+        self.action_spaces = dict.fromkeys(possible, spaces.Discrete(3, start=5))
+        self.at, self.seeds, self.received, self.closed = 0, [], [], 0
+        self.buffer = np.zeros(2, np.float32)
+
+    def look(self, agents):
+        self.buffer[:] = [self.drawn, self.at / 100]
+        return dict.fromkeys(agents, self.buffer)
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.seeds.append((seed, options))
+        self.at, self.drawn = 0, self.np_random.random()
+        return self.look(self.first), {A: {"hello": 1}, "__common__": {"at": 0}}
+
+    def step(self, actions):
+        self.received.append(dict(actions))
+        actions.clear()
+        observed, rewards, terminateds, truncateds, infos = self.steps[self.at]
+        self.at, self.drawn = self.at + 1, self.np_random.random()
+        return self.look(observed), dict(rewards), dict(terminateds), dict(truncateds), dict(infos)
+
+    def render(self):
+        return f"at {self.at}"
+
+    def close(self):
+        self.closed += 1
+
+
+GO, STOP = {"__all__": False}, {"__all__": True}
+ON = ((A, B), {A: 1.0, B: 2}, GO, GO, {})
+
+
+def told(*steps, **arguments):
+    env = from_rllib(Told(*steps, **arguments))
+    env.reset(seed=0)
+    return env
+
+
+def act(env):
+    return env.step({agent: np.int64(6) for agent in env.acting})
+
+
+def test_who_acts_next_is_who_is_observed():
+    env = told(((B,), {A: 1.0}, GO, GO, {}), ON, first=(A,))
+    assert (env.agents, env.turn, env.acting) == ((A, B), (A,), (A,))
+    step = act(env)
+    assert (env.agents, env.turn) == ((A, B), (B,))
+    assert list(step.observations) == [B]
+    assert step.rewards == {A: 1.0, B: 0.0}
+    act(env)
+    assert env.turn is None
+    with pytest.raises(EpisodeError, match="missing"):
+        env.step({A: np.int64(5)})
+
+
+def test_the_flag_of_all_ends_everybody_who_has_none():
+    for flags, ends in (((STOP, GO), T), ((GO, STOP), CUT), ((STOP, {}), T), (({}, STOP), CUT), ((STOP, STOP), BOTH)):
+        step = act(told(((A, B), {}, *flags, {})))
+        assert {agent: (step.terminated[agent], step.truncated[agent]) for agent in (A, B)} == {A: ends, B: ends}
+        assert step.discounts == dict.fromkeys((A, B), 0.0 if ends[0] else 1.0)
+
+
+def test_own_flags_win_over_that_of_all():
+    env = told(((A, B), {}, {A: True, B: False, **STOP}, {B: True, **GO}, {}))
+    step = act(env)
+    assert (step.terminated, step.truncated) == ({A: True, B: False}, {A: False, B: True})
+    assert not env.agents
+    with pytest.raises(EpisodeError, match="ended"):
+        act(env)
+
+
+def test_own_flags_of_everybody_end_the_episode_without_that_of_all():
+    env = told(((A, B), {}, {A: True, **GO}, GO, {}), ((B,), {}, GO, {B: True, **GO}, {}))
+    assert act(env).terminated == {A: True, B: False}
+    assert env.agents == (B,)
+    assert act(env).truncated == {B: True}
+    assert env.agents == ()
+
+
+def test_flags_in_infos_of_others_mean_nothing():
+    step = act(told(((A, B), {}, GO, GO, {A: {"terminated": True, "truncated": True}})))
+    assert not any(step.terminated.values())
+    assert step.infos[A] == {"terminated": True, "truncated": True}
+
+
+def test_who_disappears_waits_until_the_end_and_collects_rewards():
+    env = told(((A,), {B: 1.0}, GO, GO, {}), ((A,), {B: 2.0}, GO, GO, {}), ((A,), {B: 4.0}, STOP, GO, {}))
+    seen = env.observation(B)
+    total = 0
+    for _ in range(3):
+        step = act(env)
+        total += step.rewards[B]
+        np.testing.assert_array_equal(env.observation(B), seen)
+    assert total == 7
+    assert step.terminated[B]
+    assert step.infos[B] == {SYNTHETIC: True}
+    np.testing.assert_array_equal(step.observations[B], seen)
+
+
+def test_who_was_never_observed_ends_with_zeros_marked_so():
+    env = told(((A,), {}, GO, STOP, {}), first=(A,))
+    with pytest.raises(EpisodeError, match="waits"):
+        env.observation(B)
+    step = act(env)
+    assert step.truncated == {A: True, B: True}
+    assert step.observations[B].tolist() == [0, 0]
+    assert step.infos[B][SYNTHETIC]
+
+
+def test_late_joiners_join_when_they_are_heard_of():
+    env = told(((A, C), {C: 0.5}, GO, GO, {}), ON)
+    assert env.agents == (A, B)
+    step = act(env)
+    assert env.agents == (A, B, C)
+    assert env.turn == (A, C)
+    assert step.rewards[C] == 0.5
+    assert step.terminated == dict.fromkeys((A, B, C), False)
+
+
+def test_a_revival_and_strangers_are_refused_by_name():
+    env = told(((A, B), {}, {A: True, **GO}, GO, {}), ((A, B), {}, GO, GO, {}))
+    act(env)
+    with pytest.raises(EpisodeError, match=f"{A!r} ended before"):
+        act(env)
+    env = told((("stranger", A), {}, GO, GO, {}))
+    with pytest.raises(SpecError, match="stranger"):
+        act(env)
+
+
+def test_infos_discounts_and_rewards_of_none():
+    infos = {A: {"discount": 0.25, "x": 1}, "__common__": {"y": 2}, "__all__": {"z": 3}}
+    env = told(((A, B), {A: None}, GO, GO, infos))
+    assert env.reset().infos == {A: {"hello": 1}, B: {}, COMMON: {"at": 0}}
+    step = act(env)
+    assert step.discounts == {A: 0.25, B: 1.0}
+    assert step.infos == {A: {"x": 1}, B: {}, COMMON: {"y": 2}}
+    assert step.rewards == {A: 0.0, B: 0.0}
+    assert infos[A] == {"discount": 0.25, "x": 1}
+
+
+def test_a_mask_beside_the_observations_is_in_the_infos_too():
+    class Masked(Told):
+        def __init__(self, *steps):
+            super().__init__(*steps)
+            seen = spaces.Dict({"action_mask": spaces.Box(0, 1, (3,), np.float32), "observations": spaces.Discrete(2)})
+            self.observation_spaces = dict.fromkeys((A, B, C), seen)
+
+        def look(self, agents):
+            return {a: {"action_mask": np.array([1, 0, 1], np.float32), "observations": np.int64(1)} for a in agents}
+
+    env = from_rllib(Masked(ON))
+    _, infos = env.reset(seed=0)
+    assert infos[A][MASK].tolist() == [1, 0, 1]
+    assert infos[A][MASK].dtype == np.int8
+    assert act(env).infos[B][MASK].tolist() == [1, 0, 1]
+
+
+def test_seeds_and_options_reach_the_source_and_fix_what_follows():
+    env = from_rllib(Told(ON, ((A, B), {}, STOP, GO, {})))
+    options = {"a": 1}
+
+    def trace(seed):
+        said = []
+        for given in (seed, None, None):
+            said.append(env.reset(seed=given, options=options).observations[A].tolist())
+            while env.agents:
+                said.append(act(env).observations[A].tolist())
+        return said
+
+    assert trace(0) == trace(0)
+    assert trace(1) == trace(1)
+    assert trace(0) != trace(1)
+    assert env.source.seeds[0] == (0, {"a": 1})
+    assert options == {"a": 1}
+    assert all(type(seed) is int for seed, _ in env.source.seeds if seed is not None)
+
+
+def test_observations_do_not_change_behind_ones_back_and_actions_are_fresh():
+    env = told(ON, ON, ((A, B), {}, STOP, GO, {}))
+    first = env.observation(A)
+    kept = first.copy()
+    given = {A: np.int64(5), B: np.int64(6)}
+    env.step(given)
+    assert given == {A: 5, B: 6}
+    second = act(env).observations
+    held = {agent: value.copy() for agent, value in second.items()}
+    act(env)
+    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_equal(second, held)
+
+
+def test_an_action_of_several_parts_is_the_sources_to_change():
+    class Nested(Told):
+        def __init__(self, *steps):
+            super().__init__(*steps)
+            self.action_spaces = dict.fromkeys((A, B, C), spaces.Dict({"x": spaces.Discrete(2)}))
+
+        def step(self, actions):
+            for action in actions.values():
+                action.clear()
+            return super().step(actions)
+
+    env = from_rllib(Nested(ON))
+    env.reset(seed=0)
+    given = {A: {"x": np.int64(1)}, B: {"x": np.int64(0)}}
+    env.step(given)
+    assert given == {A: {"x": 1}, B: {"x": 0}}
+
+
+def test_careless_values_are_cast_to_what_the_spaces_say():
+    class Careless(Told):
+        def look(self, agents):
+            return {agent: [0.5, 1] for agent in agents}
+
+    env = from_rllib(Careless(ON))
+    seen = env.reset(seed=0).observations[A]
+    assert type(seen) is np.ndarray
+    assert seen.dtype == np.float32
+
+
+def test_rewards_can_be_replaced_and_composed():
+    env = told(ON, ON)
+    native = env.rewarder
+    env.rewarder = lambda state, actions, after: {A: 10.0}
+    assert act(env).rewards == {A: 10.0, B: 0.0}
+    env.rewarder = native + native
+    assert act(env).rewards == {A: 2.0, B: 4.0}
+
+
+def test_snapshots_copies_and_closing():
+    env = told(ON, ON, ((A, B), {}, STOP, GO, {}))
+    act(env)
+    snapshot, source, space = env.snapshot(), env.source, env.source.observation_spaces[A]
+    rest = [act(env) for _ in range(2)]
+    assert not env.agents
+    env.restore(snapshot)
+    assert env.source is source
+    assert env.source.observation_spaces[A] is space
+    copies = [copy.copy(env), pickle.loads(pickle.dumps(env)), cloudpickle.loads(cloudpickle.dumps(env))]
+    for twin in (env, *copies):
+        for expected in rest:
+            exactly(act(twin), expected)
+    generator = np.random.default_rng(5)
+    env.rng = generator
+    assert env.source.np_random is generator
+    assert env.render() == "at 3"
+    assert env.metadata == Told.metadata
+    assert env.metadata is not Told.metadata
+    env.close()
+    env.close()
+    assert env.source.closed == 1
+
+
+def test_snapshots_of_a_form_of_ours_hold_what_was_not_yet_told():
+    env = FromRLlibMulti(RLlibMultiEnv(ScriptedGame(*HAND_OVERS)))
+    env.reset(seed=1)
+    act(env)
+    snapshot = env.snapshot()
+    rest = [act(env) for _ in range(2)]
+    env.restore(snapshot)
+    assert env.source._held
+    for expected in rest:
+        exactly(act(env), expected)
+
+
+def test_an_environment_inside_wrappers_of_gymnasium_is_recognised():
+    wrapped = gymnasium.Wrapper(Told(ON))
+    assert recognises(wrapped)
+    env = from_rllib(wrapped)
+    assert isinstance(env, FromRLlibMulti)
+    assert env.unwrapped is wrapped.unwrapped
+    env.reset(seed=0)
+    assert act(env).rewards == {A: 1.0, B: 2}
+    ours = from_rllib(gymnasium.Wrapper(RLlibMultiEnv(ScriptedGame())))
+    assert ours.reset(seed=0).infos[A] == {"hello": 1}
+    assert ours.step({A: 0, B: 0}).discounts == {A: 0.5, B: 0}
+
+
+def test_agents_are_in_the_order_of_their_declaration_or_sorted():
+    assert from_rllib(Told(ON)).possible_agents == (A, B, C)
+
+    class OfSpaces(Told):
+        def __init__(self):
+            super().__init__(ON)
+            self.agents = self.possible_agents = []
+
+    assert from_rllib(OfSpaces()).possible_agents == (A, B, C)
+
+    class OfIds(Told):
+        def __init__(self):
+            self._agent_ids = {"b", "a", "d", "c"}
+            MultiAgentEnv.__init__(self)  # makes lists of the set
+            self.observation_space, self.action_space = spaces.Discrete(2), spaces.Discrete(2)
+
+    assert from_rllib(OfIds()).possible_agents == ("a", "b", "c", "d")
+
+    class Nothing(MultiAgentEnv):
+        pass
+
+    with pytest.raises(SpecError, match="possible_agents"):
+        from_rllib(Nothing())
+
+    class NoSpace(Told):
+        def __init__(self):
+            super().__init__(ON)
+            del self.action_spaces[C]
+
+    with pytest.raises(SpecError, match="action_spaces for the possible agent 'mia'"):
+        from_rllib(NoSpace())
+
+
+def test_masks_of_scripted_games_are_where_they_belong():
+    form = form_of(ScriptedGame(), action_masks=True)
+    observations, infos = form.reset(seed=0)
+    np.testing.assert_array_equal(observations[B]["action_mask"], mask(B))
+    np.testing.assert_array_equal(observations[A]["action_mask"], np.ones(3))
+    assert MASK not in infos[A]
+    assert isinstance(form.last, MultiReset)

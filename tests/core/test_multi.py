@@ -1,0 +1,676 @@
+"""Environments of several agents: turns, ends, joining, masks, snapshots, and one agent as one among several."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+import envoi
+from envoi import (
+    AgentLanes,
+    Array,
+    Discrete,
+    EpisodeError,
+    MultiEnv,
+    MultiModel,
+    MultiWrapper,
+    SpecError,
+    ValidatedMulti,
+    as_multi,
+    as_single,
+    models,
+)
+
+NAMES = ("c", "a", "b")
+
+
+class Council(MultiModel):
+    """Whatever a script says; noise in the dynamics and in what is seen, an observation of its own for each agent."""
+
+    possible_agents = NAMES
+    observation_spec = {name: Array((1 + i,), "float64") for i, name in enumerate(NAMES)}
+    action_spec = {name: Discrete(3, start=i) for i, name in enumerate(NAMES)}
+    context_space = envoi.ContextSpace([envoi.UniformFloat("bonus", 0, 1, default=0.5)])
+
+    def __init__(self, **script):
+        self.script, self.given = script, []
+
+    def _at(self, name, state, default):
+        return self.script.get(name, {}).get(state[0], default)
+
+    def initial(self, rng, context):
+        return (0, rng.random(), context["bonus"])
+
+    def transition(self, state, actions, rng):
+        self.given.append(actions)
+        return (state[0] + 1, state[1] + rng.normal() + sum(int(a) for a in actions.values()), state[2])
+
+    def observe(self, state, agent, rng):
+        if agent in self._at("blind", state, ()):
+            return None
+        return np.full(1 + NAMES.index(agent), state[1] + rng.normal())
+
+    def reward(self, state, actions, next_state):
+        return dict.fromkeys(actions, next_state[2] * next_state[0])
+
+    def terminal(self, state):
+        return self._at("terminal", state, state[0] == 6)
+
+    def truncated(self, state):
+        return self._at("truncated", state, False)
+
+    def live(self, state):
+        return self._at("live", state, self.script.get("always"))
+
+    def discount(self, state):
+        return self._at("discount", state, None)
+
+    def mask(self, state, agent):
+        return self._at("mask", state, {}).get(agent)
+
+    def info(self, state):
+        return self._at("info", state, {})
+
+
+class Turns(Council):
+    """A council whose members speak in turn, as the script says or one after the other."""
+
+    def turn(self, state):
+        return self._at("turn", state, (NAMES[state[0] % 3],))
+
+
+def act(env):
+    return {agent: env.action_spec[agent].start for agent in env.acting}
+
+
+def lived(env, seeds=(0, None, 1), rng=0):
+    """Whole episodes under random actions, as values that compare exactly."""
+    actions, said = np.random.default_rng(rng), []
+    for seed in seeds:
+        said.append((exact(env.reset(seed=seed)), env.agents, env.turn))
+        while env.agents:
+            step = env.step({agent: envoi.sample(env.action_spec[agent], actions) for agent in env.acting})
+            said.append((exact(step), env.agents, env.turn))
+    return said
+
+
+# Who acts, who is spoken of, who is observed.
+
+
+def test_all_act_at_once_unless_turns_are_given():
+    env = Council()
+    observations, infos = env.reset(seed=0)
+    assert env.turn is None
+    assert env.agents == env.acting == NAMES
+    assert list(observations) == list(infos) == list(NAMES)
+    step = env.step({"a": 1, "b": 2, "c": 0})
+    for part in step:
+        assert list(part) == list(NAMES)  # in the order of `possible_agents`
+    assert step.rewards == dict.fromkeys(NAMES, 0.5)
+    assert step.discounts == dict.fromkeys(NAMES, 1.0)
+
+
+def test_only_those_whose_turn_it_is_act_and_are_observed():
+    env = Turns(turn={0: ("a",), 1: ("b", "c")})
+    observations, infos = env.reset(seed=0)
+    assert env.turn == env.acting == ("a",)
+    assert list(observations) == ["a"]
+    assert list(infos) == list(NAMES)
+    step = env.step({"a": 1})
+    assert env.turn == ("c", "b")
+    assert list(step.observations) == ["c", "b"]
+    assert step.rewards == {"c": 0.0, "a": 0.5, "b": 0.0}
+
+
+def test_turn_is_a_function_of_a_state_on_the_class_alone():
+    assert isinstance(vars(MultiEnv)["turn"], property)
+    assert Turns().turn is None
+
+    class More(Turns):
+        pass
+
+    env = More()
+    env.reset()
+    assert env.turn == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("actions", "said"),
+    [
+        ({}, r"missing \['a'\]"),
+        ({"b": 2}, r"missing \['a'\], not to act now \['b'\]"),
+        ({"a": 1, "b": 2}, r"missing \[\], not to act now \['b'\]"),
+        ({"A": 1}, r"not to act now \['A'\] \(did you mean 'a'\?\)"),
+    ],
+)
+def test_the_wrong_agents_are_named_and_nothing_happens(actions, said):
+    env = Turns(turn={0: ("a",)})
+    env.reset(seed=0)
+    with pytest.raises(EpisodeError, match=said):
+        env.step(actions)
+    assert env.given == []
+    assert env.state[0] == 0
+
+
+def test_steps_outside_of_an_episode_are_errors():
+    env = Council(terminal={1: True})
+    assert env.agents == ()
+    for look in (lambda: env.step({}), lambda: env.state, lambda: env.observation("a")):
+        with pytest.raises(EpisodeError, match="has not begun"):
+            look()
+    env.reset()
+    env.step(act(env))
+    assert env.agents == ()
+    with pytest.raises(EpisodeError, match="has ended"):
+        env.step({})
+    assert env.observation("a") is not None
+    env.reset()
+    assert env.agents == NAMES
+
+
+def test_a_turn_of_nobody_in_play_is_refused():
+    env = Turns(turn={0: ("a",), 1: ("z",)})
+    env.reset()
+    with pytest.raises(SpecError, match=r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"):
+        env.step({"a": 1})
+    assert env.state[0] == 0
+
+
+# Ends.
+
+
+def test_agents_end_at_different_times_and_are_heard_of_no_more():
+    env = Council(
+        terminal={1: ("a",), 3: ("b",)}, truncated={1: ("a",), 3: ("c",)}, discount={1: {"b": 0.5}, 3: {"c": 0.99}}
+    )
+    env.reset(seed=0)
+    step = env.step(act(env))
+    assert (step.terminated["a"], step.truncated["a"], step.discounts["a"]) == (True, True, 0.0)
+    assert step.discounts["b"] == 0.5
+    assert list(step.observations) == list(NAMES)
+    assert env.agents == ("c", "b")
+    assert all("a" not in part for part in env.step(act(env)))
+    step = env.step(act(env))
+    assert step.terminated == {"c": False, "b": True}
+    assert step.truncated == {"c": True, "b": False}
+    assert step.discounts == {"c": 0.99, "b": 0.0}
+    assert env.agents == env.acting == ()
+    assert exact(env.observation("b")) == exact(step.observations["b"])
+
+
+def test_an_end_without_a_last_look_repeats_the_last_one_and_says_so():
+    env = Council(terminal={2: ("a",), 4: True}, blind={2: ("a",)})
+    env.reset(seed=0)
+    first = env.step(act(env))
+    second = env.step(act(env))
+    assert exact(second.observations["a"]) == exact(first.observations["a"])
+    assert second.infos == {"c": {}, "a": {"synthetic_observation": True}, "b": {}}
+
+
+def test_the_last_look_of_who_waited_does_not_depend_on_who_looked():
+    script = {"terminal": {2: ("b",), 5: True}, "blind": {2: ("b",)}, "turn": {0: ("c",), 1: ("a",), 2: ("c",)}}
+    one, two = Turns(**script), Turns(**script)
+    one.reset(seed=0)
+    two.reset(seed=0)
+    for _ in range(2):
+        one.observation("b")
+        steps = [env.step(act(env)) for env in (one, two)]
+        assert exact(steps[0]) == exact(steps[1])
+    assert steps[0].infos["b"] == {"synthetic_observation": True}
+
+
+def test_agents_join_late_and_take_over():
+    env = Council(
+        always=("c",), live={0: ("c",), 1: ("c", "a"), 2: ("b",)}, terminal={2: ("a",), 3: True}, truncated={2: ("c",)}
+    )
+    env.reset()
+    assert env.agents == ("c",)
+    with pytest.raises(EpisodeError, match="'a' has not been in play"):
+        env.observation("a")
+    step = env.step(act(env))
+    assert env.agents == ("c", "a")
+    assert list(step.rewards) == list(step.observations) == ["c", "a"]
+    assert step.rewards["a"] == 0.0
+    step = env.step(act(env))
+    assert env.agents == ("b",)
+    assert list(step.observations) == list(NAMES)
+    assert (step.truncated["c"], step.terminated["a"], step.terminated["b"]) == (True, True, False)
+    assert list(env.step(act(env)).rewards) == ["b"]
+
+
+def test_who_comes_back_is_refused_by_name():
+    env = Council(live={2: NAMES}, terminal={1: ("a",)})
+    env.reset()
+    env.step(act(env))
+    with pytest.raises(EpisodeError, match=r"\['a'\] ended before .*cannot come back"):
+        env.step(act(env))
+    assert env.agents == ("c", "b")
+
+
+def test_who_leaves_without_an_end_is_refused_by_name():
+    env = Council(live={1: ("c", "b")})
+    env.reset()
+    with pytest.raises(SpecError, match=r"\['a'\] left without an end"):
+        env.step(act(env))
+
+
+def test_ends_of_unknown_agents_and_episodes_without_a_beginning_are_refused():
+    env = Council(terminal={1: ("zoe",)})
+    env.reset()
+    with pytest.raises(SpecError, match=r"terminal: \['zoe'\]"):
+        env.step(act(env))
+    with pytest.raises(SpecError, match="initial"):
+        Council(terminal={0: True}).reset()
+    with pytest.raises(SpecError, match="initial"):
+        Council(live={0: ()}).reset()
+
+
+# Infos and masks.
+
+
+def test_masks_are_in_the_infos_of_those_who_act():
+    env = Turns(turn={0: ("a",), 1: ("b",)}, mask={s: {a: np.array([0, 1, 0], np.int8) for a in NAMES} for s in (0, 1)})
+    infos = env.reset().infos
+    assert infos["a"]["action_mask"].tolist() == [0, 1, 0]
+    assert infos["b"] == infos["c"] == {}
+    assert env.sample_actions(infos) == {"a": 2}  # a Discrete that starts at 1
+    infos = env.step({"a": 2}).infos
+    assert list(infos["b"]) == ["action_mask"]
+    assert {int(env.sample_actions()["b"]) for _ in range(50)} == {2, 3, 4}
+
+
+def test_infos_are_of_agents_or_of_nobody_in_particular():
+    env = Council(info={0: {"__common__": {"day": 1}, "a": {"x": 1}}, 1: {"nobody": {"y": 2}}})
+    assert env.reset().infos == {"c": {}, "a": {"x": 1}, "b": {}, "__common__": {"day": 1}}
+    assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
+
+
+def test_actions_given_to_a_model_are_its_own():
+    env = Council()
+    env.reset()
+    actions = act(env)
+    env.step(actions)
+    assert env.given[0] == actions
+    assert env.given[0] is not actions
+
+
+# Seeds, looking, snapshots.
+
+
+@pytest.mark.parametrize("kind", [Council, Turns])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_seed_fixes_all_that_follows(kind, seed):
+    env = kind()
+    assert lived(env, (seed, None, None)) == lived(env, (seed, None, None)) == lived(kind(), (seed, None, None))
+    assert lived(env, (seed, None, None)) != lived(env, (2, None, None))
+
+
+@pytest.mark.parametrize("kind", [Council, Turns])
+def test_looking_and_sampling_leave_no_trace(kind):
+    quiet, curious = kind(), kind()
+    quiet.reset(seed=3)
+    curious.reset(seed=3)
+    while quiet.agents:
+        for agent in curious.agents:
+            assert exact(curious.observation(agent)) == exact(curious.observation(agent))
+        curious.sample_actions()
+        assert exact(quiet.step(act(quiet))) == exact(curious.step(act(curious)))
+
+
+@pytest.mark.parametrize("kind", [Council, Turns])
+@pytest.mark.parametrize("wrap", [lambda env: env, MultiWrapper, ValidatedMulti])
+def test_snapshots_go_on_exactly(kind, wrap):
+    env = wrap(kind(terminal={3: ("a",), 6: True}, turn={1: ("b", "a"), 4: ("b",)} if kind is Turns else {}))
+    for steps in range(6):
+        env.reset(seed=5)
+        for _ in range(steps):
+            env.step(act(env))
+        env.observation(env.agents[-1])
+        snapshot, twin = env.snapshot(), pickle.loads(pickle.dumps(env))
+        copied = copy.deepcopy(env)
+        futures = []
+        for one in (env, twin, copied, env, env):
+            if len(futures) > 2:
+                one.restore(snapshot)
+            said = [exact([one.observation(agent) for agent in one.agents])]
+            while one.agents:
+                said.append(exact(one.step(act(one))))
+            futures.append([*said, exact(one.reset())])
+        assert all(future == futures[0] for future in futures)
+
+
+def test_an_error_of_the_author_leaves_the_episode_where_it_was():
+    env = Council()
+    env.reset(seed=0)
+    first = exact(env.observation("a"))
+
+    def fail(state, actions, after):
+        raise ZeroDivisionError
+
+    env.rewarder = fail
+    with pytest.raises(ZeroDivisionError):
+        env.step(act(env))
+    assert (env.state[0], env.agents, exact(env.observation("a"))) == (0, NAMES, first)
+
+
+def test_contexts_are_checked_and_reach_the_state():
+    env = Council()
+    env.context = {"bonus": 1.0}
+    env.reset()
+    assert env.step(act(env)).rewards["a"] == 1.0
+    env.reset(options={"bonus": 0.25})
+    assert env.step(act(env)).rewards["a"] == 0.25
+    for bad in ({"bonus": 7}, {"malus": 1}):
+        with pytest.raises(envoi.ContextError):
+            env.context = bad
+    with pytest.raises(envoi.ContextError):
+        env.reset(options={"bonus": 7})
+
+
+# Rewarders.
+
+
+def test_rewards_are_replaced_composed_and_put_back_agent_by_agent():
+    env = Council()
+    native = env.rewarder
+    env.rewarder = native + 2 * envoi.FunctionReward(lambda state, actions, after: {"a": 1.0}, 0, 1)
+    env.reset()
+    assert env.step(act(env)).rewards == {"c": 0.5, "a": 2.5, "b": 0.5}
+    assert set(env.reward_spec) == set(NAMES)
+    env.rewarder = lambda state, actions, after: {"b": -1.0}
+    assert env.step(act(env)).rewards == {"c": 0.0, "a": 0.0, "b": -1.0}
+    env.rewarder = native
+    assert env.step(act(env)).rewards == dict.fromkeys(NAMES, 1.5)
+    assert env.reward_spec == env.declared_reward_spec
+    env.rewarder = lambda state, actions, after: 1.0
+    with pytest.raises(SpecError, match="expected a mapping from agents"):
+        env.step(act(env))
+
+
+def test_recorded_transitions_can_be_relabelled():
+    env = models.make("rps")
+    env.reset(seed=0)
+    transitions, rewards = [], []
+    while env.agents:
+        before, actions = env.state, env.sample_actions()
+        rewards.append(env.step(actions).rewards)
+        transitions.append((before, actions, env.state))
+    assert env.rewarder.relabel(transitions).tolist() == rewards
+
+
+# One agent as one among several, and back.
+
+
+def single(env, seeds=(0, None, 1), rng=0, most=60):
+    actions, said = np.random.default_rng(rng), []
+    for seed in seeds:
+        said.append(exact(env.reset(seed=seed)))
+        for _ in range(most):
+            step = env.step(envoi.sample(env.action_spec, actions))
+            said.append((exact(step), exact(env.observation)))
+            if step.terminated or step.truncated:
+                break
+    return said
+
+
+SINGLE = {
+    **{name: (lambda name=name: models.make(name)) for name in models.NAMES if name not in ("nim", "rps", "pursuit")},
+    "walk": Walk,
+    "flock": Flock,
+}
+
+
+class Around(envoi.Wrapper):
+    """Another layer, so that the embedding is not simply undone."""
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(sorted(SINGLE)), st.integers(0, 2**31), st.sampled_from(["agent", 0, ("a", 1)]))
+def test_one_agent_is_exactly_one_among_several(name, seed, agent):
+    env = SINGLE[name]()
+    seeds = (seed, None)
+    multi = as_multi(SINGLE[name](), agent)
+    assert multi.possible_agents == (agent,)
+    assert single(env, seeds, seed) == single(as_single(MultiWrapper(multi)), seeds, seed)
+    assert as_single(multi) is multi.env
+    assert envoi.spec_equal(multi.observation_spec, {agent: env.observation_spec})
+    assert envoi.spec_equal(multi.reward_spec, {agent: env.reward_spec})
+    other = as_multi(Around(as_single(MultiWrapper(as_multi(SINGLE[name](), agent)))), agent)
+    assert lived_briefly(other, seeds, seed) == lived_briefly(as_multi(SINGLE[name](), agent), seeds, seed)
+
+
+def lived_briefly(env, seeds, rng, most=30):
+    actions, said = np.random.default_rng(rng), []
+    for seed in seeds:
+        said.append(exact(env.reset(seed=seed)))
+        for _ in range(most):
+            if env.agents:
+                step = env.step({a: envoi.sample(env.action_spec[a], actions) for a in env.acting})
+                said.append((exact(step), env.agents))
+    return said
+
+
+def test_the_embedding_says_what_a_multi_env_says():
+    multi = as_multi(Walk(), "me")
+    with pytest.raises(EpisodeError, match="has not begun"):
+        multi.step({"me": 0})
+    multi.reset(seed=0)
+    with pytest.raises(EpisodeError, match=r"missing \['me'\], not to act now \['you'\]"):
+        multi.step({"you": 0})
+    with pytest.raises(EpisodeError, match="you"):
+        multi.observation("you")
+    snapshot = multi.snapshot()
+    first = exact(multi.step({"me": 0}))
+    multi.restore(snapshot)
+    assert exact(multi.step({"me": 0})) == first
+    while multi.agents:
+        multi.step({"me": 1})
+    with pytest.raises(EpisodeError, match="has ended"):
+        multi.step({"me": 1})
+    assert multi.unwrapped.__class__ is Walk
+    with pytest.raises(SpecError, match="expected one agent, got 3"):
+        as_single(Council())
+    with pytest.raises(SpecError, match="batch"):
+        as_multi(envoi.batch(Walk(), 2))
+
+
+def test_rewarders_pass_through_the_embedding_in_their_own_shape():
+    env = Walk()
+    multi = as_multi(env, "me")
+    multi.rewarder = multi.rewarder + (lambda state, actions, after: {"me": 100.0})
+    multi.reset(seed=0)
+    assert multi.step({"me": 0}).rewards["me"] > 0
+    env.reset(seed=0)
+    assert env.step(0).reward > 0
+    multi.rewarder = as_multi(Walk(), "me").rewarder
+    assert env.rewarder == Walk().rewarder
+    again = as_single(MultiWrapper(multi))
+    again.rewarder = lambda state, action, after: float(action)
+    again.reset()
+    assert again.step(1).reward == 1.0
+    assert multi.step({"me": -1}).rewards == {"me": -1.0}
+
+
+# Agents as lanes.
+
+
+class Alike(Council):
+    observation_spec = dict.fromkeys(NAMES, Array((1,), "float64"))
+    action_spec = dict.fromkeys(NAMES, Discrete(3))
+
+    def observe(self, state, agent, rng):
+        return np.full(1, state[1] + rng.normal())
+
+
+def test_agents_are_lanes_of_one_episode():
+    env, lanes = Alike(), AgentLanes(Alike())
+    observations = env.reset(seed=0).observations
+    seen = lanes.reset(seed=0)
+    for _ in range(6):
+        assert seen.observation.tolist() == [observations[name].tolist() for name in NAMES]
+        assert exact(lanes.observation) == exact(seen.observation)
+        step, seen = env.step({"c": 0, "a": 1, "b": 2}), lanes.step(np.array([0, 1, 2]))
+        observations = step.observations
+        assert seen.reward.tolist() == [step.rewards[name] for name in NAMES]
+        assert seen.discount.tolist() == [step.discounts[name] for name in NAMES]
+    assert seen.terminated.all()
+    with pytest.raises(EpisodeError, match=r"lanes \[0, 1, 2\]"):
+        lanes.step(np.zeros(3, int))
+    step = lanes.step(np.zeros(3, int), restart=np.ones(3, bool))
+    assert (step.reward.tolist(), step.discount.tolist(), step.terminated.any()) == ([0] * 3, [1] * 3, False)
+    observations = env.reset().observations
+    assert exact(step.observation) == exact(np.array([observations[name] for name in NAMES]))
+
+
+def test_lanes_that_ended_or_have_not_joined_wait():
+    lanes = AgentLanes(Alike(live={0: ("c", "a"), 1: ("c", "a")}, terminal={1: ("a",), 3: True}, always=("c", "b")))
+    first = lanes.reset(seed=0)
+    assert [info.get("waiting", False) for info in first.info] == [False, False, True]
+    assert first.observation[2].tolist() == [0.0]
+    step = lanes.step(np.zeros(3, int), restart=None)
+    assert step.terminated.tolist() == [False, True, False]
+    with pytest.raises(EpisodeError, match=r"lanes \[1\]"):
+        lanes.step(np.zeros(3, int))
+    ended = step.observation[1].tolist()
+    step = lanes.step(np.zeros(3, int), restart=np.array([False, True, False]))
+    assert step.observation[1].tolist() == ended
+    assert step.info[1] == {"waiting": True}
+    assert not step.info[2].get("waiting", False)
+    snapshot = lanes.snapshot()
+    step = lanes.step(np.zeros(3, int))
+    assert step.terminated.tolist() == [True, False, True]
+    assert step.truncated.tolist() == [False, True, False]
+    lanes.restore(snapshot)
+    assert exact(lanes.step(np.zeros(3, int))) == exact(step)
+
+
+def test_agents_that_differ_or_wait_for_turns_are_no_lanes():
+    with pytest.raises(SpecError, match=r"observation_spec\['a'\]"):
+        AgentLanes(Council())
+    lanes = AgentLanes(models.make("nim"))
+    with pytest.raises(SpecError, match="act at once"):
+        lanes.reset()
+
+
+# Validation.
+
+
+def test_validation_names_agent_leaf_step_and_episode():
+    env = ValidatedMulti(Council())
+    env.reset()
+    with pytest.raises(SpecError, match=r"action\['b'\].*step 1 of episode 1"):
+        env.step({"c": 0, "a": 1, "b": 9})
+    env.step(act(env))  # nothing had happened
+
+    class Broken(Council):
+        def observe(self, state, agent, rng):
+            return np.zeros(9) if agent == "a" and state[0] == 2 else super().observe(state, agent, rng)
+
+    env = ValidatedMulti(Broken())
+    env.reset()
+    env.reset()
+    env.step(act(env))
+    with pytest.raises(SpecError, match=r"observation\['a'\].*step 2 of episode 2"):
+        env.step(act(env))
+    assert lived(ValidatedMulti(Council())) == lived(Council())
+
+
+# The bundled models.
+
+
+@pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
+def test_bundled_models_keep_their_specs_and_their_states(name):
+    env = models.make(name)
+    checked, kept = ValidatedMulti(env), []
+    for seed in range(20):
+        infos = checked.reset(seed=seed).infos
+        while checked.agents:
+            kept.append((env.state, copy.deepcopy(env.state)))
+            assert env.state_spec is None or envoi.contains(env.state_spec, env.state)
+            step = checked.step(checked.sample_actions(infos))
+            infos = step.infos
+            if name != "pursuit":
+                assert sum(step.rewards.values()) == 0
+    assert all(exact(state) == exact(before) for state, before in kept)
+    assert lived(models.make(name), (0, None)) == lived(models.make(name), (0, None))
+
+
+def test_nim_is_won_by_the_last_stick_and_lost_by_what_is_not_there():
+    env = models.make("nim")
+    observations, infos = env.reset(options={"sticks": 5})
+    assert env.turn == ("first",)
+    assert int(observations["first"]) == 5
+    assert infos["first"]["action_mask"].tolist() == [1, 1, 1]
+    step = env.step({"first": 2})
+    assert step.infos["second"]["action_mask"].tolist() == [1, 1, 0]
+    assert step.infos["second"]["action_mask"].dtype == np.int8
+    snapshot = env.snapshot()
+    assert env.step({"second": 1}).rewards == {"first": -1.0, "second": 1.0}
+    assert env.agents == ()
+    env.restore(snapshot)
+    step = env.step({"second": 2})
+    assert step.rewards == {"first": 1.0, "second": -1.0}
+    assert all(step.terminated.values())
+
+
+def test_who_knows_nim_wins_from_every_heap_that_is_no_multiple_of_four():
+    env = models.make("nim")
+    for sticks in range(1, 20):
+        infos = env.reset(seed=sticks, options={"sticks": sticks}).infos
+        wise = "first" if sticks % 4 else "second"
+        while env.agents:
+            (player,) = env.turn
+            left = env.state.sticks
+            actions = {player: left % 4 - 1} if player == wise else env.sample_actions(infos)
+            step = env.step(actions)
+            infos = step.infos
+        assert step.rewards[wise] == 1.0
+
+
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("second", range(3))
+def test_rock_paper_scissors_scores_and_shows_the_others_choice(first, second):
+    env = models.make("rps")
+    observations, _ = env.reset(options={"rounds": 2})
+    assert {int(seen) for seen in observations.values()} == {3}
+    step = env.step({"player_0": first, "player_1": second})
+    beats = {(0, 2), (1, 0), (2, 1)}
+    gain = ((first, second) in beats) - ((second, first) in beats)
+    assert step.rewards == {"player_0": gain, "player_1": -gain}
+    assert {name: int(seen) for name, seen in step.observations.items()} == {"player_0": second, "player_1": first}
+    step = env.step({"player_0": first, "player_1": second})
+    assert step.truncated == {"player_0": True, "player_1": True}
+    assert not any(step.terminated.values())
+
+
+def test_hunters_catch_the_prey_and_see_where_it_is():
+    env = models.make("pursuit")
+    caught = 0
+    for seed in range(30):
+        observations = env.reset(seed=seed, options={"stumble": 1.0, "max_steps": 12}).observations
+        prey = 1  # what a hunter sees: the other hunter, then the prey
+        while env.agents:
+            down, right = observations["hunter_0"][prey]
+            move = (2 if down > 0 else 0) if down else (1 if right > 0 else 3)
+            step = env.step({"hunter_0": move, "hunter_1": 0, "prey": 4})
+            observations = step.observations
+        if all(step.terminated.values()):
+            caught += 1
+            assert step.rewards == {"hunter_0": 0.5, "hunter_1": 0.5, "prey": -1.0}
+            assert not any(step.truncated.values())
+        else:
+            assert all(step.truncated.values())
+    assert caught > 25
+    assert env.render().shape == (144, 144, 3)
+
+
+def test_a_picture_makes_a_model_renderable():
+    env = models.make("pursuit")
+    assert env.render_mode == "rgb_array"
+    assert env.metadata["render_modes"] == ["rgb_array"]
+    assert models.make("nim").render_mode is None
