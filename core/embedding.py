@@ -107,7 +107,7 @@ class Sole(Around, Env):
         (agent,) = env.possible_agents
         self.agent = agent
         self.observation_spec, self.action_spec = env.observation_spec[agent], env.action_spec[agent]
-        self.discount_spec, self.state_spec = cast("Any", env.discount_spec)[agent], env.state_spec
+        self.discount_spec, self.state_spec = env.discount_spec[agent], env.state_spec
 
     @property
     def reward_spec(self) -> SpecTree:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -187,7 +187,7 @@ class _ForOne(Rewarder):
     @property
     def spec(self) -> SpecTree:
         spec = self.rewarder.spec
-        return spec[self.agent] if isinstance(spec, dict) else spec
+        return cast("dict[Any, SpecTree]", spec)[self.agent] if isinstance(spec, dict) else spec
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -276,12 +276,16 @@ def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) ->
         agents |= dict.fromkeys(cast("dict[Any, Any]", spec) if isinstance(spec, dict) else ())
     if agents:
         none = Array((), "float64", 0, 0)
-        of = [[s.get(agent, none) if isinstance(s, dict) else s for s in specs] for agent in agents]
-        return {agent: _combined(cast("list[SpecTree]", own), combine) for agent, own in zip(agents, of, strict=True)}
+        return {agent: _combined([_share(spec, agent, none) for spec in specs], combine) for agent in agents}
     for spec in specs:
         if not isinstance(spec, Array):
             raise SpecError(f"rewarder: expected a reward that is one array to compose, got {spec!r}")
     return combine(specs)
+
+
+def _share(whole: Any, agent: Any, none: Any) -> Any:
+    """An agent's part of what is a mapping from agents, or counts for every one of them."""
+    return cast("Mapping[Any, Any]", whole).get(agent, none) if isinstance(whole, Mapping) else whole
 
 
 def _sum(arrays: list[Array]) -> Array:
@@ -295,12 +299,9 @@ def _sum(arrays: list[Array]) -> Array:
 def _added(one: Any, other: Any) -> Any:
     if not isinstance(one, Mapping) and not isinstance(other, Mapping):
         return one + other
-    sides = [cast("Mapping[Any, Any]", side) if isinstance(side, Mapping) else None for side in (one, other)]
-    agents = {agent: None for side in sides if side is not None for agent in side}
-    first, second = (
-        dict.fromkeys(agents, whole) if side is None else side for side, whole in zip(sides, (one, other), strict=True)
-    )
-    return {agent: first.get(agent, 0) + second.get(agent, 0) for agent in agents}
+    sides = [cast("Mapping[Any, Any]", side) for side in (one, other) if isinstance(side, Mapping)]
+    agents = {agent: None for side in sides for agent in side}
+    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
 
 
 def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

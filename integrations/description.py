@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.text import Text
 
 import envoi
 from envoi.adapters import TARGETS, load, losses
+from envoi.spec.base import frozen
 
 from .errors import one_line
 
@@ -34,24 +36,33 @@ def describe(name: str) -> None:
             console.print(Text(name, style="bold"))
             console.print(_specs(env))
             console.print(_losses(env))
-            console.print(f"seeds        {_seeds(envoi.Validated(env))}")
+            console.print(f"seeds        {_seeds(env)}")
         finally:
             env.close()
 
 
-def _specs(env: envoi.Env) -> Table:
+def _specs(env: envoi.Env | envoi.MultiEnv) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    specs: list[tuple[str, Any]] = [
-        ("observation", env.observation_spec),
-        ("action", env.action_spec),
-        ("reward", env.reward_spec),
-        ("discount", env.discount_spec),
-        ("state", "not described" if env.state_spec is None else env.state_spec),
-        ("rendering", ", ".join(env.metadata.get("render_modes", ())) or "none"),
-    ]
-    for label, spec in specs:
-        table.add_row(label, Text(str(spec)))
+    if isinstance(env, envoi.MultiEnv):
+        table.add_row("agents", Text(", ".join(map(str, env.possible_agents))))
+    for what in ("observation", "action", "reward", "discount"):
+        spec = getattr(env, f"{what}_spec")
+        shares = _shares(spec) if isinstance(env, envoi.MultiEnv) else [("", spec)]
+        for index, (whose, share) in enumerate(shares):
+            table.add_row("" if index else what, Text(f"{whose}{share}"))
+    table.add_row("state", Text(str("not described" if env.state_spec is None else env.state_spec)))
+    table.add_row("rendering", Text(", ".join(env.metadata.get("render_modes", ())) or "none"))
     return table
+
+
+def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    """Each spec once, after the names of the agents that have it; without names where all have it."""
+    shares: dict[Any, tuple[list[str], Any]] = {}
+    for agent, spec in specs.items():
+        shares.setdefault(frozen(spec), ([], spec))[0].append(str(agent))
+    if len(shares) == 1:
+        return [("", spec) for _, spec in shares.values()]
+    return [(f"{', '.join(agents)}: ", spec) for agents, spec in shares.values()]
 
 
 def _trace(env: envoi.Env, seed: int) -> str:
@@ -65,8 +76,26 @@ def _trace(env: envoi.Env, seed: int) -> str:
     return digest.hexdigest()
 
 
-def _seeds(env: envoi.Env) -> str:
-    first, again, other = _trace(env, 0), _trace(env, 0), _trace(env, 1)
+def _game_trace(env: envoi.MultiEnv, seed: int) -> str:
+    """The same of a game."""
+    observations, infos = env.reset(seed=seed)
+    digest = hashlib.sha256(pickle.dumps(observations))
+    for _ in range(STEPS):
+        if not env.agents:
+            break
+        step = env.step(env.sample_actions(infos))
+        infos = step.infos
+        digest.update(pickle.dumps((step.observations, step.rewards)))
+    return digest.hexdigest()
+
+
+def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
+    if isinstance(env, envoi.MultiEnv):
+        game = envoi.ValidatedMulti(env)
+        first, again, other = (_game_trace(game, seed) for seed in (0, 0, 1))
+    else:
+        checked = envoi.Validated(env)
+        first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
     if first != again:
         return "[red]the same seed gave two different episodes[/red]"
     if first == other:
@@ -74,7 +103,7 @@ def _seeds(env: envoi.Env) -> str:
     return "the same seed gives the same episode, another seed another one"
 
 
-def _losses(env: envoi.Env) -> Table:
+def _losses(env: envoi.Env | envoi.MultiEnv) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("framework")
     table.add_column("what it would lose")

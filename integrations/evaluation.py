@@ -17,6 +17,7 @@ import numpy as np
 
 import envoi
 from envoi.adapters import load, to_gymnasium
+from envoi.adapters.agents import one_agent
 from envoi.adapters.rllib import Codec
 
 from .rllib import RunFolder, load_policy
@@ -168,7 +169,7 @@ def evaluate(
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     found: dict[Form, tuple[Episode, ...]] = {}
     for form in forms:
-        env = load(settings.env)
+        env = one_agent(load(settings.env), "envoi evaluate")
         codec = Codec(env)
         played: _Played = _Core(env) if form == "core" else _Gymnasium(env)
         try:

@@ -24,10 +24,10 @@ MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 class PursuitState(NamedTuple):
     """`places` of shape (3, 2), row and column of each of `AGENTS`; the step and its limit, the chance to stumble."""
 
-    places: NDArray[np.int64]
-    step: int
-    limit: int
-    stumble: float
+    places: Any
+    step: Any
+    limit: Any
+    stumble: Any
 
 
 class Pursuit(MultiModel):

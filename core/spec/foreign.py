@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -54,4 +54,4 @@ class Foreign(Spec):
 
     def __hash__(self) -> int:
         # Its origin need not be hashable.
-        return hash((Foreign, type(self.origin), self.name))
+        return hash((Foreign, type(cast("object", self.origin)), self.name))

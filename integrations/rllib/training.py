@@ -170,6 +170,12 @@ def _check(settings: Settings) -> None:
     from .environment import preflight
 
     _, actions = preflight(settings.env, check_specs=settings.check_specs, seed=settings.seed)
+    if type(actions).__name__ == "Dict":  # the canonical form of one agent never is
+        agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then
+        raise envoi.EnvoiError(
+            f"{settings.env}: envoi train trains one agent, got {agents}; for several, register it by "
+            "envoi.integrations.rllib.register and set RLlib's own AlgorithmConfig.multi_agent(…)"
+        )
     check_actions(find(settings.algo), actions)
 
 

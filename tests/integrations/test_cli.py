@@ -42,6 +42,7 @@ def test_every_option_has_a_help_text():
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
+    "several agents": (["train", "envoi:nim"], "trains one agent, got first, second"),
     "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
     "no env": (["train"], "which env?"),
     "no folder to resume": (["train", "--resume"], "--out"),
@@ -123,3 +124,17 @@ def test_info_shows_specs_seeds_and_losses(cli):
     assert (code, err) == (0, "")
     for part in ("observation", "Discrete(2", "the same seed gives the same episode", "gymnasium", "rllib", "nothing"):
         assert part in out
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("envoi:nim", ("agents       first, second", "Discrete(101", "pettingzoo_aec", "several")),
+        ("envoi:pursuit", ("hunter_0, hunter_1: Discrete(4", "prey: Discrete(5", "rgb_array")),
+    ],
+)
+def test_info_shows_what_each_agent_sees_and_does(cli, env, said):
+    code, out, _ = cli("info", env)
+    assert code == 0
+    assert all(word in out for word in said)
+    assert "the same seed gives the same episode" in out
