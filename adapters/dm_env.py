@@ -142,13 +142,11 @@ class FromDmEnv(Env):
         self._incoming = _incoming(self.observation_spec, self._copy)
         several = [s for s in (self.declared_reward_spec, self.discount_spec) if getattr(s, "shape", None) != ()]
         self._take = _owned if several and self._copy is not False else None
-        self._plain = self._form is None and self._take is None
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
-        # The common cases, which need no call: an array that is right as it came, a choice that is.
-        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
-        self._dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None  # one object for each kind
         self._choices = Choices(self.action_spec) if isinstance(self.action_spec, Discrete) else None
+        if self._form is None:
+            self.five_step = self._stepper()
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
@@ -180,43 +178,67 @@ class FromDmEnv(Env):
         return full_step(self.raw_step(action))
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        if self._form is None:
+            observation, reward, terminated, truncated, info = self.five_step(action)
+            return (observation, reward, terminated, truncated, info.pop("discount", None), info)
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         before = None if self._rewarder is None else self.state
-        step_type, reward, discount, observation = self.source.step(
-            self._choices[action]
-            if self._choices is not None and type(action) is not ndarray
-            else (action if self._encode is None else self._encode(action))
-        )
-        # The common case of `incoming`, for an array that nothing but this frame holds.
-        if (
-            type(observation) is not ndarray
-            or observation.dtype is not self._dtype
-            or getrefcount(observation) > _ALONE
-            or not observation.flags.owndata
-        ):
-            observation = self._incoming(observation)
-        self._observation = observation
-        if step_type is MID and self._rewarder is None and self._plain and reward is not None and discount is not None:
-            is_default = type(discount) is float and discount == 1.0
-            return (observation, reward, False, False, None if is_default else discount, {})
-        return self._complete(step_type, reward, discount, before, action)
+        self.source.step(action if self._encode is None else self._encode(action))
+        return self._kept(before, action)
+
+    five_step: Any = None
+    """See `envoi.env.five_step`. `_plan` makes it, with all that a step needs bound; not for our own form."""
+
+    def _stepper(self) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]]:
+        me, take, encode = self, self._incoming, self._encode
+        choices, is_plain = self._choices, self._take is None
+        # The common case of `incoming`, which needs no call: an array as declared, that nothing but this frame holds.
+        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
+        dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None  # one object for each kind
+
+        def five(action: Any) -> tuple[Any, Any, bool, bool, Info]:
+            if me._over is not None:
+                raise EpisodeError(f"step: {me._over}")
+            before = None if me._rewarder is None else me.state
+            if choices is not None and type(action) is not ndarray:
+                step_type, reward, discount, observation = me.source.step(choices[action])
+            else:
+                step_type, reward, discount, observation = me.source.step(action if encode is None else encode(action))
+            if (
+                type(observation) is not ndarray
+                or observation.dtype is not dtype
+                or getrefcount(observation) > _ALONE
+                or not observation.flags.owndata
+            ):
+                observation = take(observation)
+            me._observation = observation
+            if (
+                step_type is MID
+                and is_plain
+                and me._rewarder is None
+                and reward is not None
+                and type(discount) is float
+            ):
+                return observation, reward, False, False, {} if discount == 1.0 else {"discount": discount}
+            return me._complete(step_type, reward, discount, before, action)
+
+        return five
 
     def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any, before: Any, action: Any) -> Any:
         """A step that is not one of the many in the middle of an episode with a plain reward and discount."""
-        if self._form is not None:
-            return self._kept(before, action)
         if step_type not in (MID, LAST) or reward is None or discount is None:
             raise self._refusal(step_type)
         if self._take is not None:
             reward, discount = self._take(reward), self._take(discount)
         if self._rewarder is not None:
             reward = reward_step(self._rewarder, reward, before, action, self.state)
-        if step_type == MID:
-            return (self._observation, reward, False, False, discount, {})
-        self._over = ENDED
-        terminated = is_zero(discount)
-        return (self._observation, reward, terminated, not terminated, discount, {})
+        terminated = step_type == LAST and is_zero(discount)
+        if step_type == LAST:
+            self._over = ENDED
+        is_default = type(discount) is float and discount == (0.0 if terminated else 1.0)
+        info = {} if is_default else {"discount": discount}
+        return self._observation, reward, terminated, step_type == LAST and not terminated, info
 
     def _kept(self, before: Any, action: Any) -> Any:
         """The step that our own form has just made, with all that a dm_env step cannot hold."""
@@ -333,7 +355,7 @@ class FromDmEnv(Env):
         return layers(self.source, dm_env.Environment)[-1]
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_form", "_incoming", "_take", "_encode", "_choices")
+        planned = ("_form", "_incoming", "_take", "_encode", "_choices", "five_step")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ from envoi import (
     UnknownName,
     Validated,
 )
-from envoi.env import ENDED, NOT_RESET, full_step, quickest_step
+from envoi.env import ENDED, NOT_RESET, five_step, full_step, quickest_step
 from envoi.errors import nearest
 from envoi.process import Info
 from envoi.rewarder import reward_step
@@ -127,6 +127,9 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec)
         self._step = quickest_step(self._env)
+        five = None if self._encode or self._decode else five_step(self._env)
+        if five is not None and type(self).step is ToGymnasium.step:
+            self.step = five
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
@@ -174,7 +177,9 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         self._env.restore(held)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_encode", "_decode", "_step")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_encode", "_decode", "_step", "step")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -24,6 +24,7 @@ What is lost:
 | leaves that only another framework knows | type | refused |
 | a batch whose lanes cannot begin anew as the auto-reset mode needs | restarts | refused |
 | several agents of different spaces | spaces | refused |
+| several agents that take turns | turns | refused |
 
 On the way here, a `SyncVectorEnv` becomes its sub-environments, so that every mode can be had from it. Of any other
 source only the lanes together can be stepped, see `FromGymnasiumVector`; lanes of different spaces are refused.
@@ -39,10 +40,12 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from envoi import (
+    AgentLanes,
     Array,
     Env,
     Infos,
@@ -54,11 +57,11 @@ from envoi import (
     Step,
     UnknownName,
     Validated,
-    Wrapper,
     batch,
 )
 from envoi.batch import BatchEnv, as_mask
-from envoi.lanes import lane
+from envoi.env import quickest_step
+from envoi.lanes import full_lanes_step, lane
 
 from . import gymnasium as single
 from .agents import agent_lanes
@@ -70,6 +73,7 @@ from .vector_infos import write, write_lanes
 from .vector_lanes import FromSyncVector, loops_only, mode_of
 from .vector_sources import FromGymnasiumVector
 from .vector_spaces import batched_decoder, batched_encoder, batched_space
+from .zoo_forms import acts_at_once
 
 __all__ = [
     "AutoresetMode",
@@ -118,17 +122,20 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
         self.num_envs = core.batch_size
         self.metadata = {**deepcopy(dict(core.metadata)), "autoreset_mode": self._mode}
         self.render_mode = core.render_mode
-        self.single_observation_space = to_space(core.observation_spec, "observation")
-        self.single_action_space = to_space(core.action_spec, "action")
-        self.observation_space = batched_space(self.single_observation_space, self.num_envs)
-        self.action_space = batched_space(self.single_action_space, self.num_envs)
-        self.last: Reset | Step | None = None
+        self._last: Any = None  # a `Reset`, or what `raw_step` gave
         self.begun: Reset | None = None
         # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
         self._np_random_seed: Any = -1
         self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
         self._said: dict[Any, Any] = {}
         self._plan()
+        self.single_observation_space, self.single_action_space = self._spaces()
+        self.observation_space = batched_space(self.single_observation_space, self.num_envs)
+        self.action_space = batched_space(self.single_action_space, self.num_envs)
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """The spaces of a lane."""
+        return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
 
     def _plan(self) -> None:
         core = self.core
@@ -136,6 +143,7 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
         self._encode_one = encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, self.num_envs)
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
+        self._step: Any = quickest_step(self._env)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP
 
@@ -160,28 +168,31 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
         else:
             over = self._over & ~mask
             self._over = over if over.any() else None
-        self.last, self.begun = result, None
+        self._last, self.begun = result, None
         self._said = said = write(result.info, self.num_envs)
         observation = result.observation
         return (observation if self._encode is None else self._encode(observation)), dict(said)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
         """Acts once in every lane, but for those that begin a new episode instead; see the auto-reset modes."""
-        self.last = result = self._env.step(self._decode(actions), self._over)
+        self._last = result = self._step(self._decode(actions), self._over)
         observation, reward, terminated, truncated, discount, infos = result
         over = None
-        if self._next_step or self._same_step:
+        if terminated is None:
+            n = self.num_envs
+            terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+        elif self._next_step or self._same_step:
             over = terminated | truncated
             if not np.count_nonzero(over):
                 over = None
         if self._same_step and over is not None:
-            observation, said = self._begin_anew(result, over)
+            observation, said = self._begin_anew(self.last, over)
         else:
             if self._next_step:
                 self._over = over
             self.begun = None
             said = {} if infos.columns == {} else write(infos, self.num_envs)
-            if not self._scalar_discount or np.count_nonzero(discount != ~terminated):
+            if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
                 self._say_discounts(said, discount, terminated, None)
         self._said = said
         if said:
@@ -223,6 +234,14 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
         each = ((index, lane(spec, discount, index)) for index in lanes)
         unusual = [(i, {"discount": value}) for i, value in each if not is_default_discount(value, terminated[i])]
         said.update(write_lanes(unusual, self.num_envs))
+
+    @property
+    def last(self) -> Reset | Step | None:
+        """What the core returned last; None before the first reset."""
+        last = self._last
+        if last is None or isinstance(last, (Reset, Step)):
+            return last
+        return full_lanes_step(last, self.core.discount_spec, self.num_envs)
 
     @property
     def infos(self) -> Infos:
@@ -267,15 +286,15 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
 
     def content(self) -> tuple[Snapshot, Any]:
         """What a snapshot of an environment that this form is a part of holds of it."""
-        return self._env.snapshot(), (self._over, self.last, self.begun)
+        return self._env.snapshot(), (self._over, self._last, self.begun)
 
     def put_back(self, content: tuple[Snapshot, Any]) -> None:
         """Puts back what `content` gave."""
-        held, (self._over, self.last, self.begun) = content
+        held, (self._over, self._last, self.begun) = content
         self._env.restore(held)
 
     def __getstate__(self) -> dict[str, Any]:
-        closures = ("_encode", "_encode_one", "_decode")
+        closures = ("_encode", "_encode_one", "_decode", "_step")
         return {name: value for name, value in vars(self).items() if name not in closures}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -297,15 +316,12 @@ def _mode(mode: AutoresetMode | str) -> AutoresetMode:
 
 
 def _check_restarts(core: Any, mode: AutoresetMode) -> None:
-    inner = core
-    while isinstance(inner, Wrapper):
-        inner: Any = inner.env
-    if NEEDS[mode] not in inner.restarts:
-        able = [one.name for one, needed in NEEDS.items() if needed in inner.restarts]
+    if NEEDS[mode] not in core.restarts:
+        able = [one.name for one, needed in NEEDS.items() if needed in core.restarts]
         raise LossyConversion(
             "autoreset_mode",
             "restarts",
-            f"{core!r}, whose lanes begin anew by {' or '.join(sorted(inner.restarts))}",
+            f"{core!r}, whose lanes begin anew by {' or '.join(sorted(core.restarts))}",
             f"{NAME} in mode {mode.name}",
             f"use {' or '.join(able)}, or give the environments that it steps",
         )
@@ -364,12 +380,19 @@ def _lanes(env: Any, n: int | None) -> BatchEnv:
     else:
         core = from_env(env)
     if isinstance(core, MultiEnv):
-        core = agent_lanes(core, NAME)
+        core = _agent_lanes(core)
     if core.batch_size is None:
         return batch(made or core, 1 if n is None else n)
     if n not in (None, core.batch_size):
         raise SpecError(f"n: expected None or {core.batch_size}, the lanes that env has, got {n}")
     return core
+
+
+def _agent_lanes(env: MultiEnv) -> AgentLanes:
+    # Where it cannot be known beforehand, the first step in which somebody waits is refused.
+    if acts_at_once(env) is False:
+        raise LossyConversion("agents", "turns", repr(env), NAME, "use a form of several agents")
+    return agent_lanes(env, NAME)
 
 
 def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
@@ -393,7 +416,7 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """What of a core environment would not survive the way to a vector environment, in its default mode, and back."""
     try:
-        core: Any = agent_lanes(env, NAME) if isinstance(env, MultiEnv) else env
+        core: Any = _agent_lanes(env) if isinstance(env, MultiEnv) else env
     except LossyConversion as error:
         return [Loss.of(error)]
     found = single.losses(core)

@@ -44,16 +44,16 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from envoi import Env, MultiEnv, MultiReset, MultiStep, SpecError
-from envoi.multi import COMMON, SYNTHETIC, check_actions
+from envoi import Env, MultiEnv, MultiReset, SpecError
+from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
 from .losses import Loss
 from .spaces import from_space, to_space
 from .values import Copy
-from .zoo_forms import Form, acts_at_once, agents_infos, losses
+from .zoo_forms import Form, acts_at_once, agents_infos, losses, with_discounts
 from .zoo_names import load
-from .zoo_sources import FromZoo, new
+from .zoo_sources import FromZoo
 
 __all__ = [
     "FromPettingZoo",
@@ -111,17 +111,18 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
             EpisodeError: Before the first reset, after the end, or where somebody is missing or not in play.
         """
         turn = None if self._at_once else self.multi.turn
-        # The core may keep the mapping that it is given.
-        sent = {**actions} if turn is None else self._without_waiting(actions, turn)
-        if self._decoders:
-            for agent, decode in self._decoders.items():
-                if agent in sent:
-                    sent[agent] = decode(sent[agent])
-        observations, rewards, terminated, truncated, discounts, infos = self._env.step(sent)
+        sent = actions if turn is None else self._without_waiting(actions, turn)
+        if decoders := self._decoders:
+            sent = {agent: decoders[agent](one) if agent in decoders else one for agent, one in sent.items()}
+        observations, rewards, terminated, truncated, discounts, infos = self._step(sent)
         if self._encoders or len(observations) != len(rewards):
             observations = self._all(observations, rewards)
-        if discounts != self._ones or True in terminated.values() or COMMON in infos:
-            infos = self._told(infos, discounts, terminated)
+        if terminated is None:
+            terminated, truncated = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False)
+        else:
+            infos = with_discounts(infos, discounts, terminated)
+        if COMMON in infos:
+            infos = agents_infos(infos)
         if not self._at_once and (turn := self.multi.turn) is not None:
             infos = self._with_turn(infos, turn)
         return observations, rewards, terminated, truncated, infos
@@ -171,13 +172,13 @@ class FromPettingZoo(FromZoo):
 
     turns_are_told = True
     source: ParallelEnv[Any, Any, Any]
-    _turn: tuple[Any, ...] | None = None
-    _listed: list[Any] | None = None
 
     _memory = (*FromZoo._memory, "_turn", "_listed")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
+        self._turn: tuple[Any, ...] | None = None
+        self._listed: list[Any] | None = None  # the source's agents while all of them act
         if self._form is not None:
             self.at_once = acts_at_once(self._form.multi)
 
@@ -193,20 +194,17 @@ class FromPettingZoo(FromZoo):
         seen = self._taken(observations, agents, held)
         self._seen = {**seen}
         self._stand_listed(agents, listed, infos)
-        heard = self._heard(infos, agents, {})
+        heard = self._heard(infos, agents)
         return MultiReset(seen if self._turn is None else self._for_turn(seen, heard, ()), heard)
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        acting, encoders = self._acting, self._encoders
-        if len(actions) != self._count:
-            check_actions(actions, acting, self._over)
-        before = None if self._rewarder is None else self.state
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         # A mapping of its own for the source, which may keep it, or change it.
-        sent: dict[Any, Any] = {}
-        for agent in acting:
-            if agent not in actions:
-                check_actions(actions, acting)
-            sent[agent] = encoders[agent](actions[agent]) if agent in encoders else actions[agent]
+        sent = {**actions}
+        if (*sent,) != self._expected:
+            sent = self._sorted(actions)
+        if encoders := self._encoders:
+            sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
+        before = None if self._rewarder is None else self.state
         observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
         held = getrefcount(observations) > _IN_TUPLE
         if (
@@ -214,7 +212,6 @@ class FromPettingZoo(FromZoo):
             or terminations != self._false
             or truncations != self._false
             or before is not None
-            or self._turn is not None
         ):
             return self._any_step(told, held, before, actions)
         seen: dict[Any, Any] = {}
@@ -227,26 +224,25 @@ class FromPettingZoo(FromZoo):
                 if (
                     type(one) is not ndarray
                     or one.dtype is not dtype
-                    or held
                     or getrefcount(one) > _IN_DICT
                     or not one.flags.owndata
+                    or held
                 ):
                     one = None
                     one = take(observations[agent], held)
                 seen[agent], earned[agent], heard[agent] = one, rewards[agent], {}
         except KeyError:  # somebody is left out
             return self._any_step(told, held, before, actions)
-        discounts = {**self._ones}
-        if self._masked or len(infos) != len(heard) or any(infos.values()):
-            if ACTIVE in infos.get(self._agents[0], ()) or ACTIVES in infos.get(self._agents[0], ()):
+        if infos != self._silent:
+            said = infos.get(self._agents[0])
+            if said and (ACTIVE in said or ACTIVES in said):
                 return self._any_step(told, held, before, actions)
-            self._seen.update(seen)
-            heard = self._heard(infos, self._agents, discounts)
-        else:
-            self._seen.update(seen)
-        return new(MultiStep, (seen, earned, {**self._false}, {**self._false}, discounts, heard))
+            self._seen |= seen
+            return self._quiet(seen, earned, infos)
+        self._seen |= seen
+        return seen, earned, None, None, None, heard
 
-    def _any_step(self, told: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStep:
+    def _any_step(self, told: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
         """The core's step for what the source told, whatever it was."""
         observations, rewards, terminations, truncations, infos = told
         playing, listed = self._agents, self.source.agents
@@ -274,7 +270,7 @@ class FromPettingZoo(FromZoo):
             heard[agent][SYNTHETIC] = True
         if self._turn is not None:
             seen = self._for_turn(seen, heard, ended)
-        return MultiStep(seen, earned, terminated, truncated, discounts, heard)
+        return seen, earned, terminated, truncated, discounts, heard
 
     def _taken(self, observations: Mapping[Any, Any], agents: Collection[Any], held: bool) -> dict[Any, Any]:
         self._refuse_missing(observations, agents)
@@ -288,14 +284,14 @@ class FromPettingZoo(FromZoo):
 
     def _stand_listed(self, agents: tuple[Any, ...], listed: Collection[Any], infos: Mapping[Any, Any]) -> None:
         """Notes who is in play, and whose turn it is where the infos say so."""
-        # The source may change its list in place. One that lists more than are in play is read anew each time.
-        self._listed = list(listed) if len(listed) == len(agents) else None
         said = infos.get(agents[0]) if agents else None
         self._turn = None if agents or self._turn is None else ()
         if said and ACTIVES in said:
             self._turn = tuple(said[ACTIVES])
         elif said and said.get(ACTIVE) in agents:
             self._turn = (said[ACTIVE],)
+        # The source may change its list in place. One that lists more than are in play is read anew each time.
+        self._listed = list(listed) if self._turn is None and len(listed) == len(agents) else None
         self._stand(agents, agents if self._turn is None else self._turn)
 
     def _for_turn(self, seen: dict[Any, Any], heard: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:

@@ -43,18 +43,18 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel_wrapper, turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseWrapper
 
-from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, MultiReset, MultiStep, validate
+from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, MultiReset, validate
 from envoi.env import ENDED, NOT_RESET
-from envoi.multi import COMMON, MASK, SYNTHETIC, check_actions
+from envoi.multi import COMMON, MASK, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
 from .losses import Loss
 from .pettingzoo import from_pettingzoo
 from .spaces import from_space, to_space
 from .values import Copy
-from .zoo_forms import NAME, Form, acts_at_once, agents_infos
+from .zoo_forms import NAME, Form, acts_at_once, agents_infos, with_discounts
 from .zoo_forms import losses as shared_losses
-from .zoo_sources import FromZoo, new
+from .zoo_sources import FromZoo
 
 __all__ = [
     "FromPettingZooAEC",
@@ -117,7 +117,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         for error in _refused_rewards(multi):
             raise error
         self._validate = validate
-        super().__init__(core, validate, acts_at_once(multi))
+        super().__init__(core, validate, bool(acts_at_once(multi)))
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Begins an episode; see `pettingzoo.AECEnv.reset`."""
@@ -165,16 +165,18 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     def _go_on(self, actions: dict[Any, Any]) -> None:
         """Steps the core with the actions that have been collected."""
         try:
-            observations, rewards, terminated, truncated, discounts, infos = self._env.step(actions)
+            observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
         except BaseException:
-            self._actions = {**actions}  # the core may keep the other; if it refused an action, another can be given
+            self._actions = {**actions}  # a copy of its own; if the core refused an action, another can be given
             raise
         self._actions = {}
         self._observations = observations
-        self.agents = [*rewards]
-        ended = True in terminated.values() or True in truncated.values()
-        if ended or discounts != self._ones or COMMON in infos:
-            infos = self._told(infos, discounts, terminated)
+        # In a quiet step the agents and their flags are still those of before.
+        if terminated is not None:
+            self.agents, self.terminations, self.truncations = [*rewards], terminated, truncated
+            infos = with_discounts(infos, discounts, terminated)
+        if COMMON in infos:
+            infos = agents_infos(infos)
         collected, self._cumulative_rewards = self._cumulative_rewards, {**rewards}
         if len(actions) < len(collected):
             for waiting, before in collected.items():
@@ -185,10 +187,10 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             self.agent_selection = acting[0]
         if len(acting) < len(infos):
             infos = self._with_masks(infos)
-        self.rewards, self.terminations, self.truncations, self.infos = rewards, terminated, truncated, infos
-        if ended:
+        self.rewards, self.infos = rewards, infos
+        if terminated is not None and (True in terminated.values() or True in truncated.values()):
             # Own dicts: PettingZoo's code removes the dead from them.
-            self.rewards, self.infos = {**rewards}, {**self.infos}
+            self.rewards, self.infos = {**rewards}, {**infos}
             self.terminations, self.truncations = {**terminated}, {**truncated}
             self._deads_step_first()
 
@@ -256,13 +258,13 @@ class FromPettingZooAEC(FromZoo):
     """
 
     source: AECEnv[Any, Any, Any]
-    _listed: list[Any] | None = None
-    _current: tuple[Any, ...] = ()  # those whose last observation is of now
 
     _memory = (*FromZoo._memory, "_listed", "_current")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
+        self._listed: list[Any] | None = None
+        self._current: tuple[Any, ...] = ()  # those whose last observation is of now
 
     def _plan(self) -> None:
         super()._plan()
@@ -289,12 +291,12 @@ class FromPettingZooAEC(FromZoo):
         self._stand_at(now, native.agents)
         seen = {agent: self._observed(agent) for agent in self._acting}
         self._seen, self._current = dict(seen), tuple(seen)
-        return MultiReset(seen, self._heard(native.infos, now, {}))
+        return MultiReset(seen, self._heard(native.infos, now))
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         native, look = self._native, self.source.observe
-        if len(actions) != self._count:
-            check_actions(actions, self._acting, self._over)
+        if (*actions,) != self._expected:
+            actions = self._sorted(actions)
         before = None if self._rewarder is None else self.state
         rewards = self._cycle(actions) if self.at_once else self._turn(actions)
         if (
@@ -308,7 +310,8 @@ class FromPettingZooAEC(FromZoo):
         each = self._each
         if not self.at_once:
             agent = native.agent_selection
-            self._acting, each = (agent,), ((agent, self._takes[agent], self._dtypes[agent]),)
+            self._acting = self._expected = (agent,)
+            each = ((agent, self._takes[agent], self._dtypes[agent]),)
         seen: dict[Any, Any] = {}
         for agent, take, dtype in each:
             # The common case of `take`, as in `FromPettingZoo`.
@@ -316,16 +319,18 @@ class FromPettingZooAEC(FromZoo):
             if type(one) is not ndarray or one.dtype is not dtype or getrefcount(one) > _ALONE or not one.flags.owndata:
                 one = take(one)
             seen[agent] = one
-        self._seen.update(seen)
+        self._seen |= seen
         self._current = self._acting
-        infos, heard, earned, discounts = native.infos, {}, {}, {**self._ones}
+        earned: dict[Any, Any] = {}
+        heard: dict[Any, Any] = {}
         for agent in self._agents:
             earned[agent], heard[agent] = rewards[agent], {}
-        if self._masked or len(infos) != len(heard) or any(infos.values()):
-            heard = self._heard(infos, self._agents, discounts)
-        return new(MultiStep, (seen, earned, {**self._false}, {**self._false}, discounts, heard))
+        infos = native.infos
+        if infos != self._silent:
+            return self._quiet(seen, earned, infos)
+        return seen, earned, None, None, None, heard
 
-    def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStep:
+    def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
         """The core's step for what has become of the source, whatever it is."""
         playing, native = self._agents, self._native
         collected = {**rewards}  # the source may clear its own
@@ -356,13 +361,15 @@ class FromPettingZooAEC(FromZoo):
         for agent, (final, *_) in ended.items():
             if final is None:
                 heard[agent][SYNTHETIC] = True
-        return MultiStep(seen, earned, terminated, truncated, discounts, heard)
+        return seen, earned, terminated, truncated, discounts, heard
 
     def _observed(self, agent: Any) -> Any:
         seen = self.source.observe(agent)  # `take` counts on a local variable
         return self._takes[agent](seen)
 
-    def _heard(self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any]) -> dict[Any, Any]:
+    def _heard(
+        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    ) -> dict[Any, Any]:
         heard = super()._heard(infos, spoken, discounts)
         if self._form is not None:
             for agent in spoken:
@@ -372,21 +379,14 @@ class FromPettingZooAEC(FromZoo):
 
     def _turn(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """The rewards that follow the action of the one whose turn it is."""
-        (agent,) = self._acting
-        if agent not in actions:
-            check_actions(actions, self._acting)
-        action = actions[agent]
+        ((agent, action),) = actions.items()
         self.source.step(self._encoders[agent](action) if agent in self._encoders else action)
         return self._native.rewards
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """The rewards that follow the actions of all, each in its turn."""
         native, encoders, step = self._native, self._encoders, self.source.step
-        waiting: dict[Any, Any] = {}
-        for agent in self._acting:
-            if agent not in actions:
-                check_actions(actions, self._acting)
-            waiting[agent] = actions[agent]
+        waiting = {**actions}
         earlier: dict[Any, Any] = {}
         while True:
             agent = native.agent_selection

@@ -42,9 +42,10 @@ class Framework:
 
     @property
     def in_use(self) -> bool:
-        """Whether one of its environments can exist: somebody imported the framework, or a spoke that stands alone."""
-        own = (f"envoi.adapters.{self.name}",) if self.stands_alone else ()
-        return any(sys.modules.get(name) is not None for name in (self.package, *own))
+        """Whether one of its environments can exist: somebody imported the framework, or its spoke."""
+        if self.package in sys.modules and sys.modules[self.package] is None:  # how an import is forbidden
+            return False
+        return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules
 
     def load(self) -> ModuleType:
         """The spoke's module.

@@ -60,6 +60,7 @@ from envoi import BatchEnv, Discrete, Env, LossyConversion, MultiEnv, Reset, Spe
 from envoi.env import full_step
 from envoi.multi import MASK
 from envoi.spec import SpecTree
+from envoi.streams import check_seed
 
 from .codec import Codec, losses
 from .gymnasium import ToGymnasium, from_gymnasium, is_default_discount
@@ -105,12 +106,13 @@ class WorkerSeeds:
 
     def at_reset(self, seed: int) -> int | None:
         """The core's seed for a reset with `seed`; None where the same seed comes again and training goes on."""
+        core_seed = self.core_seed(seed)
         repeated, self._last = seed == self._last, seed
-        return None if repeated and not self.in_evaluation else self.core_seed(seed)
+        return None if repeated and not self.in_evaluation else core_seed
 
     def core_seed(self, seed: int) -> int:
         """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
-        words = np.random.SeedSequence([seed, self.worker, int(self.in_evaluation)])
+        words = np.random.SeedSequence([cast("int", check_seed(seed)), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 
     def forget(self) -> None:

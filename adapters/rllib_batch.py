@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
@@ -20,7 +21,6 @@ from .codec import Codec
 from .gymnasium_vector import ToGymnasiumVector
 from .rllib import Masks, WorkerSeeds
 from .spaces import decoder
-from .vector_spaces import batched_space
 
 
 class RLlibVectorEnv(ToGymnasiumVector):
@@ -58,12 +58,12 @@ class RLlibVectorEnv(ToGymnasiumVector):
         super().__init__(core, AutoresetMode.NEXT_STEP, validate)
         self.seeds = WorkerSeeds(worker, in_evaluation)
         if self.codec is not None:
-            self.single_observation_space = self.codec.observation_space
-            self.single_action_space = self.codec.action_space
             self.action_space = batch_space(self.single_action_space, self.num_envs)
-        if self._masks is not None:
-            self.single_observation_space = self._masks.space(self.single_observation_space)
-        self.observation_space = batched_space(self.single_observation_space, self.num_envs)
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        codec, masks = self.codec, self._masks
+        seen, done = super()._spaces() if codec is None else (codec.observation_space, codec.action_space)
+        return (seen if masks is None else masks.space(seen)), done
 
     def _plan(self) -> None:
         super()._plan()
@@ -90,10 +90,10 @@ class RLlibVectorEnv(ToGymnasiumVector):
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
-        if isinstance(seed, (int, np.integer)):
-            seed = self.seeds.at_reset(int(seed))
-        elif seed is not None:
+        if isinstance(seed, (Sequence, np.ndarray)):
             seed = [None if one is None else self.seeds.core_seed(one) for one in seed]
+        elif seed is not None:
+            seed = self.seeds.at_reset(seed)
         observation, said = super().reset(seed=seed, options=options)
         return self._beside(observation), _named(said)
 

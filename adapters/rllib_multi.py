@@ -32,7 +32,8 @@ import numpy as np
 from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from envoi import Array, Discrete, MultiEnv, MultiReset, MultiStep
+from envoi import Discrete, MultiEnv, MultiReset, MultiStep
+from envoi.multi import full_multi_step, quickest_multi_step
 from envoi.process import Info
 
 from .agents import validated
@@ -71,8 +72,6 @@ class RLlibMultiEnv(MultiAgentEnv):
         last: What the core's last reset or step gave.
     """
 
-    last: MultiReset | MultiStep | None = None
-
     def __init__(
         self,
         core: MultiEnv,
@@ -92,13 +91,11 @@ class RLlibMultiEnv(MultiAgentEnv):
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._closed = self._begun = False
+        self._last: Any = None  # a `MultiReset`, or what `raw_step` gave
         self._known: set[Any] = set()  # whose episodes RLlib has begun to record
         self._done: set[Any] = set()  # whose episodes RLlib knows to have ended
         self._held: dict[Any, Ended] = {}  # whose ends RLlib is told in the next step
-        self._is_steady = False  # whether the last step's flags and discounts were these
-        self._nobody: dict[Any, bool] = {}
-        self._going_on: dict[Any, bool] = {}
-        self._all_on: dict[Any, float] = {}
+        self._going_on: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
         self._plan()
         agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
         if canonical:
@@ -133,8 +130,7 @@ class RLlibMultiEnv(MultiAgentEnv):
             discrete = [agent for agent in agents if isinstance(core.action_spec[agent], Discrete)]
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in discrete or agents}
         self._is_plain = not self._encode and not self._masks
-        discounts = cast("dict[Any, Any]", core.discount_spec)
-        self._are_numbers = all(isinstance(spec, Array) and spec.shape == () for spec in discounts.values())
+        self._step = quickest_multi_step(self._env)
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
 
     @property
@@ -155,12 +151,12 @@ class RLlibMultiEnv(MultiAgentEnv):
         """
         is_probe = not self._begun and seed == 42 and options == {}
         seed = None if is_probe or seed is None else self.seeds.at_reset(seed)
-        self.last = begun = self._env.reset(seed=seed, options=options)
+        self._last = begun = self._env.reset(seed=seed, options=options)
         if seed is not None:
             self._np_random_seed = seed
         self._begun = True
         observations, infos = begun
-        self._known, self._done, self._held, self._is_steady = set(observations), set(), {}, False
+        self._known, self._done, self._held, self._going_on = set(observations), set(), {}, {}
         return (observations if self._is_plain else self.seen(observations, infos)), infos
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
@@ -169,19 +165,21 @@ class RLlibMultiEnv(MultiAgentEnv):
         Raises:
             EpisodeError: Somebody acts whose turn it is not, or does not whose turn it is.
         """
-        decode = self._decode
-        if decode:
-            actions = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-        else:
-            actions = {**action_dict}
-        self.last = step = self._env.step(actions)
-        observations, rewards, terminated, truncated, discounts, infos = step
+        if decode := self._decode:
+            action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
+        self._last = step = self._step(action_dict)
+        observations, rewards, terminated, _, _, infos = step
         if not self._is_plain:
             observations = self.seen(observations, infos)
-        nobody = self._nobody
-        if self._is_steady and terminated == nobody and truncated == nobody and discounts == self._all_on:
-            return observations, rewards, self._going_on.copy(), self._going_on.copy(), infos
-        return self._changing(step, observations)
+        if terminated is None and (going_on := self._going_on):
+            return observations, rewards, going_on.copy(), going_on.copy(), infos
+        return self._changing(full_multi_step(step), observations)
+
+    @property
+    def last(self) -> MultiReset | MultiStep | None:
+        """What the core's last reset or step gave; None before."""
+        last = self._last
+        return last if last is None or isinstance(last, MultiReset) else full_multi_step(last)
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """The core's observations as RLlib gets them, beside their masks where asked for."""
@@ -201,19 +199,17 @@ class RLlibMultiEnv(MultiAgentEnv):
         return self.seen({agent: self.core.observation(agent)}, {})[agent]
 
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
-        """A step that may be unlike the one before: in who is in play, in discounts, or in ends."""
+        """A step in which agents may join, end, or become known to RLlib, or discounts say something."""
         _, rewards, terminated, truncated, discounts, infos = step
         infos = _with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
-            self._is_steady = False
+            self._going_on = {}
             return self._ending(observations, rewards, terminated, truncated, infos)
         self._known.update(observations)
-        self._nobody = dict.fromkeys(terminated, False)
-        self._going_on = {**self._nobody, ALL: False}
-        self._all_on = dict.fromkeys(terminated, 1.0)
-        # Once RLlib knows all that are in play, a step like this one needs no more looking at.
-        self._is_steady = self._are_numbers and self._known.issuperset(terminated)
-        return observations, rewards, self._going_on.copy(), self._going_on.copy(), infos
+        going_on = {**dict.fromkeys(terminated, False), ALL: False}
+        # Once RLlib knows all that are in play, a quiet step needs no looking at.
+        self._going_on = going_on if self._known.issuperset(terminated) else {}
+        return observations, rewards, {**going_on}, {**going_on}, infos
 
     def _ending(
         self,
@@ -289,12 +285,12 @@ class RLlibMultiEnv(MultiAgentEnv):
     def put_back(self, content: Any) -> None:
         """Makes the form hold again what `content()` gave."""
         snapshot, (self._begun, known, done, held), seeds = content
-        self._is_steady = False
+        self._going_on = {}
         self._env.restore(snapshot)
         self._known, self._done, self._held, self.seeds = set(known), set(done), dict(held), deepcopy(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state")
+        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -69,6 +69,8 @@ class FromTFAgentsBatch(BatchEnv):
     ) -> Reset:
         n, lanes = self.batch_size, as_mask(mask, self.batch_size, "mask")
         lane_seeds(seed, n)  # are they possible?
+        if isinstance(seed, np.integer):  # a Python int, for a source may take no other
+            seed = int(seed)
         if lanes is not None and not lanes.all():
             return self._reset_lanes(lanes, seed, options)
         self._source.take_options(options)
@@ -164,7 +166,7 @@ class FromTFAgentsBatch(BatchEnv):
 
     def _infos(self) -> Infos:
         info, n = self._source.info(), self.batch_size
-        if isinstance(info, (list, tuple)) and len(info) == n:
+        if isinstance(info, (list, tuple, Infos)) and len(info) == n:
             return Infos([lane_info(one) for one in info])
         if isinstance(info, Mapping) and info and all(np.shape(column)[:1] == (n,) for column in info.values()):
             return Infos(columns={**info}, n=n)

@@ -16,14 +16,13 @@ from typing import Any, cast
 from gymnasium import spaces
 
 from envoi import (
-    Array,
     Env,
     LossyConversion,
     MultiEnv,
     MultiModel,
     MultiWrapper,
 )
-from envoi.multi import COMMON
+from envoi.multi import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
 from .agents import several_agents, validated
@@ -34,14 +33,13 @@ from .spaces import decoder, encoder, to_space
 NAME = "pettingzoo"
 
 
-def acts_at_once(env: MultiEnv) -> bool:
-    """Whether all agents in play act in every step, as far as one can know it before an episode."""
+def acts_at_once(env: MultiEnv) -> bool | None:
+    """Whether all agents in play act in every step; None where one cannot know it before an episode."""
     while isinstance(env, MultiWrapper):
         env = env.env
     if isinstance(env, MultiModel):
         return type(env)._turn_in is MultiModel._turn_in
-    known = getattr(env, "at_once", None)
-    return type(env).turn is MultiEnv.turn if known is None else known
+    return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
 
 
 def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
@@ -83,7 +81,7 @@ class Form:
         state_space: Only where the core describes its state.
     """
 
-    _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_ones")
+    _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
 
     def __init__(self, core: Env | MultiEnv, validate: bool, at_once: bool) -> None:
         self.core = core
@@ -115,15 +113,8 @@ class Form:
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
         # Whether nobody ever waits, so that there is no need to ask for whose turn it is.
-        self._at_once = acts_at_once(multi) and not getattr(multi, "turns_are_told", False)
-        numbers = all(isinstance(spec, Array) and spec.shape == () for spec in multi.discount_spec.values())
-        self._ones = dict.fromkeys(agents, 1.0) if numbers else None
-
-    def _told(self, infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Any) -> dict[Any, Any]:
-        """`outgoing_infos`; notes discounts that say nothing, for a step to compare with at once."""
-        if self._ones is not None and all(isinstance(one, float) and one == 1.0 for one in discounts.values()):
-            self._ones = {**discounts}
-        return outgoing_infos(infos, discounts, terminated)
+        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_are_told", False)
+        self._step = quickest_multi_step(self._env)
 
     @property
     def possible_agents(self) -> list[Any]:
@@ -185,22 +176,15 @@ class Form:
         self._plan()
 
 
-def outgoing_infos(
+def with_discounts(
     infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
 ) -> dict[Any, Any]:
-    """A core step's infos as PettingZoo has them, with the agents as keys and what has no other place."""
+    """Infos that name the discounts which the flags do not say already."""
     special = {
-        agent: discount
-        for agent, discount in discounts.items()
-        if (
-            discount != (0.0 if terminated[agent] else 1.0)
-            if isinstance(discount, float)
-            else not is_default_discount(discount, terminated[agent])
-        )
+        agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
     }
-    if not special and COMMON not in infos:
+    if not special:
         return cast("dict[Any, Any]", infos)
-    infos = agents_infos(infos)
     return {agent: {**info, "discount": special[agent]} if agent in special else info for agent, info in infos.items()}
 
 

@@ -16,13 +16,14 @@ from envoi import (
     EpisodeError,
     LossyConversion,
     MultiEnv,
+    MultiStep,
     Snapshot,
     SpecError,
     Streams,
     zeros,
 )
 from envoi.env import ENDED, NOT_RESET
-from envoi.multi import COMMON, MASK, NOT_IN_PLAY
+from envoi.multi import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
@@ -32,7 +33,7 @@ from .spaces import encoder, from_space
 from .values import Copy, incoming
 from .zoo_forms import Form
 
-new = tuple.__new__  # `new(MultiStep, values)` costs a third of the named tuple's own constructor
+_OF_AGENTS = ("_each", "_false", "_silent")
 
 
 class FromZoo(MultiEnv):
@@ -54,20 +55,9 @@ class FromZoo(MultiEnv):
 
     turns_are_told = False
 
-    _planned = (
-        "_takes",
-        "_encoders",
-        "_take_state",
-        "_form",
-        "_masked",
-        "_native",
-        "_dtypes",
-        "_each",
-        "_false",
-        "_ones",
-    )
+    _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
 
-    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_count", "_seen", "_ended", "_next_seed", "_streams")
+    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_expected", "_seen", "_ended", "_next_seed", "_streams")
     """What snapshots hold of the importer itself."""
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -92,9 +82,12 @@ class FromZoo(MultiEnv):
         self._seen: dict[Any, Any] = {}  # what each agent saw last
         self._ended: set[Any] = set()
         self._acting: tuple[Any, ...] = ()
-        self._count = -1  # of those who act, where somebody does: no actions are right then
+        self._expected: tuple[Any, ...] | None = None  # the same; None where no actions are right
         self._next_seed: int | None = None
         self._closed = False
+        self._rewarder = None
+        # Made here once; the class would make them anew at each look.
+        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
         self._plan()
         if self._form is not None and self._form.multi.possible_agents == agents:  # ours, maybe inside wrappers
             self.discount_spec = self._form.multi.discount_spec
@@ -123,7 +116,10 @@ class FromZoo(MultiEnv):
         """Makes ready what each step needs while the same agents are in play."""
         agents = self._agents
         self._each = tuple((agent, self._takes[agent], self._dtypes[agent]) for agent in agents)
-        self._false, self._ones = dict.fromkeys(agents, False), dict.fromkeys(agents, 1.0)
+        # Flags and infos of a step in which nothing is said.
+        self._false = dict.fromkeys(agents, False)
+        # Where masks come from observations there is always something to say.
+        self._silent = None if self._masked else {agent: {} for agent in agents}
 
     @property
     def agents(self) -> tuple[Any, ...]:
@@ -133,16 +129,24 @@ class FromZoo(MultiEnv):
     def acting(self) -> tuple[Any, ...]:
         return self._acting
 
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        return full_multi_step(self.raw_step(actions))
+
     # What an episode does in either API.
 
     def _stand(self, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> None:
         """Notes who is in play and who acts next."""
-        self._acting, self._count = acting, len(acting)
+        self._acting = self._expected = acting
         if agents != self._agents:
             self._agents = agents
             self._prepare()
         if not agents:
-            self._over, self._count = ENDED, -1
+            self._over, self._expected = ENDED, None
+
+    def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The actions in the order of those who act; EpisodeError where others do, or somebody does not."""
+        check_actions(actions, self._acting, self._over)
+        return {agent: actions[agent] for agent in self._acting}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
         """Resets the source."""
@@ -182,7 +186,17 @@ class FromZoo(MultiEnv):
         """Those of whom a step speaks: who was in play before, is in play now, or has just ended."""
         return tuple(agent for agent in self.possible_agents if agent in playing or agent in now or agent in ended)
 
-    def _heard(self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any]) -> dict[Any, Any]:
+    def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> RawMultiStep:
+        """A step in which nobody has ended or joined, while infos say something, maybe of discounts."""
+        agents, discounts = self._agents, {}
+        heard = self._heard(infos, agents, discounts)
+        if not discounts:
+            return seen, rewards, None, None, None, heard
+        return seen, rewards, {**self._false}, {**self._false}, {**dict.fromkeys(agents, 1.0), **discounts}, heard
+
+    def _heard(
+        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    ) -> dict[Any, Any]:
         """The source's infos as the core has them; what they say of discounts goes there."""
         heard: dict[Any, Any] = {}
         common: dict[Any, Any] = {}
@@ -192,7 +206,7 @@ class FromZoo(MultiEnv):
             known += agent in infos
             own = heard[agent] = {**said} if said else {}
             if own:
-                if "discount" in own and agent in discounts and is_number(own["discount"]):
+                if discounts is not None and "discount" in own and is_number(own["discount"]):
                     discounts[agent] = own.pop("discount")
                 if isinstance(own.get(COMMON), dict):
                     common = own.pop(COMMON)

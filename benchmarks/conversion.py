@@ -381,7 +381,7 @@ def rows() -> list[Row]:
         Row(
             "PettingZoo AEC → parallel",
             (NullAEC, turns),
-            lambda: to_pettingzoo(from_env(NullAEC())),
+            lambda: to_pettingzoo(NullAEC()),
             parallel,
             {"PettingZoo": lambda: conversions.aec_to_parallel(NullAEC())},
             1.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from .batch import BatchEnv, Mask, as_mask
 from .env import ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import EpisodeError, SpecError
-from .lanes import Infos, lane, stack
-from .multi import COMMON, MultiEnv
+from .lanes import Infos, full_lanes_step, lane, stack
+from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, quickest_multi_step
 from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
-from .spec import spec_equal, zeros
+from .spec import Spec, spec_equal, zeros
 from .streams import Streams, check_seed
 
 WAITING = "waiting"
@@ -53,6 +53,11 @@ class AgentLanes(BatchEnv):
         self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
         self._begun = False
+        self._together = False  # whether all agents are in play, so that no lane waits or has ended
+        self._step = quickest_multi_step(env)
+        self._is_flat = isinstance(self.action_spec, Spec)
+        self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos that say nothing
+        self._no_infos = Infos(columns={}, n=len(agents))
 
     @property
     def reward_spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -78,6 +83,7 @@ class AgentLanes(BatchEnv):
         observations, infos = self.env.reset(seed=seed, options=options)
         self._check_turn()
         self._over, self._begun = np.zeros(self.batch_size, bool), True
+        self._together = len(self.env.agents) == self.batch_size
         return Reset(self._seen(observations), cast("Any", self._infos(infos)))
 
     def _check_turn(self) -> None:
@@ -85,7 +91,30 @@ class AgentLanes(BatchEnv):
             raise SpecError(f"env: expected agents that act at once, for lanes do; got the turn of {self.env.turn}")
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        restart = as_mask(restart, self.batch_size, "restart")
+        return full_lanes_step(self.raw_step(action, restart), self.discount_spec, self.batch_size)
+
+    def raw_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """`step` for forms: a quiet step, see `envoi.multi`, has None for both flags and the discounts."""
+        if restart is not None or not self._together:
+            return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
+        agents, spec = self._silent, self.action_spec
+        lanes = action if self._is_flat else [lane(spec, action, i) for i in range(self.batch_size)]
+        step = self._step(dict(zip(agents, lanes)))  # noqa: B905 (it takes its time; `_step` counts them)
+        observations, rewards, terminated, _, _, infos = step
+        if terminated is not None or len(observations) < self.batch_size:
+            return self._told(full_multi_step(step), self.env.possible_agents)
+        self._last = [*observations.values()]
+        return (
+            stack(self.observation_spec, self._last),
+            stack(self.reward_spec, [*rewards.values()]),
+            None,
+            None,
+            None,
+            self._no_infos if infos == self._silent else self._infos(infos),
+        )
+
+    def _uneven_step(self, action: Any, restart: Mask | None) -> Step:
+        """A step in which some lanes may wait, be restarted, or have ended."""
         over = self._over if restart is None else self._over & ~restart
         if not self._begun:
             raise EpisodeError(f"step: {NOT_RESET}")
@@ -97,17 +126,22 @@ class AgentLanes(BatchEnv):
             return Step(observation, np.zeros(n), cast("Any", none), cast("Any", none), np.ones(n), infos)
         if restart is not None:
             self._wait(restart)
-        agents, spec = self.env.possible_agents, self.action_spec
-        playing = set(self.env.agents)
-        actions = {agent: lane(spec, action, i) for i, agent in enumerate(agents) if agent in playing}
-        observations, rewards, ended, cut, discounts, infos = self.env.step(actions)
+        spec, playing = self.action_spec, self.env.agents
+        places = {agent: i for i, agent in enumerate(self.env.possible_agents)}
+        actions = {agent: lane(spec, action, places[agent]) for agent in playing}
+        return self._told(full_multi_step(self._step(actions)), playing)
+
+    def _told(self, step: MultiStep, playing: Collection[Any]) -> Step:
+        """The step of all lanes, of which those of the agents `playing` acted."""
         self._check_turn()
+        agents = self.env.possible_agents
+        observations, rewards, ended, cut, discounts, infos = step
         finished = not self.env.agents
         # A lane that waited sees the end of the episode as a truncation.
         waited = np.array([agent not in playing for agent in agents])
         terminated = np.array([ended.get(agent, False) for agent in agents])
         truncated = np.array([cut.get(agent, False) for agent in agents]) | (waited & finished)
-        self._over = terminated | truncated
+        self._over, self._together = terminated | truncated, len(self.env.agents) == self.batch_size
         return Step(
             self._seen(observations),
             stack(self.reward_spec, [rewards.get(agent, 0.0) for agent in agents]),
@@ -176,6 +210,7 @@ class AgentLanes(BatchEnv):
     def restore(self, snapshot: Snapshot) -> None:
         inner, last, self._over, self._begun = self._content(snapshot)
         self.env.restore(inner)
+        self._together = len(self.env.agents) == self.batch_size
         self._last = list(last)
 
     def render(self) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
+from .env import Step, make_step
 from .process import Info
 from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
 
@@ -28,9 +29,23 @@ def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
     Returns:
         The structure of `spec`; array leaves of shape (n, …) in the spec's dtype.
     """
+    if type(spec) is Array:
+        # By far the most common. numpy is quickest where it may choose the dtype, and mostly it chooses this one.
+        array = np.array(values)
+        return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
     if isinstance(spec, Spec):
         return np.array(values, spec.dtype) if isinstance(spec, _ARRAYS) else tuple(values)
     return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
+
+
+def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
+    """What the `raw_step` of a batch gave as a `Step`, with flags and discounts filled in where it left them out."""
+    observation, reward, terminated, truncated, discount, infos = values
+    if terminated is None:
+        terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+    if discount is None:
+        discount = stack(discount_spec, [0.0 if ended else 1.0 for ended in terminated])
+    return make_step((observation, reward, cast("Any", terminated), cast("Any", truncated), discount, infos))
 
 
 def lane(spec: SpecTree, values: Any, index: int) -> Any:

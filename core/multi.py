@@ -10,12 +10,16 @@ episode is over when nobody is left. Agents may also join late.
 
 A step's mappings speak of every agent that was in play before it or has just joined; its observations, of those
 that act next or have ended. What a waiting agent would see is told when asked for, by `observation(agent)`.
+
+Most steps are quiet: nobody ends, nobody joins, and all discounts are 1. Forms step by `raw_step`, in which a quiet
+step has no flags and discounts at all, so that nobody makes or reads mappings that say nothing.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from .env import DISCOUNT, REWARD
@@ -62,6 +66,39 @@ class MultiStep(NamedTuple):
     truncated: dict[Any, bool]
     discounts: dict[Any, Any]
     infos: dict[Any, Info]
+
+
+Flags: TypeAlias = dict[Any, bool]
+RawMultiStep: TypeAlias = tuple[
+    dict[Any, Any], dict[Any, Any], Flags | None, Flags | None, dict[Any, Any] | None, dict[Any, Info]
+]
+"""The values of a `MultiStep`; both flags and the discounts are None where the step is quiet."""
+
+make_multi_step = cast(
+    "Callable[[RawMultiStep], MultiStep]",
+    partial(tuple.__new__, MultiStep),  # pyright: ignore[reportUnknownMemberType]
+)
+"""`MultiStep(*values)` for hot paths, as `make_step`."""
+
+
+def full_multi_step(values: RawMultiStep) -> MultiStep:
+    """What `raw_step` gave as a `MultiStep`, with what a quiet step left out."""
+    observations, rewards, terminated, _, _, infos = values
+    if terminated is not None:
+        return make_multi_step(values)
+    alive, cut, ones = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False), dict.fromkeys(rewards, 1.0)
+    return make_multi_step((observations, rewards, alive, cut, ones, infos))
+
+
+def quickest_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], RawMultiStep]:
+    """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
+    kinds = () if "step" in vars(env) else type(env).__mro__
+    for kind in kinds:
+        if "raw_step" in vars(kind):
+            return env.raw_step
+        if "step" in vars(kind):
+            break
+    return partial(MultiEnv.raw_step, env)
 
 
 class _ForEach:
@@ -122,6 +159,14 @@ class MultiEnv(Process):
         Raises:
             EpisodeError: Before the first reset, after the end, or where the wrong agents act.
         """
+
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """`step` for forms: a tuple of the six values, flags and discounts None where nobody ends or joins (see above).
+
+        An environment may define it beside `step` where that is cheaper. The mapping of actions remains the caller's:
+        it is neither kept nor changed.
+        """
+        return self.step({**actions})
 
     @abstractmethod
     def observation(self, agent: Any) -> Any:

@@ -12,7 +12,18 @@ import numpy as np
 from .context import ContextSpace
 from .env import ENDED, NOT_RESET
 from .errors import EpisodeError, SpecError
-from .multi import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, MultiEnv, MultiReset, MultiStep, check_actions
+from .multi import (
+    COMMON,
+    MASK,
+    NOT_IN_PLAY,
+    SYNTHETIC,
+    MultiEnv,
+    MultiReset,
+    MultiStep,
+    RawMultiStep,
+    check_actions,
+    full_multi_step,
+)
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
@@ -139,6 +150,9 @@ class MultiModel(MultiEnv):
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        return full_multi_step(self.raw_step(actions))
+
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         check_actions(actions, self._agents if self._turn is None else self._turn, self._over)
         before, streams, playing = self._state, self.streams, self._agents
         given = dict(actions)
@@ -158,11 +172,12 @@ class MultiModel(MultiEnv):
             if agent in acting or agent in gone
         }
         rewards = self._rewards((self._rewarder or self.reward)(before, given, state), spoken)
-        terminated = {agent: agent in ended for agent in spoken}
-        discounts = {agent: 0.0 if agent in ended else 1.0 for agent in spoken}
-        if special := self.discount(state):
-            discounts |= {agent: factor for agent, factor in special.items() if agent in discounts}
-        result = MultiStep(seen, rewards, terminated, {agent: agent in cut for agent in spoken}, discounts, infos)
+        terminated = truncated = discounts = None
+        special = self.discount(state)
+        if gone or special or len(spoken) > len(playing):
+            terminated, truncated = ({agent: agent in left for agent in spoken} for left in (ended, cut))
+            discounts = {agent: 0.0 if agent in ended else 1.0 for agent in spoken}
+            discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._agents, self._turn, self._ended = state, agents, turn, self._ended | gone
         if not self._ended:
@@ -171,7 +186,7 @@ class MultiModel(MultiEnv):
             self._seen = {**{agent: last for agent, last in self._seen.items() if agent in self._ended}, **seen}
         if not agents:
             self._over = ENDED
-        return result
+        return seen, rewards, terminated, truncated, discounts, infos
 
     def _standing(
         self, state: Any, playing: tuple[Any, ...], ended: frozenset[Any]

@@ -51,6 +51,7 @@ class Wrapper(Env):
     discount_spec = cast("Any", _Inner())
     state_spec = cast("Any", _Inner())
     batch_size = cast("Any", _Inner())
+    restarts = cast("Any", _Inner())
     metadata = cast("Any", _Inner())
     render_mode = cast("Any", _Inner())
     context_space = cast("Any", _Inner())

@@ -14,7 +14,7 @@ from scripted import Line, Scripted, Shaped
 
 import envoi
 from envoi import Array, Discrete, Foreign, Graph, LossyConversion, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
-from envoi.adapters import FRAMEWORKS, TARGETS, convert, losses
+from envoi.adapters import FRAMEWORKS, TARGETS, convert, load, losses
 from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.strings import Strings
 
@@ -116,6 +116,7 @@ CASES = {
             Case(lambda: Unrestarting(2), "autoreset")
         ],
         Row("several agents of different spaces", "spaces", "refused"): [SEVERAL],
+        Row("several agents that take turns", "turns", "refused"): [Case(lambda: load("envoi:nim"), "agents")],
     },
     "dm_env": {
         Row("`Sequence`, `Graph`, `OneOf` leaves", "type", "refused"): [seen(leaf) for leaf in STRUCTURED[1:]],
