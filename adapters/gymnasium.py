@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from sys import getrefcount
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -93,6 +93,18 @@ def is_default_discount(discount: Any, terminated: bool) -> bool:
     return bool(np.all(discount == (0.0 if terminated else 1.0))) and np.ndim(discount) == 0
 
 
+def with_discounts(
+    infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
+) -> dict[Any, Any]:
+    """The infos of agents, which name the discounts that the flags do not say already."""
+    special = {
+        agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
+    }
+    if not special:
+        return cast("dict[Any, Any]", infos)
+    return {agent: {**info, "discount": special[agent]} if agent in special else info for agent, info in infos.items()}
+
+
 class ToGymnasium(gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
@@ -129,7 +141,7 @@ class ToGymnasium(gymnasium.Env[Any, Any]):
         self._step = quickest_step(self._env)
         five = None if self._encode or self._decode else five_step(self._env)
         if five is not None and type(self).step is ToGymnasium.step:
-            self.step = five
+            self.step = cast("Any", five)  # nothing is left to do
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -186,7 +186,7 @@ class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
             if not np.count_nonzero(over):
                 over = None
         if self._same_step and over is not None:
-            observation, said = self._begin_anew(self.last, over)
+            observation, said = self._begin_anew(cast("Step", self.last), over)
         else:
             if self._next_step:
                 self._over = over

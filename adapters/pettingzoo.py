@@ -48,10 +48,11 @@ from envoi import Env, MultiEnv, MultiReset, SpecError
 from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
+from .gymnasium import with_discounts
 from .losses import Loss
 from .spaces import from_space, to_space
 from .values import Copy
-from .zoo_forms import Form, acts_at_once, agents_infos, losses, with_discounts
+from .zoo_forms import Form, acts_at_once, agents_infos, losses
 from .zoo_names import load
 from .zoo_sources import FromZoo
 

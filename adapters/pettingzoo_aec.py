@@ -48,11 +48,12 @@ from envoi.env import ENDED, NOT_RESET
 from envoi.multi import COMMON, MASK, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
+from .gymnasium import with_discounts
 from .losses import Loss
 from .pettingzoo import from_pettingzoo
 from .spaces import from_space, to_space
 from .values import Copy
-from .zoo_forms import NAME, Form, acts_at_once, agents_infos, with_discounts
+from .zoo_forms import NAME, Form, acts_at_once, agents_infos
 from .zoo_forms import losses as shared_losses
 from .zoo_sources import FromZoo
 

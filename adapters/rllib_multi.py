@@ -38,7 +38,7 @@ from envoi.process import Info
 
 from .agents import validated
 from .codec import Codec
-from .gymnasium import is_default_discount
+from .gymnasium import with_discounts
 from .rllib import Masks, WorkerSeeds
 from .spaces import decoder, encoder, to_space
 
@@ -201,7 +201,7 @@ class RLlibMultiEnv(MultiAgentEnv):
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
         """A step in which agents may join, end, or become known to RLlib, or discounts say something."""
         _, rewards, terminated, truncated, discounts, infos = step
-        infos = _with_discounts(infos, discounts, terminated)
+        infos = with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
             self._going_on = {}
             return self._ending(observations, rewards, terminated, truncated, infos)
@@ -311,15 +311,3 @@ def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _with_discounts(
-    infos: Mapping[Any, Info], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
-) -> Mapping[Any, Info]:
-    """Infos that name the discounts which the flags do not say already."""
-    special = {
-        agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
-    }
-    if not special:
-        return infos
-    return {key: {**info, "discount": special[key]} if key in special else info for key, info in infos.items()}

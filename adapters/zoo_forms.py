@@ -26,7 +26,6 @@ from envoi.multi import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
 from .agents import several_agents, validated
-from .gymnasium import is_default_discount
 from .losses import Loss
 from .spaces import decoder, encoder, to_space
 
@@ -174,18 +173,6 @@ class Form:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._plan()
-
-
-def with_discounts(
-    infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
-) -> dict[Any, Any]:
-    """Infos that name the discounts which the flags do not say already."""
-    special = {
-        agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
-    }
-    if not special:
-        return cast("dict[Any, Any]", infos)
-    return {agent: {**info, "discount": special[agent]} if agent in special else info for agent, info in infos.items()}
 
 
 def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -48,7 +48,7 @@ class AgentLanes(BatchEnv):
                         f"got {specs[agent]!r}"
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
-        self.discount_spec, self.state_spec = cast("Any", env.discount_spec)[first], env.state_spec
+        self.discount_spec, self.state_spec = env.discount_spec[first], env.state_spec
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since

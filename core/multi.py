@@ -68,11 +68,8 @@ class MultiStep(NamedTuple):
     infos: dict[Any, Info]
 
 
-Flags: TypeAlias = dict[Any, bool]
-RawMultiStep: TypeAlias = tuple[
-    dict[Any, Any], dict[Any, Any], Flags | None, Flags | None, dict[Any, Any] | None, dict[Any, Info]
-]
-"""The values of a `MultiStep`; both flags and the discounts are None where the step is quiet."""
+RawMultiStep: TypeAlias = tuple[dict[Any, Any], dict[Any, Any], Any, Any, Any, dict[Any, Info]]
+"""The values of a `MultiStep`; both flags and the discounts are None, all three, where the step is quiet."""
 
 make_multi_step = cast(
     "Callable[[RawMultiStep], MultiStep]",
@@ -196,7 +193,9 @@ class MultiEnv(Process):
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         spec = rewarder.spec
-        return spec if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
+        return (
+            cast("dict[Any, SpecTree]", spec) if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
+        )
 
 
 def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:

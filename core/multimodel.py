@@ -115,7 +115,7 @@ class MultiModel(MultiEnv):
         if callable(cls.__dict__.get("turn")):
             # The author's function of a state, under the name that the protocol has for who acts now.
             cls._turn_in = cls.__dict__["turn"]
-            del cls.turn
+            type.__delattr__(cls, "turn")
         if "draw" in cls.__dict__ and cls.render_mode is None:
             cls.render_mode = "rgb_array"
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
@@ -221,7 +221,7 @@ class MultiModel(MultiEnv):
         return chosen & here
 
     def _in_order(self, *groups: Collection[Any]) -> tuple[Any, ...]:
-        named: set[Any] = set().union(*groups)
+        named = {agent for group in groups for agent in group}
         return tuple(agent for agent in self.possible_agents if agent in named)
 
     def _turn_at(self, state: Any, agents: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -299,8 +299,9 @@ def _sum(arrays: list[Array]) -> Array:
 def _added(one: Any, other: Any) -> Any:
     if not isinstance(one, Mapping) and not isinstance(other, Mapping):
         return one + other
-    sides = [cast("Mapping[Any, Any]", side) for side in (one, other) if isinstance(side, Mapping)]
-    agents = {agent: None for side in sides for agent in side}
+    agents: dict[Any, None] = {}
+    for side in cast("tuple[Any, Any]", (one, other)):
+        agents |= dict.fromkeys(cast("Mapping[Any, Any]", side) if isinstance(side, Mapping) else ())
     return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
 
 

@@ -18,9 +18,15 @@ def run(*command: str, cwd: Path) -> str:
 
 
 EXPECTED = {
+    "bring_yours.py": r"from 4 episodes of dm_control\nRLlib sampled 4 episodes of PettingZoo, each of 20 steps\n"
+    r"rllib\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
+    r"dm_env\n    agents: number refused",
     "corridor.py": r"at 10 after walking right all the way, return 0\.\d",
+    "frameworks.py": r"gymnasium: \(8, 1\) observations, [1-9]\d arrivals in 40 steps\ndm_env: LAST with discount 1, "
+    r"\[10\.\]\nPettingZoo: \['agent_0'\] earned -0\.1\nRLlib: Box\(.*\), Discrete\(2\)\nand back: True\n",
     "planning.py": r"(episode \d: return \+1\n){5}",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
+    "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
     "train.py": r"walks [0-4]( \d+)* 10\n",
 }
 

@@ -1,42 +1,668 @@
-"""The suites that gymnasium and Stable-Baselines3 ship, on our forms."""
+"""The suites that the ecosystems ship, on our forms of real environments: one test for each cell of the matrix.
+
+A cell is a source, a form and a suite of that form's framework. What a form refuses (`REFUSED`) and what a suite cannot
+take (`NOT_TAKEN`) are cells too: the refusal must come, and so must the suite's complaint.
+"""
+
+import contextlib
+import importlib
+import os
+import re
+import unittest
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from envoi import TimeLimit, Validated, models
-from envoi.adapters import load, to_gymnasium
+import envoi
+from envoi import LossyConversion, TimeLimit, Validated, models
+from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium, to_gymnasium_vector, to_rllib
+from envoi.adapters.dm_env import ToDmEnv
+from envoi.adapters.gymnasium import ToGymnasium
+from envoi.adapters.losses import NarrowingWarning
+from envoi.adapters.pettingzoo import ToPettingZoo
+from envoi.adapters.pettingzoo_aec import ToPettingZooAEC
+from envoi.adapters.rllib import bind_worker
+from envoi.adapters.tf_forms import ToTFAgents
+from envoi.tree import leaves
 
-REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0", "Acrobot-v1"]
-FORMS = {f"envoi:{name}": lambda name=name: to_gymnasium(load(f"envoi:{name}")) for name in models.MODELS}
-FORMS |= {
-    f"gymnasium:{name}, wrapped here": lambda name=name: to_gymnasium(TimeLimit(load(f"gymnasium:{name}"), 50))
-    for name in REAL
-}
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws
 
-advice = pytest.mark.filterwarnings(
-    "ignore:.*A Box observation space (minimum|maximum) value:UserWarning",
-    "ignore:.*not within the observation space:UserWarning",
-    "ignore:.*action space.*normalized:UserWarning",
-    "ignore:.*symmetric and normalized:UserWarning",
-    "ignore:.*no spec:UserWarning",
-    "ignore:.*spec:UserWarning",
-    "ignore:.*Box action space:UserWarning",
+ADVICE = (
+    # On what the source is, and not on how the form behaves.
+    r"A Box observation space (minimum|maximum) value is -?infinity",
+    r"Agent's (minimum|maximum) observation space value is -?infinity",
+    r"Environment's (minimum|maximum) state space value is -?infinity",
+    r"we recommend using a symmetric and normalized space",
+    r"We recommend you to use a symmetric and normalized Box action space",
+    r"Your action space has dtype float64",
+    r"has an unconventional shape",
+    r"The minimal resolution for an image is 36x36",
+    r"Observation (numpy array is all zeros|is not a NumPy array)",
+    r"Observation space for each agent probably should be",
+    r"The observation contains negative numbers",
+    r"We recommend agents to be named in the format",
+    r"State space for each environment probably should be",
+    r"State (is not NumPy array|numpy array is all zeros)",
+    r"No render fps was declared in the environment",
+    # What sources and their libraries say of themselves.
+    r"The system font .* couldn't be found",
+    r"You are calling render method without specifying any render mode",
+    r"The environment creator metadata doesn't include",
 )
 
 
-@advice
-@pytest.mark.parametrize("name", FORMS)
-def test_gymnasiums_own_check_passes(name):
-    check_env(FORMS[name](), skip_render_check=True)
+@contextlib.contextmanager
+def advised():
+    """Lets a suite give advice, and makes an error of whatever else it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        if not issubclass(one.category, (DeprecationWarning, NarrowingWarning)):
+            assert re.search("|".join(ADVICE), str(one.message)), one.message
 
 
-@advice
-@pytest.mark.parametrize("name", FORMS)
-def test_stable_baselines3s_own_check_passes(name):
-    checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    checker.check_env(FORMS[name](), warn=False, skip_render_check=True)
+@dataclass(frozen=True)
+class Source:
+    """A row of the matrix: a real environment, made short.
+
+    Attributes:
+        name: For `envoi.adapters.load`.
+        arguments: More for `load`.
+        several: Whether it has several agents.
+        at_once: Whether equal agents act at once, so that they can be the lanes of a batch.
+        cycles: The argument that limits its steps, where all episodes last that long.
+        state: Whether it describes its state.
+        pictures: Whether it draws without a graphics card.
+        only: The suites it runs, where it is slow; None for all.
+        limit: The steps after which our own `TimeLimit` ends its episodes.
+        wrap: What its users wrap it in, by module and name.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    several: bool = False
+    at_once: bool = False
+    cycles: str | None = None
+    state: bool = False
+    pictures: bool = True
+    only: tuple[str, ...] | None = None
+    limit: int | None = None
+    wrap: tuple[str, str] | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name.startswith("envoi:")
+
+    def __str__(self) -> str:
+        return self.name + (f" {self.wrap[1]}" if self.wrap else "")
+
+    def make(self, render_mode: str | None = None, limit: int | None = None, **arguments: Any) -> Any:
+        """A core environment."""
+        limit = limit or self.limit
+        if "MiniGrid" in self.name:
+            importlib.import_module("minigrid")  # registers
+        arguments = {**self.arguments, **arguments}
+        if render_mode is not None and not self.is_ours:
+            arguments["render_mode"] = render_mode
+        if self.wrap is not None:
+            module, name = self.wrap
+            inner = gymnasium.make(self.name.partition(":")[2], **arguments)
+            return from_env(getattr(importlib.import_module(module), name)(inner))
+        core = load(self.name, **arguments)
+        if render_mode is not None and self.is_ours:
+            core.render_mode = render_mode
+        return core if limit is None else TimeLimit(core, limit)
+
+
+SHORT = {"max_episode_steps": 25}
+SOURCES = (
+    Source("gymnasium:CartPole-v1", SHORT, cycles="max_episode_steps"),
+    Source("gymnasium:FrozenLake-v1", SHORT),
+    Source("gymnasium:Blackjack-v1"),
+    Source("gymnasium:Taxi-v3", SHORT, cycles="max_episode_steps"),
+    Source("gymnasium:Pendulum-v1", SHORT, cycles="max_episode_steps"),
+    Source("gymnasium:MountainCar-v0", limit=25, cycles="limit"),
+    Source("gymnasium:Acrobot-v1", limit=25, cycles="limit"),
+    Source("gymnasium:MiniGrid-Empty-5x5-v0", SHORT),
+    Source("gymnasium:MiniGrid-GoToDoor-5x5-v0", SHORT),
+    Source("gymnasium:MiniGrid-GoToDoor-5x5-v0", SHORT, wrap=("minigrid.wrappers", "ImgObsWrapper")),
+    Source("dm_control:cartpole/swingup", {"time_limit": 0.2}, pictures=False),
+    Source("dm_control:point_mass/easy", {"time_limit": 0.4}, pictures=False),
+    Source("bsuite:catch/0", pictures=False),
+    Source("envoi:catch"),
+    Source("envoi:cartpole", SHORT, pictures=False),
+    Source("envoi:pendulum", pictures=False, limit=25, cycles="limit"),
+    Source("envoi:gridworld", limit=25),
+    Source("pettingzoo:classic/tictactoe_v3", several=True),
+    Source("pettingzoo:classic/connect_four_v3", several=True),
+    Source("pettingzoo:classic/leduc_holdem_v4", several=True),
+    Source("pettingzoo:classic/rps_v2", {"max_cycles": 12}, several=True, at_once=True, cycles="max_cycles"),
+    Source(
+        "pettingzoo:mpe/simple_spread_v3",
+        {"max_cycles": 12},
+        several=True,
+        at_once=True,
+        cycles="max_cycles",
+        state=True,
+    ),
+    Source(
+        "pettingzoo:butterfly/cooperative_pong_v6",
+        {"max_cycles": 6},
+        several=True,
+        at_once=True,
+        cycles="max_cycles",
+        state=True,
+    ),
+    Source(
+        "pettingzoo:butterfly/knights_archers_zombies_v11",
+        {"max_cycles": 60, "spawn_delay": 4, "line_death": True},
+        several=True,
+        state=True,
+        only=("parallel_api_test", "MultiAgentEnvRunner"),
+    ),
+    Source("envoi:nim", several=True, pictures=False),
+    Source("envoi:rps", several=True, at_once=True, pictures=False),
+    Source("envoi:pursuit", several=True, state=True),
+)
+
+
+# The suites.
+
+
+@pytest.fixture(scope="module")
+def suites():
+    """PettingZoo's suites."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they load environments in a way that is deprecated
+        found = importlib.import_module("pettingzoo.test")
+        importlib.import_module("pettingzoo.test.state_test")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits_for_a_picture(monkeypatch):
+    class Clock:
+        def tick(self, framerate=0):
+            return 0
+
+        def get_fps(self):
+            return 0.0
+
+    monkeypatch.setattr(importlib.import_module("pygame").time, "Clock", Clock)
+
+
+def gymnasiums_check(source, **_):
+    """On a form that gymnasium registers and makes: it asks for equal seeds, every render mode and two closes then."""
+    made = lambda render_mode=None: ToGymnasium(source.make(render_mode))  # noqa: E731
+    gymnasium.register("EnvoiForm-v0", entry_point=made)
+    try:
+        check_env(gymnasium.make("EnvoiForm-v0").unwrapped, skip_render_check=not source.pictures)
+    finally:
+        del gymnasium.registry["EnvoiForm-v0"]
+
+
+def stable_baselines3s_check(source, **_):
+    checker = importlib.import_module("stable_baselines3.common.env_checker")
+    checker.check_env(ToGymnasium(source.make()), warn=True, skip_render_check=not source.pictures)
+
+
+def vector_check(mode):
+    """gymnasium ships no suite for vector environments, but one of its own, to be equal to, and wrappers."""
+
+    def check(source, **_):
+        if source.several:
+            return agents_are_lanes(source, mode)
+        form = to_gymnasium_vector(source.make, 2, mode)
+        if isinstance(form.core, envoi.Lanes):
+            theirs = SyncVectorEnv([lambda: ToGymnasium(source.make())] * 2, autoreset_mode=mode)
+        else:  # a model of all lanes at once has one stream for them
+            theirs = to_gymnasium_vector(source.make, 2, mode)
+        assert form.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is mode
+        for name in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
+            assert getattr(form, name) == getattr(theirs, name)
+        # The wrapper counts as in NEXT_STEP: in SAME_STEP it would leave the first step of each episode out.
+        counted = mode is not AutoresetMode.SAME_STEP
+        ours = RecordEpisodeStatistics(form, buffer_length=1000) if counted else form
+        theirs.action_space.seed(0)
+        seeds = [3, 4] if isinstance(form.core, envoi.Lanes) else 3
+        assert data_equivalence(ours.reset(seed=seeds)[0], theirs.reset(seed=seeds)[0], exact=True)
+        sums, lengths, begins, returns = np.zeros(2), np.zeros(2, int), np.zeros(2, bool), []
+        for _ in range(70):
+            actions = theirs.action_space.sample()
+            here, there = ours.step(actions), theirs.step(actions)
+            assert form.observation_space.contains(here[0])
+            for mine, other in zip(here[:4], there[:4], strict=True):
+                assert data_equivalence(mine, other, exact=True)
+            said = {key: value for key, value in here[4].items() if key not in ("episode", "_episode")}
+            assert set(said) == set(there[4])  # their values it casts to the type of the first
+            over = here[2] | here[3]
+            sums, lengths = np.where(begins, 0, sums + here[1]), np.where(begins, 0, lengths + 1)
+            returns += zip(sums[over].tolist(), lengths[over].tolist(), strict=True)
+            if mode is AutoresetMode.NEXT_STEP:
+                begins = over
+            else:
+                sums[over], lengths[over] = 0, 0
+            assert ("final_obs" in said) == (mode is AutoresetMode.SAME_STEP and over.any())
+            if "final_obs" in said:
+                for lane in np.flatnonzero(over):
+                    assert data_equivalence(said["final_obs"][lane], there[4]["final_obs"][lane], exact=True)
+            if mode is AutoresetMode.DISABLED and over.any():
+                begun = [env.reset(options={"reset_mask": over.copy()})[0] for env in (ours, theirs)]
+                assert data_equivalence(*begun, exact=True)
+        assert len(returns) > 2
+        if counted:
+            assert list(zip(ours.return_queue, ours.length_queue, strict=True)) == returns
+        ours.close()
+        theirs.close()
+        return None
+
+    return check
+
+
+def agents_are_lanes(source, mode):
+    """The lanes of the vector form are the agents of PettingZoo's."""
+    form, zoo = to_gymnasium_vector(source.make(), autoreset_mode=mode), ToPettingZoo(source.make())
+    form.action_space.seed(0)
+    agents, ends = zoo.possible_agents, 0
+    observations, (told, _) = form.reset(seed=3)[0], zoo.reset(seed=3)
+    pairs = [(observations[lane], told[agent]) for lane, agent in enumerate(agents)]
+    for _ in range(30):
+        actions = form.action_space.sample()
+        observations, rewards, terminated, truncated, infos = form.step(actions)
+        assert form.observation_space.contains(observations)
+        told, gained, ended, cut, _ = zoo.step(dict(zip(agents, actions, strict=True)))
+        for lane, agent in enumerate(agents):
+            assert rewards[lane] == gained[agent]
+            assert (terminated[lane], truncated[lane]) == (ended[agent], cut[agent])
+        if not zoo.agents:
+            ends += 1
+            if mode is AutoresetMode.SAME_STEP:
+                pairs += [(infos["final_obs"][lane], told[agent]) for lane, agent in enumerate(agents)]
+                told, _ = zoo.reset()
+            else:
+                pairs += [(observations[lane], told[agent]) for lane, agent in enumerate(agents)]
+                told, _ = zoo.reset()
+                if mode is AutoresetMode.NEXT_STEP:
+                    observations, rewards, *_ = form.step(actions)
+                    assert not rewards.any()
+                else:
+                    observations, _ = form.reset(options={"reset_mask": np.ones(len(agents), bool)})
+        pairs += [(observations[lane], told[agent]) for lane, agent in enumerate(agents)]
+    assert ends > 1
+    assert all(data_equivalence(mine, other, exact=True) for mine, other in pairs)
+
+
+def dm_envs_mixin(source, **_):
+    """On actions that lead to the end of an episode."""
+    absltest = importlib.import_module("absl.testing.absltest")
+    mixin = importlib.import_module("dm_env.test_utils").EnvironmentTestMixin
+    seen = []
+
+    class Case(mixin, absltest.TestCase):
+        def make_object_under_test(self):
+            form = ToDmEnv(source.make())
+            form.seed(0)
+            return form
+
+        def make_action_sequence(self):
+            spec, rng = self.environment.core.action_spec, np.random.default_rng(0)
+            return (envoi.sample(spec, rng) for _ in range(60))
+
+        def step_environment(self, action=None):
+            step = super().step_environment(action)
+            seen.append(step.step_type)
+            return step
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert not result.errors + result.failures, result.errors + result.failures
+    assert result.testsRun == 4
+    assert sum(step_type.last() for step_type in seen) > 2
+
+
+def tf_agents_validation(source, **_):
+    """What TF-Agents' `validate_py_environment` does, which tests/tf calls itself: here on light types."""
+    form, rng = ToTFAgents(source.make()), np.random.default_rng(0)
+    specs, ends = list(leaves(form.time_step_spec())), 0
+    step = form.reset()
+    while ends < 3:
+        values = list(leaves(step))
+        assert [path for path, _ in values] == [path for path, _ in specs]
+        for (path, spec), (_, value) in zip(specs, values, strict=True):
+            assert isinstance(value, np.ndarray), path
+            assert spec.check_array(value), path
+        step = form.step(envoi.sample(form.core.action_spec, rng))
+        ends += step.is_last()
+
+
+def parallel_api_test(source, suites, **_):
+    suites.parallel_api_test(ToPettingZoo(source.make()), 60)
+
+
+def parallel_seed_test(source, suites, **_):
+    suites.parallel_seed_test(lambda: ToPettingZoo(source.make()), 20)
+
+
+def api_test(source, suites, **_):
+    suites.api_test(ToPettingZooAEC(source.make()), 40)
+
+
+def seed_test(source, suites, **_):
+    suites.seed_test(lambda: ToPettingZooAEC(source.make()), 20)
+
+
+def max_cycles_test(source, suites, **_):
+    def made(kind):
+        return lambda max_cycles: kind(source.make(**{source.cycles: max_cycles}))
+
+    suites.max_cycles_test(SimpleNamespace(parallel_env=made(ToPettingZoo), env=made(ToPettingZooAEC)))
+
+
+def render_test(source, suites, **_):
+    suites.render_test(lambda render_mode: ToPettingZooAEC(source.make(render_mode)))
+
+
+def state_test(source, suites, **_):
+    suites.state_test(ToPettingZooAEC(source.make()), ToPettingZoo(source.make()), 10)
+
+
+def gymnasiums_check_of_rllibs_form(source, **_):
+    """RLlib ships a check for several agents only. In evaluation an equal seed replays, as gymnasium asks."""
+    check_env(to_rllib(source.make)({"in_evaluation": True}), skip_render_check=True)
+
+
+def rllibs_check(source, **_):
+    check = importlib.import_module("ray.rllib.utils.pre_checks.env").check_multiagent_environments
+    check(to_rllib(source.make)({}))
+
+
+def single_agent_env_runner(mode):
+    """A policy of RLlib's acts, and chance does; every value is validated."""
+
+    def sample(source, run, **_):
+        if mode == "sync":
+            options = {"num_envs_per_env_runner": 2}
+        else:
+            options = {"num_envs_per_env_runner": 2, "gym_env_vectorize_mode": mode}
+        runner = run("SingleAgentEnvRunner", to_rllib(source.make, validate=True), **options)
+        space = runner.env.single_observation_space
+        for arguments in ({}, {"random_actions": True}):
+            episodes = runner.sample(num_episodes=3, **arguments)
+            assert len(episodes) == 3
+            for episode in episodes:
+                assert episode.is_done
+                assert all(space.contains(np.asarray(one)) for one in episode.get_observations())
+        chunks = [chunk for _ in range(3) for chunk in runner.sample(num_timesteps=25, random_actions=True)]
+        assert sum(len(chunk) for chunk in chunks) >= 75
+
+    return sample
+
+
+def multi_agent_env_runner(source, run, **_):
+    creator = to_rllib(source.make, validate=True)
+    runner = run("MultiAgentEnvRunner", creator, creator({}).possible_agents, num_envs_per_env_runner=2)
+    for arguments in ({}, {"random_actions": True}):
+        episodes = runner.sample(num_episodes=3, **arguments)
+        assert sum(episode.is_done for episode in episodes) >= 3
+        for episode in episodes:
+            for agent, one in episode.agent_episodes.items():
+                assert one.is_done
+                space = runner.env.envs[0].unwrapped.observation_spaces[agent]
+                assert all(space.contains(np.asarray(seen)) for seen in one.get_observations())
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Makes an env runner of RLlib's around a creator, without `ray.init`."""
+    algorithm = importlib.import_module("ray.rllib.algorithms.ppo")
+    single = importlib.import_module("ray.rllib.env.single_agent_env_runner").SingleAgentEnvRunner
+    multi = importlib.import_module("ray.rllib.env.multi_agent_env_runner").MultiAgentEnvRunner
+    register_env = importlib.import_module("ray.tune.registry").register_env
+    specs = importlib.import_module("ray.rllib.core.rl_module.rl_module")
+    made = []
+
+    class Chance(importlib.import_module("ray.rllib.examples.rl_modules.classes.random_rlm").RandomRLModule):
+        framework = "torch"
+
+    def make(kind, creator, agents=None, **options):
+        register_env("envoi-ecosystem", creator)
+        settings = (
+            algorithm.PPOConfig()
+            .environment("envoi-ecosystem", disable_env_checking=agents is None)
+            .env_runners(num_env_runners=0, **options)
+            .debugging(seed=5)
+        )
+        if agents is None:
+            settings = settings.callbacks(on_environment_created=bind_worker)
+        else:
+            mapping = lambda agent, *_, **__: str(agent)  # noqa: E731
+            settings = settings.multi_agent(policies={str(agent) for agent in agents}, policy_mapping_fn=mapping)
+            if max(np.prod(space.shape) for space in creator({}).observation_spaces.values()) > 10_000:
+                # The network that RLlib would make has a hundred million weights.
+                settings = settings.rl_module(rl_module_spec=specs.RLModuleSpec(module_class=Chance))
+        for name in ("rllib-single-agent-env-v0", "rllib-multi-agent-env-v0"):
+            gymnasium.registry.pop(name, None)
+        made.append((single if agents is None else multi)(config=settings, worker_index=1))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.stop()
+
+
+SUITES: dict[str, dict[str, Callable[..., None]]] = {
+    "gymnasium": {"check_env": gymnasiums_check, "Stable-Baselines3": stable_baselines3s_check},
+    "gymnasium_vector": {mode.name: vector_check(mode) for mode in AutoresetMode},
+    "dm_env": {"EnvironmentTestMixin": dm_envs_mixin},
+    "tf_agents": {"light types": tf_agents_validation},
+    "pettingzoo": {"parallel_api_test": parallel_api_test, "parallel_seed_test": parallel_seed_test},
+    "pettingzoo_aec": {
+        "api_test": api_test,
+        "seed_test": seed_test,
+        "max_cycles_test": max_cycles_test,
+        "render_test": render_test,
+        "state_test": state_test,
+    },
+    "rllib": {
+        "check_env": gymnasiums_check_of_rllibs_form,
+        "SingleAgentEnvRunner": single_agent_env_runner("sync"),
+        "SingleAgentEnvRunner, vector_entry_point": single_agent_env_runner("vector_entry_point"),
+        "check_multiagent_environments": rllibs_check,
+        "MultiAgentEnvRunner": multi_agent_env_runner,
+    },
+}
+"""The suites of each form."""
+
+
+def asks(suite: str, source: Source) -> bool:
+    """Whether a suite is about such an environment at all; `test_no_suite_is_left_out` knows what decides."""
+    needed = {
+        "max_cycles_test": source.cycles is not None,
+        "render_test": source.pictures,
+        "state_test": source.state,
+        "check_multiagent_environments": source.several,
+        "MultiAgentEnvRunner": source.several,
+    }
+    of_one = suite in ("check_env", "SingleAgentEnvRunner", "SingleAgentEnvRunner, vector_entry_point")
+    return needed.get(suite, not (of_one and source.several)) and (source.only is None or suite in source.only)
+
+
+# The exceptions, by name.
+
+MINIGRID = [str(source) for source in SOURCES if "MiniGrid" in source.name and source.wrap is None]
+MISSIONS = dict.fromkeys(MINIGRID, "mission")
+SEVERAL = dict.fromkeys((str(source) for source in SOURCES if source.several), "agents")
+UNLIKE_LANES = ("tictactoe_v3", "connect_four_v3", "leduc_holdem_v4", "nim", "pursuit")
+
+REFUSED = {
+    "gymnasium": SEVERAL,
+    "gymnasium_vector": {name: "agents" for name in SEVERAL if name.endswith(UNLIKE_LANES)},
+    "dm_env": SEVERAL | MISSIONS,
+    "tf_agents": SEVERAL | MISSIONS,
+    "rllib": MISSIONS,
+}
+"""By form and source, what cannot be expressed: several agents, or ones that differ or take turns, and MiniGrid's own
+space of texts."""
+
+FROM_DM_ENV = ("dm_control:", "bsuite:")
+
+NOT_TAKEN = {
+    # It reads the `dtype` of an observation, and a tuple has none.
+    ("gymnasium:Blackjack-v1", "api_test"): (AttributeError, "'tuple' object has no attribute 'dtype'"),
+    # Its checks and policies know arrays and dicts of arrays, and no texts.
+    **dict.fromkeys(
+        ((name, "Stable-Baselines3") for name in MINIGRID), (AssertionError, "key=mission.* must be a numpy array")
+    ),
+    # Tuples pass its check, with the advice that its policies take none.
+    ("gymnasium:Blackjack-v1", "Stable-Baselines3"): (AssertionError, "Tuple, this is currently not supported"),
+    # It resets with options, which dm_env has no place for; what cannot reach the source is refused.
+    **{
+        (str(source), suite): (envoi.SpecError, "options: expected none")
+        for source in SOURCES
+        if source.name.startswith(FROM_DM_ENV)
+        for suite in ("parallel_api_test", "api_test")
+    },
+}
+"""By source and suite, what the suite itself cannot take, and its complaint."""
+
+CELLS = [
+    pytest.param(source, check, suite, id=f"{source} > {form} > {suite}")
+    for form, suites in SUITES.items()
+    for suite, check in suites.items()
+    for source in SOURCES
+    if asks(suite, source) and str(source) not in REFUSED.get(form, {})
+]
+REFUSALS = [
+    pytest.param(source, form, REFUSED[form][str(source)], id=f"{source} > {form}")
+    for form in SUITES
+    for source in SOURCES
+    if str(source) in REFUSED.get(form, {})
+]
+
+
+@pytest.mark.parametrize(("source", "check", "suite"), CELLS)
+def test_a_suite_passes_on_a_form_of_a_real_environment(source, check, suite, suites, run):
+    complaint = NOT_TAKEN.get((str(source), suite))
+    expected = contextlib.nullcontext() if complaint is None else pytest.raises(complaint[0], match=complaint[1])
+    with expected, advised():
+        check(source, suites=suites, run=run)
+
+
+@pytest.mark.parametrize(("source", "form", "path"), REFUSALS)
+def test_what_a_form_cannot_express_is_refused_and_listed(source, form, path):
+    core = source.make()
+    assert any(loss.refused and path in loss.path for loss in losses(core, form))
+    # RLlib's form is made by a creator.
+    make = (lambda: to_rllib(core)({})) if form == "rllib" else (lambda: convert(core, form))
+    with pytest.raises(LossyConversion) as caught:
+        make()
+    assert path in caught.value.path
+
+
+def test_no_suite_is_left_out_of_the_matrix():
+    assert set(SUITES) == set(TARGETS)
+    for source in SOURCES:
+        core = source.make()
+        assert isinstance(core, envoi.MultiEnv) == source.several
+        if source.only is None:
+            assert (getattr(core, "state_spec", None) is not None) == source.state, source
+        modes = core.metadata.get("render_modes", [])
+        assert source.pictures == bool(modes) or source.name.startswith("dm_control:"), source
+    assert {f"envoi:{name}" for name in models.NAMES} <= {source.name for source in SOURCES}
+    known = {(str(source), suite) for source in SOURCES for suites in SUITES.values() for suite in suites}
+    assert known >= NOT_TAKEN.keys()
+    assert {str(source) for source in SOURCES} >= set().union(*REFUSED.values())
+
+
+class WithoutOptions(envoi.Wrapper):
+    """Keeps options from an environment that refuses them."""
+
+    def reset(self, *, seed=None, options=None, mask=None):
+        return super().reset(seed=seed, mask=mask)
+
+
+@pytest.mark.parametrize("check", [parallel_api_test, api_test])
+@pytest.mark.parametrize("source", [one for one in SOURCES if one.name.startswith(FROM_DM_ENV)], ids=str)
+def test_but_for_options_what_comes_from_dm_env_passes(source, check, suites):
+    with advised():
+        check(SimpleNamespace(make=lambda: WithoutOptions(source.make())), suites=suites)
+
+
+# Those who use the forms.
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_stable_baselines3_learns_on_forms_of_dm_control(lanes):
+    algorithms = importlib.import_module("stable_baselines3")
+    vectors = importlib.import_module("stable_baselines3.common.vec_env")
+    monitor = importlib.import_module("stable_baselines3.common.monitor")
+    make = lambda: monitor.Monitor(to_gymnasium(load("dm_control:cartpole/swingup", time_limit=0.2)))  # noqa: E731
+    env = vectors.DummyVecEnv([make] * lanes)
+    model = algorithms.PPO("MultiInputPolicy", env, n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    before = [weights.detach().clone() for weights in model.policy.parameters()]
+    model.learn(total_timesteps=2 * 32 * lanes)
+    assert model.num_timesteps == 64 * lanes
+    after = model.policy.parameters()
+    assert any((new != old).any() for new, old in zip(after, before, strict=True))
+    assert [episode["l"] for episode in model.ep_info_buffer] == [20] * (64 // 20 * lanes)  # a step is 0.01 s
+    env.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*Casting:UserWarning")
+@pytest.mark.parametrize("name", ["gymnasium:Pendulum-v1", "envoi:pendulum"])
+def test_a_loop_like_cleanrls_with_gymnasiums_vector_wrappers(name):
+    wrappers = gymnasium.wrappers.vector
+    envs = to_gymnasium_vector(lambda: TimeLimit(load(name), 20), 4)
+    envs = wrappers.NormalizeObservation(wrappers.ClipAction(wrappers.RecordEpisodeStatistics(envs)))
+    envs = wrappers.NormalizeReward(wrappers.TransformObservation(envs, lambda seen: np.clip(seen, -10, 10)))
+    rng, lengths, returns = np.random.default_rng(0), [], []
+    observations, _ = envs.reset(seed=1)
+    storage = np.zeros((63, *envs.observation_space.shape), np.float32)
+    for step in range(63):
+        storage[step] = observations
+        observations, rewards, terminated, _, infos = envs.step(rng.normal(scale=3, size=(4, 1)))
+        assert rewards.shape == terminated.shape == (4,)
+        if "episode" in infos:
+            lengths += infos["episode"]["l"][infos["_episode"]].tolist()
+            returns += infos["episode"]["r"][infos["_episode"]].tolist()
+    assert lengths == [20] * 12
+    assert max(returns) < 0
+    assert np.isfinite(storage).all()
+    envs.close()
+
+
+@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "gymnasium:Taxi-v3", "envoi:catch"])
+def test_bsuites_loop_and_agent_play_our_forms_of_dm_env(name):
+    """An agent and a loop of the kind that Acme has too: specs, `select_action`, `update`."""
+    base = importlib.import_module("bsuite.baselines.base")
+    experiment = importlib.import_module("bsuite.baselines.experiment")
+    env, told = ToDmEnv(TimeLimit(load(name), 30)), []
+
+    class Agent(base.Agent):
+        def __init__(self, spec):
+            self._spec, self._rng = spec, np.random.default_rng(0)
+
+        def select_action(self, timestep):
+            return self._rng.integers(self._spec.num_values)
+
+        def update(self, timestep, action, new_timestep):
+            env.action_spec().validate(action)
+            env.observation_spec().validate(new_timestep.observation)
+            told.append((timestep.step_type, new_timestep.step_type, new_timestep.reward))
+
+    experiment.run(Agent(env.action_spec()), env, num_episodes=4)
+    assert sum(after.last() for _, after, _ in told) == sum(before.first() for before, _, _ in told) == 4
+    assert all(isinstance(float(reward), float) for _, _, reward in told)
 
 
 @pytest.mark.parametrize("wrap", ["TimeLimit", "FlattenObservation", "RecordEpisodeStatistics", "OrderEnforcing"])
@@ -55,22 +681,10 @@ def test_gymnasiums_own_wrappers_work_on_a_form(wrap):
     env.close()
 
 
-def test_a_vector_of_forms_gives_each_lane_what_it_gives_alone():
-    lanes = gymnasium.vector.SyncVectorEnv([lambda: to_gymnasium(load("envoi:gridworld"))] * 3)
-    observations, _ = lanes.reset(seed=[4, 5, 6])
-    alone = to_gymnasium(load("envoi:gridworld"))
-    for lane, seed in enumerate((4, 5, 6)):
-        observation, _ = alone.reset(seed=seed)
-        for key in observation:
-            np.testing.assert_array_equal(observations[key][lane], observation[key])
-    lanes.close()
-
-
 def test_a_form_can_be_registered_and_made_by_gymnasium():
     gymnasium.register("EnvoiCatch-v0", entry_point=lambda: to_gymnasium(load("envoi:catch")), max_episode_steps=4)
     try:
         env = gymnasium.make("EnvoiCatch-v0")
-        check_env(env.unwrapped, skip_render_check=True)
         env.reset(seed=0)
         assert [env.step(1)[3] for _ in range(4)] == [False, False, False, True]
         assert isinstance(Validated(load("gymnasium:EnvoiCatch-v0")).reset(seed=0).observation, np.ndarray)

@@ -1,0 +1,707 @@
+"""All forms of an environment as one table: how each is made, played by its own API, read back, and imitated.
+
+A requirement that is the same for every framework is stated once, over this table. The environments here note all
+that reaches them, and write into whatever a converter is not allowed to share with anybody.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+import cloudpickle
+import dm_env
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv
+from pettingzoo import AECEnv, ParallelEnv
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from traces import exact as exact_value
+
+import envoi
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete
+from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium, to_space
+from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
+from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
+from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
+from envoi.adapters.rllib import RLlibEnv
+from envoi.adapters.rllib_batch import RLlibVectorEnv
+from envoi.adapters.rllib_multi import RLlibMultiEnv
+from envoi.adapters.rllib_source import FromRLlibMulti
+from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
+from envoi.lanes import stack
+
+LANES = 3
+
+
+def exact(value):
+    """`traces.exact`, also of arrays of objects, whose bytes are addresses."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [exact(part) for part in value]
+    if isinstance(value, dict):
+        return [(key, exact(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return (type(value), [exact(part) for part in value])
+    return exact_value(value)
+
+
+# Core environments.
+
+
+class Walk(envoi.Model):
+    """Episodes of a drawn length and kind of end; it empties every action mapping that it is given."""
+
+    observation_spec = {"z": Array((2,), "float64", name="draws"), "a": Discrete(3, start=5)}
+    action_spec = {"y": Discrete(3, start=-4), "b": MultiDiscrete([2, 3], [1, -4])}
+    metadata = {"render_fps": 7, "deep": {"list": [1]}}
+
+    def __init__(self):
+        self.contexts, self.acted, self.closed = [], [], 0
+
+    def initial(self, rng, context):
+        self.contexts.append(dict(context))
+        return (0, int(rng.integers(2, 6)), int(rng.integers(3)), rng.random())
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        self.acted.append(deepcopy(action))
+        action.clear()
+        return (state[0] + 1, *state[1:3], rng.random())
+
+    def observe(self, state, rng):
+        return {"z": np.array([state[3], rng.random()]), "a": np.int64(5 + state[0] % 3)}
+
+    def reward(self, state, action, next_state):
+        return 0.1 * next_state[0]
+
+    def terminal(self, state):
+        return state[0] == state[1] and state[2] != 1
+
+    def truncated(self, state):
+        return state[0] == state[1] and state[2] != 0
+
+    def discount(self, state):
+        return 0.5 if state[0] % 2 else None
+
+    def info(self, state):
+        return {"at": state[0], "kind": ("word", None, 1.5)[state[2]]}
+
+    def draw(self, state):
+        return np.full((4, 5, 3), state[0], np.uint8)
+
+    def close(self):
+        self.closed += 1
+
+
+ZOE, ADAM, MIA = "zoe", "adam", "mia"
+
+
+class Crowd(envoi.MultiModel):
+    """Three agents of different kinds that end at drawn times, each in its own way; one joins in the second step."""
+
+    possible_agents = (ZOE, ADAM, MIA)
+    observation_spec = {
+        ZOE: {"z": Array((2,), "float64", name="draws"), "a": Discrete(3, start=5)},
+        ADAM: Array((3,), "float32"),
+        MIA: MultiBinary((2,)),
+    }
+    action_spec = {
+        ZOE: Discrete(3, start=5),
+        ADAM: {"y": Discrete(3, start=-4), "b": MultiDiscrete([2, 3], [1, -4])},
+        MIA: MultiDiscrete([2, 2]),
+    }
+    state_spec = Array((7,), "float64", name="step, ends, ways, draw")
+    metadata = {"render_fps": 7, "deep": {"list": [1]}, "name": "crowd_v0"}
+
+    def __init__(self):
+        self.contexts, self.acted, self.closed, self.looks = [], [], 0, []
+
+    def initial(self, rng, context):
+        self.contexts.append(dict(context))
+        return np.array([0, *rng.integers(3, 7, 3), *rng.integers(2, size=2), rng.random()], float)
+
+    def transition(self, state, actions, rng):
+        for agent, action in actions.items():
+            envoi.validate(self.action_spec[agent], action, agent)
+        self.acted.append(deepcopy(actions))
+        for action in (*actions.values(), actions):
+            if isinstance(action, dict):
+                action.clear()
+        return np.array([state[0] + 1, *state[1:6], rng.random()])
+
+    def observe(self, state, agent, rng):
+        self.looks.append((int(state[0]), agent))
+        if agent == ZOE:
+            return {"z": np.array([state[6], rng.random()]), "a": np.int64(5 + state[0] % 3)}
+        if agent == ADAM:
+            return np.array([state[0], state[6], rng.random()], np.float32)
+        return np.array([state[0] % 2, 1], np.int8)
+
+    def _ends(self, state):
+        return {agent: state[0] == state[1 + i] for i, agent in enumerate(self.possible_agents)}
+
+    def reward(self, state, actions, next_state):
+        return {ZOE: 0.1 * next_state[0], ADAM: -0.1 * next_state[0], MIA: 2.0**40}
+
+    def terminal(self, state):
+        ends = self._ends(state)
+        return [agent for agent, way in ((ZOE, 1), (ADAM, state[4]), (MIA, 0)) if ends[agent] and way]
+
+    def truncated(self, state):
+        ends = self._ends(state)
+        return [agent for agent, way in ((ZOE, state[5]), (ADAM, not state[4]), (MIA, 1)) if ends[agent] and way]
+
+    def live(self, state):
+        return [a for i, a in enumerate(self.possible_agents) if state[0] < state[1 + i] and (a != MIA or state[0])]
+
+    def discount(self, state):
+        return {ZOE: 0.5} if state[0] % 2 else None
+
+    def info(self, state):
+        at = int(state[0])
+        return {ZOE: {"at": at, "mixed": (None, "word")[at % 2]}, "__common__": {"round": at}}
+
+    def mask(self, state, agent):
+        return np.array([1, 0, state[0] % 2], np.int8) if agent == ZOE else None
+
+    def draw(self, state):
+        return np.full((4, 5, 3), int(state[0]), np.uint8)
+
+    def close(self):
+        self.closed += 1
+
+
+class Paid(Walk):
+    """Rewards are two numbers."""
+
+    reward_spec = Array((2,), "float64", name="two")
+
+    def reward(self, state, action, next_state):
+        return np.array([next_state[0], next_state[3]])
+
+
+class PaidCrowd(Crowd):
+    """Rewards are two numbers for each."""
+
+    reward_spec = dict.fromkeys(Crowd.possible_agents, Paid.reward_spec)
+
+    def reward(self, state, actions, next_state):
+        return {agent: np.array([next_state[0], next_state[6]]) for agent in self.possible_agents}
+
+
+def lanes(env=None):
+    return envoi.batch(Walk() if env is None else env, LANES)
+
+
+CORES = {"one": Walk, "several": Crowd, "lanes": lanes}
+
+
+def models(core):
+    """The models inside of a core environment."""
+    return list(core.envs) if isinstance(core, envoi.Lanes) else [core]
+
+
+# Strangers: environments of each framework that nobody recognises as ours, which behave as the core inside.
+
+
+class Stranger:
+    """Notes what reaches it, and writes into what it may think its own.
+
+    It hands out the same containers and arrays again and again, and empties the mappings of actions after use.
+    """
+
+    def __init__(self, held):
+        self.held, self.store, self.resets, self.given, self.closed = held, {}, [], [], 0
+        space = getattr(getattr(held, "core", None), "reward_spec", None)
+        if isinstance(space, Array) and space.shape:
+            self.reward_space = to_space(space)  # MO-gymnasium's convention
+
+    def begin(self, seed=None, options=None):
+        self.resets.append((seed, deepcopy(options)))
+        result = self.held.reset(seed=seed, options=deepcopy(options))
+        if options is not None:
+            options["written"] = True
+            options.get("a", {}).clear()
+        return result
+
+    def take(self, action):
+        """A copy of an action for the environment inside; what was given is spoilt."""
+        self.given.append(deepcopy(action))
+        spoil(action)
+        return deepcopy(self.given[-1])
+
+    def lend(self, value, key=()):
+        """A value in containers and arrays that are used again each time."""
+        if isinstance(value, dict):
+            held = self.store.setdefault(key, type(value)())
+            for stale in [k for k in held if k not in value]:
+                del held[stale]
+            held.update({k: self.lend(v, (*key, k)) for k, v in value.items()})
+            return held
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            held = self.store.setdefault((key, value.shape), np.zeros_like(value))
+            held[...] = value
+            return held
+        return value
+
+    def render(self):
+        return self.held.render()
+
+    def close(self):
+        self.closed += 1
+
+
+def spoil(value):
+    """Empties a mapping, and those in it."""
+    if isinstance(value, dict):
+        for part in value.values():
+            spoil(part)
+        value.clear()
+
+
+class StrangeGym(Stranger, gymnasium.Env):
+    def __init__(self, held):
+        super().__init__(held)
+        self.observation_space, self.action_space = held.observation_space, held.action_space
+        self.metadata, self.render_mode = deepcopy(held.metadata), held.render_mode
+        self._np_random_seed = -1
+
+    @property
+    def _np_random(self):
+        return self.held.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator):
+        self.held.core.rng = generator
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = self.begin(seed, options)
+        return self.lend(observation), info
+
+    def step(self, action):
+        observation, reward, *rest = self.held.step(self.take(action))
+        return self.lend(observation), self.lend(reward, ("reward",)), *rest
+
+
+class StrangeVector(Stranger, VectorEnv):
+    def __init__(self, held):
+        super().__init__(held)
+        for name in (
+            "num_envs",
+            "observation_space",
+            "action_space",
+            "single_observation_space",
+            "single_action_space",
+            "render_mode",
+        ):
+            setattr(self, name, getattr(held, name))
+        self.metadata = deepcopy(held.metadata)
+        self._np_random_seed = -1
+
+    _np_random = StrangeGym._np_random
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = self.begin(seed, options)
+        return self.lend(observation), info
+
+    def step(self, actions):
+        observation, reward, *rest, infos = self.held.step(self.take(actions))
+        if "final_obs" in infos:
+            own = self.store.setdefault("final_obs", np.full(self.num_envs, None, object))
+            own[:] = [None if f is None else self.lend(f, ("final", i)) for i, f in enumerate(infos["final_obs"])]
+            infos = {**infos, "final_obs": own}
+        return self.lend(observation), self.lend(reward, ("reward",)), *rest, infos
+
+    def render(self):
+        return self.held.render()
+
+    def close(self, **kwargs):
+        self.closed += 1
+
+
+class StrangeDmEnv(Stranger, dm_env.Environment):
+    def seed(self, seed):
+        self.held.seed(seed)
+        self.resets.append((seed, None))
+
+    def reset(self):
+        return self._lent(self.held.reset())
+
+    def step(self, action):
+        return self._lent(self.held.step(self.take(action)))
+
+    def _lent(self, step):
+        reward = self.lend(step.reward, ("reward",))
+        return step._replace(observation=self.lend(step.observation), reward=reward)
+
+    def observation_spec(self):
+        return self.held.observation_spec()
+
+    def action_spec(self):
+        return self.held.action_spec()
+
+    def reward_spec(self):
+        return self.held.reward_spec()
+
+    def discount_spec(self):
+        return self.held.discount_spec()
+
+
+class StrangeTFAgents(Stranger, PyEnvironment):
+    def __init__(self, held):
+        PyEnvironment.__init__(self)
+        Stranger.__init__(self, held)
+
+    @property
+    def batched(self):
+        return self.held.batched
+
+    @property
+    def batch_size(self):
+        return self.held.batch_size
+
+    def seed(self, seed):
+        self.held.seed(seed)
+        self.resets.append((seed, None))
+
+    def _reset(self):
+        return self._lent(self.held.reset())
+
+    def _step(self, action):
+        return self._lent(self.held.step(self.take(action)))
+
+    _lent = StrangeDmEnv._lent
+
+    def observation_spec(self):
+        return self.held.observation_spec()
+
+    def action_spec(self):
+        return self.held.action_spec()
+
+    def reward_spec(self):
+        return self.held.reward_spec()
+
+    def discount_spec(self):
+        return self.held.discount_spec()
+
+    def get_info(self):
+        return self.held.get_info()
+
+    def render(self, mode="rgb_array"):
+        return self.held.render(mode)
+
+
+class _StrangeZoo(Stranger):
+    def __init__(self, held):
+        super().__init__(held)
+        self.possible_agents = held.possible_agents
+        self.metadata, self.render_mode = deepcopy(held.metadata), held.render_mode
+        if hasattr(held, "state_space"):
+            self.state_space = held.state_space
+
+    def observation_space(self, agent):
+        return self.held.observation_space(agent)
+
+    def action_space(self, agent):
+        return self.held.action_space(agent)
+
+    def state(self):
+        return self.lend(self.held.state(), ("state",))
+
+
+class StrangeParallel(_StrangeZoo, ParallelEnv):
+    def reset(self, seed=None, options=None):
+        observations, infos = self.begin(seed, options)
+        self.agents = self.held.agents
+        return self.lend(observations), infos
+
+    def step(self, actions):
+        observations, rewards, *rest = self.held.step(self.take(actions))
+        self.agents[:] = self.held.agents  # in place, as many do
+        return self.lend(observations), self.lend(rewards, ("reward",)), *rest
+
+
+class StrangeAEC(_StrangeZoo, AECEnv):
+    agents, agent_selection, terminations, truncations, infos, _cumulative_rewards = (
+        property(lambda self, name=name: getattr(self.held, name))
+        for name in ("agents", "agent_selection", "terminations", "truncations", "infos", "_cumulative_rewards")
+    )
+
+    @property
+    def rewards(self):
+        return self.lend(self.held.rewards, ("reward",))
+
+    def reset(self, seed=None, options=None):
+        self.begin(seed, options)
+
+    def step(self, action):
+        self.held.step(None if action is None else self.take(action))
+
+    def observe(self, agent):
+        return self.lend(self.held.observe(agent), (agent,))
+
+
+class StrangeRLlib(Stranger, MultiAgentEnv):
+    def __init__(self, held):
+        Stranger.__init__(self, held)
+        MultiAgentEnv.__init__(self)
+        self.possible_agents = list(held.possible_agents)
+        self.observation_spaces, self.action_spaces = held.observation_spaces, held.action_spaces
+        self.metadata, self.render_mode = deepcopy(held.metadata), held.render_mode
+        self._np_random_seed = -1
+
+    _np_random = StrangeGym._np_random
+
+    @property
+    def agents(self):
+        return list(self.held.core.agents)
+
+    @agents.setter
+    def agents(self, agents):
+        pass
+
+    def state(self):
+        return self.held.state()
+
+    def reset(self, *, seed=None, options=None):
+        observations, infos = self.begin(seed, options)
+        return self.lend(observations), infos
+
+    def step(self, action_dict):
+        observations, rewards, *rest = self.held.step(self.take(action_dict))
+        return self.lend(observations), self.lend(rewards, ("reward",)), *rest
+
+
+# Playing each form by its own API.
+
+
+class Told(NamedTuple):
+    """What a step told: of one agent, or mappings, or with a lane axis. Of AEC, what `last()` said."""
+
+    observation: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
+
+
+def begin_gym(form, seed=None, options=None):
+    return form.reset(seed=seed, options=options)
+
+
+def step_gym(form, rng):
+    return Told(*form.step(act(form.core, rng)))
+
+
+def act(core, rng):
+    """A random action, of the core's spec, whichever way the core is stepped."""
+    if isinstance(core, envoi.MultiEnv):
+        return {agent: envoi.sample(core.action_spec[agent], rng) for agent in core.acting}
+    if core.batch_size is None:
+        return envoi.sample(core.action_spec, rng)
+    return stack(core.action_spec, [envoi.sample(core.action_spec, rng) for _ in range(core.batch_size)])
+
+
+def begin_dm(form, seed=None, options=None):
+    if seed is not None:
+        form.seed(seed)
+    if options is not None:
+        form.reset_options = options  # of the next reset only
+    return form.reset().observation, form.info
+
+
+def begin_tf(form, seed=None, options=None):
+    if seed is not None:
+        form.seed(seed)
+    if options is not None:
+        form.reset_options = options  # of the next reset only
+    return form.reset().observation, form.get_info()
+
+
+def step_dm(form, rng):
+    kind, reward, discount, observation = form.step(act(form.core, rng))
+    last, zero = np.asarray(kind) == 2, np.asarray(discount) == 0
+    info = form.info if isinstance(form, ToDmEnv) else form.get_info()
+    return Told(observation, reward, last & zero, last & ~zero, info)
+
+
+def begin_aec(form, seed=None, options=None):
+    form.reset(seed=seed, options=options)
+    return form.observe(form.agent_selection), form.infos
+
+
+def step_aec(form, rng):
+    agent = form.agent_selection
+    if form.terminations[agent] or form.truncations[agent]:
+        form.step(None)
+    else:
+        form.step(envoi.sample(form.multi.action_spec[agent], rng))
+    if not form.agents:
+        return None
+    return Told(*form.last())
+
+
+class Form(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        kind: Whether of `one` agent, of `several`, or of many `lanes`.
+        make: The form of a core environment.
+        read: The importing class, also for our own form.
+        strange: A stranger's environment that behaves as the form given to it.
+        begin: `(form, seed=None, options=None) -> observation, info`.
+        step: `(form, rng) -> Told`; None from an AEC form where nobody is left.
+        resets_itself: Whether a step after the end begins an episode.
+        takes_options: Whether a stranger of this framework can be given options.
+        tells_info: Whether a stranger of this framework can tell infos.
+    """
+
+    kind: str
+    make: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    strange: Callable[[Any], Any]
+    begin: Callable[..., Any] = begin_gym
+    step: Callable[..., Any] = step_gym
+    resets_itself: bool = False
+    takes_options: bool = True
+    tells_info: bool = True
+
+
+def rllib_one(core):
+    return RLlibEnv(core, canonical=False, in_evaluation=True)
+
+
+def rllib_several(core):
+    return RLlibMultiEnv(core, canonical=False, in_evaluation=True)
+
+
+def rllib_lanes(core):
+    return RLlibVectorEnv(core, canonical=False, in_evaluation=True)
+
+
+def vector(mode):
+    return partial(ToGymnasiumVector, autoreset_mode=mode)
+
+
+FORMS = {
+    "gymnasium": Form("one", ToGymnasium, FromGymnasium, StrangeGym),
+    "dm_env": Form("one", ToDmEnv, FromDmEnv, StrangeDmEnv, begin_dm, step_dm, True, False, False),
+    "tf_agents": Form("one", ToTFAgents, FromTFAgents, StrangeTFAgents, begin_tf, step_dm, True, False),
+    "rllib": Form("one", rllib_one, FromGymnasium, StrangeGym),
+    "vector next step": Form("lanes", vector("NextStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
+    "vector same step": Form("lanes", vector("SameStep"), FromGymnasiumVector, StrangeVector, resets_itself=True),
+    "vector disabled": Form("lanes", vector("Disabled"), FromGymnasiumVector, StrangeVector),
+    "rllib batch": Form("lanes", rllib_lanes, FromGymnasiumVector, StrangeVector, resets_itself=True),
+    "tf_agents batch": Form(
+        "lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTFAgents, begin_tf, step_dm, True, False
+    ),
+    "pettingzoo": Form("several", ToPettingZoo, FromPettingZoo, StrangeParallel),
+    "pettingzoo_aec": Form("several", ToPettingZooAEC, FromPettingZooAEC, StrangeAEC, begin_aec, step_aec),
+    "rllib several": Form("several", rllib_several, FromRLlibMulti, StrangeRLlib),
+}
+"""Every form; `rllib` in the spaces of gymnasium, which narrow nothing."""
+
+
+def made(name):
+    """A form of a new core environment."""
+    return FORMS[name].make(CORES[FORMS[name].kind]())
+
+
+def stranger(name):
+    """A stranger's environment."""
+    return FORMS[name].strange(made(name))
+
+
+def imported(name):
+    """A stranger's environment as a core one."""
+    return FORMS[name].read(stranger(name))
+
+
+def ends(form, told):
+    """Whether nothing goes on after a step."""
+    if told is None:
+        return True
+    if isinstance(form, ToPettingZooAEC):
+        return False
+    if hasattr(form, "possible_agents"):
+        return not form.core.agents
+    return bool(np.all(np.asarray(told.terminated) | np.asarray(told.truncated)))
+
+
+def native_trace(name, form, seeds=(0, None, None), rng=0, steps=7):
+    """What a form tells over episodes, played by its own API; lanes for so many steps each, whatever ends."""
+    row, rng, said = FORMS[name], np.random.default_rng(rng), []
+    for seed in seeds:
+        said.append(exact(row.begin(form, seed)))
+        said += native_steps(name, form, rng, steps)
+    return said
+
+
+def native_steps(name, form, rng, steps=7):
+    """The steps to the end of the episode; of lanes, so many."""
+    row, said = FORMS[name], []
+    for _ in range(50 if row.kind != "lanes" else steps):
+        told = row.step(form, rng)
+        said.append(exact(told))
+        if ends(form, told) if row.kind != "lanes" else name == "vector disabled" and any_over(told):
+            break
+    return said
+
+
+def any_over(told):
+    return bool(np.any(told.terminated | told.truncated))
+
+
+def core_trace(env, seeds=(0, None, None), rng=0, steps=7, options=None):
+    """What a core environment tells over episodes."""
+    rng, said = np.random.default_rng(rng), []
+    for seed in seeds:
+        said.append(exact(env.reset(seed=seed, options=options)))
+        said += core_steps(env, rng, steps)
+    return said
+
+
+def core_steps(env, rng, steps=7):
+    """The steps to the end of the episode; of lanes, so many."""
+    said = []
+    if isinstance(env, envoi.MultiEnv):
+        while env.agents:
+            said.append(exact(env.step(act(env, rng))))
+    elif env.batch_size is None:
+        over = False
+        while not over:
+            step = env.step(act(env, rng))
+            said.append(exact(step))
+            over = step.terminated or step.truncated
+    else:
+        over = np.zeros(env.batch_size, bool)
+        for _ in range(steps):
+            step = env.step(act(env, rng), over if over.any() and "step" in env.restarts else None)
+            said.append(exact(step))
+            over = step.terminated | step.truncated
+            if over.any() and "step" not in env.restarts:
+                said.append(exact(env.reset(mask=over)))
+    return said
+
+
+# What another process is asked for.
+
+
+def digest():
+    """What every form and every import tells, made anew in this process."""
+    return {name: (native_trace(name, made(name)), core_trace(imported(name))) for name in FORMS}
+
+
+def carried_on(parcel):
+    """What environments that were pickled in mid-episode go on to tell."""
+    return {key: go_on(key, env) for key, env in cloudpickle.loads(parcel).items()}
+
+
+def go_on(key, env):
+    """What an environment in mid-episode tells from here on, and in the episode after; `key` is (side, name)."""
+    side, name = key
+    rng = np.random.default_rng(5)
+    if side == "import":
+        return [core_steps(env, rng), core_trace(env, (None,))]
+    return [native_steps(name, env, rng), native_trace(name, env, (None,))]
