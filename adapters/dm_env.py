@@ -75,7 +75,7 @@ from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
 from .strings import Strings
 from .suites import load
-from .values import Copy, incoming
+from .values import Copy, fresh, incoming, owned
 
 __all__ = [
     "FromDmEnv",
@@ -141,7 +141,7 @@ class FromDmEnv(Env):
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
         self._incoming = _incoming(self.observation_spec, self._copy)
         several = [s for s in (self.declared_reward_spec, self.discount_spec) if getattr(s, "shape", None) != ()]
-        self._take = _owned if several and self._copy is not False else None
+        self._take = owned if several and self._copy is not False else None
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
         self._choices = Choices(self.action_spec) if isinstance(self.action_spec, Discrete) else None
@@ -162,7 +162,7 @@ class FromDmEnv(Env):
             native = self.unwrapped
             if not isinstance(native, ToDmEnv):
                 raise SpecError(f"options: expected none, for a dm_env environment takes none, got {dict(options)}")
-            native.reset_options = dict(options)
+            native.reset_options = fresh(options)
         if seed is not None:
             self._seed_source(seed)
             self._streams = Streams(seed)
@@ -371,11 +371,6 @@ def _incoming(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
     if copy is False or not any(isinstance(leaf, Strings) for _, leaf in leaves(spec)):
         return take
     return lambda value: take(deepcopy(value))  # who holds an array of objects is not counted
-
-
-def _owned(value: Any) -> Any:
-    """A reward or discount of several numbers, which the source may write into."""
-    return value.copy() if isinstance(value, ndarray) else deepcopy(value)
 
 
 def recognises(env: object) -> bool:

@@ -20,6 +20,7 @@ from envoi.tree import leaves, map_leaves
 from .agents import validated
 from .arrayspecs import decoder, encoder
 from .dm_specs import to_spec
+from .form import AnyForm
 from .values import incoming
 
 FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
@@ -56,7 +57,7 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
     return (float if spec.dtype == np.float64 else kind), convert
 
 
-class ToDmEnv(dm_env.Environment):
+class ToDmEnv(AnyForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
     Args:

@@ -64,10 +64,11 @@ from envoi.streams import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent
+from .form import AnyForm
 from .layers import Content
 from .losses import Loss
 from .spaces import NAME, decoder, encoder, from_space, to_space
-from .values import Copy, incoming
+from .values import HOLDERS, Copy, fresh, incoming, owned
 
 __all__ = [
     "FromGymnasium",
@@ -105,7 +106,7 @@ def with_discounts(
     return {agent: {**info, "discount": special[agent]} if agent in special else info for agent, info in infos.items()}
 
 
-class ToGymnasium(gymnasium.Env[Any, Any]):
+class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
     A step calls the core's step and returns five of its six values. Everything else (spaces, what needs another
@@ -249,7 +250,7 @@ class FromGymnasium(Env):
         seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
         if seed is not None:
             self._streams = Streams(seed)
-        observation, info = self.source.reset(seed=seed, options=None if options is None else dict(options))
+        observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         self._observation = observation = self._incoming(observation)
         self._over = None
         return Reset(observation, dict(info))
@@ -274,6 +275,8 @@ class FromGymnasium(Env):
         ):
             observation = self._incoming(observation)
         self._observation = observation
+        if type(reward) in HOLDERS:
+            reward = owned(reward)
         if rewarder is not None:
             reward = reward_step(rewarder, reward, before, action, self.state)
         if terminated or truncated:

@@ -65,6 +65,7 @@ from envoi.lanes import full_lanes_step, lane
 
 from . import gymnasium as single
 from .agents import agent_lanes
+from .form import AnyForm
 from .gymnasium import is_default_discount
 from .losses import Loss
 from .spaces import encoder, to_space
@@ -92,7 +93,7 @@ NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", Auto
 """What of `BatchEnv.restarts` each mode needs."""
 
 
-class ToGymnasiumVector(VectorEnv[Any, Any, Any]):
+class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
     """A core batch as a gymnasium vector environment.
 
     Args:
@@ -370,10 +371,10 @@ def to_gymnasium_vector(
 
 def _lanes(env: Any, n: int | None) -> BatchEnv:
     """A batch of whatever `to_gymnasium_vector` takes."""
-    from . import from_env
+    from .registry import from_env, home
 
     made: Callable[[], Any] | None = None
-    if isinstance(env, type) or (callable(env) and not hasattr(env, "reset")):
+    if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
         first = [from_env(env())]
         core: Any = first[0]
         made = lambda: first.pop() if first else from_env(env())  # noqa: E731

@@ -51,7 +51,7 @@ from .agents import several_agents
 from .gymnasium import with_discounts
 from .losses import Loss
 from .spaces import from_space, to_space
-from .values import Copy
+from .values import Copy, owned
 from .zoo_forms import Form, acts_at_once, agents_infos, losses
 from .zoo_names import load
 from .zoo_sources import FromZoo
@@ -231,7 +231,9 @@ class FromPettingZoo(FromZoo):
                 ):
                     one = None
                     one = take(observations[agent], held)
-                seen[agent], earned[agent], heard[agent] = one, rewards[agent], {}
+                paid = rewards[agent]
+                seen[agent], heard[agent] = one, {}
+                earned[agent] = paid if type(paid) is not ndarray else paid.copy()
         except KeyError:  # somebody is left out
             return self._any_step(told, held, before, actions)
         if infos != self._silent:
@@ -260,7 +262,7 @@ class FromPettingZoo(FromZoo):
         terminated = {agent: bool(terminations.get(agent, False)) for agent in spoken}
         truncated = {agent: bool(truncations.get(agent, False)) for agent in spoken}
         discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
-        earned = {agent: rewards.get(agent, 0.0) for agent in spoken}
+        earned = {agent: owned(rewards.get(agent, 0.0)) for agent in spoken}
         self._ended.update(ended)
         self._seen.update(seen)
         self._stand_listed(now, listed, infos)

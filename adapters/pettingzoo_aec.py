@@ -52,7 +52,7 @@ from .gymnasium import with_discounts
 from .losses import Loss
 from .pettingzoo import from_pettingzoo
 from .spaces import from_space, to_space
-from .values import Copy
+from .values import Copy, owned
 from .zoo_forms import NAME, Form, acts_at_once, agents_infos
 from .zoo_forms import losses as shared_losses
 from .zoo_sources import FromZoo
@@ -325,7 +325,8 @@ class FromPettingZooAEC(FromZoo):
         earned: dict[Any, Any] = {}
         heard: dict[Any, Any] = {}
         for agent in self._agents:
-            earned[agent], heard[agent] = rewards[agent], {}
+            paid = rewards[agent]
+            earned[agent], heard[agent] = paid if type(paid) is not ndarray else paid.copy(), {}
         infos = native.infos
         if infos != self._silent:
             return self._quiet(seen, earned, infos)
@@ -355,7 +356,7 @@ class FromPettingZooAEC(FromZoo):
         self._ended.update(ended)
         self._seen.update(seen)
         self._current = tuple(seen)
-        earned = {agent: collected.get(agent, 0.0) for agent in spoken}
+        earned = {agent: owned(collected.get(agent, 0.0)) for agent in spoken}
         if before is not None:
             earned = self._rewarded(earned, before, actions)
         heard = self._heard(infos, spoken, discounts)

@@ -93,6 +93,12 @@ def _target(name: str) -> Framework:
     return row
 
 
+def home(env: Any) -> Framework | None:
+    """The framework of an environment, of those that are imported already; None where none recognises it."""
+    rows = reversed(FRAMEWORKS.values())  # an environment of RLlib is one of gymnasium too
+    return next((row for row in rows if row.in_use and row.load().recognises(env)), None)
+
+
 def from_env(env: Any) -> Env | MultiEnv:
     """An environment of any framework as a core one. Looks only at frameworks that are imported already.
 
@@ -104,11 +110,9 @@ def from_env(env: Any) -> Env | MultiEnv:
     """
     if isinstance(env, (Env, MultiEnv)):
         return env
-    for row in reversed(FRAMEWORKS.values()):  # an environment of RLlib is one of gymnasium too
-        if row.in_use:
-            spoke = row.load()
-            if spoke.recognises(env):
-                return getattr(spoke, f"from_{row.name}")(env)
+    row = home(env)
+    if row is not None:
+        return getattr(row.load(), f"from_{row.name}")(env)
     kinds = ["a core envoi.Env or envoi.MultiEnv", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
     looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
     raise SpecError(

@@ -38,6 +38,7 @@ from envoi.process import Info
 
 from .agents import validated
 from .codec import Codec
+from .form import AnyForm
 from .gymnasium import with_discounts
 from .rllib import Masks, WorkerSeeds
 from .spaces import decoder, encoder, to_space
@@ -51,7 +52,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(MultiAgentEnv):
+class RLlibMultiEnv(AnyForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:

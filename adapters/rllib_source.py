@@ -39,7 +39,7 @@ from .gymnasium import is_number
 from .layers import Content
 from .rllib_multi import ALL, RLlibMultiEnv
 from .spaces import encoder, from_space
-from .values import Copy, incoming
+from .values import Copy, fresh, incoming, owned
 
 __all__ = ["FromRLlibMulti", "from_multi_agent"]
 
@@ -119,7 +119,7 @@ class FromRLlibMulti(MultiEnv):
             self._streams = Streams(seed)
             if self._ours:
                 self._ours.seeds.forget()  # here an equal seed always replays
-        observations, infos = self.source.reset(seed=seed, options=dict(options) if options else None)
+        observations, infos = self.source.reset(seed=seed, options=fresh(options) if options else None)
         held = getrefcount(observations) > _ALONE
         self._ended, self._agents = set(), ()
         if self._ours:
@@ -198,7 +198,7 @@ class FromRLlibMulti(MultiEnv):
         given = {agent: rewards.get(agent) for agent in spoken}
         return MultiStep(
             {agent: seen[agent] for agent in self._in_order(seen)},
-            {agent: 0.0 if reward is None else reward for agent, reward in given.items()},
+            {agent: 0.0 if reward is None else owned(reward) for agent, reward in given.items()},
             terminated,
             truncated,
             discounts,
@@ -234,6 +234,9 @@ class FromRLlibMulti(MultiEnv):
 
     def _infos(self, infos: Mapping[Any, Info], spoken: tuple[Any, ...], seen: Mapping[Any, Any]) -> dict[Any, Info]:
         said: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in spoken}
+        for info in said.values():
+            if MASK in info:
+                info[MASK] = owned(info[MASK])
         for agent in self._masked:
             if agent in seen and agent in said:
                 said[agent].setdefault(MASK, np.array(seen[agent][MASK], np.int8))

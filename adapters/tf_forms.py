@@ -15,6 +15,7 @@ from envoi.streams import check_seed, lane_seeds
 from envoi.tree import map_leaves
 
 from .arrayspecs import decoder
+from .form import AnyForm
 from .losses import warn_narrowed
 from .tf_specs import (
     ArraySpec,
@@ -39,7 +40,7 @@ make_time_step = cast("Callable[[tuple[Any, Any, Any, Any]], TimeStep]", partial
 """`TimeStep(*values)` for hot paths; TF-Agents' own `transition` takes hundreds of times as long."""
 
 
-class ToTFAgents(PyEnvironment):
+class ToTFAgents(AnyForm, PyEnvironment):
     """A core environment as one of TF-Agents.
 
     Args:

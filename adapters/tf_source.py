@@ -17,7 +17,7 @@ from .layers import Content, Generators, layers
 from .losses import UnseededWarning
 from .tf_forms import ToTFAgents
 from .tf_specs import PyEnvironment, from_number_spec
-from .values import Copy, incoming
+from .values import Copy, fresh, incoming
 
 
 class Source:
@@ -96,7 +96,7 @@ class Source:
             SpecError: It is none, so nobody takes them.
         """
         if self.form is not None:
-            self.form.reset_options = None if options is None else dict(options)
+            self.form.reset_options = None if options is None else fresh(options)
         elif options:
             raise SpecError(f"options: expected none, for a TF-Agents environment takes none, got {dict(options)}")
 

@@ -11,7 +11,7 @@ nothing but the tuple or dict it came in cannot change behind our back, so the c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -172,3 +172,23 @@ def _copied(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
         return None
     fitted = None if dtype is None else _fitted(value, dtype, np.shape(value))
     return np.array(value) if fitted is None else fitted
+
+
+# What comes beside observations.
+
+HOLDERS = frozenset({np.ndarray, dict, list, tuple})
+"""The types of rewards that somebody else can change once they are handed out."""
+
+
+def owned(value: Any) -> Any:
+    """A reward or discount that its source cannot change any more: arrays, and what holds them, are copied."""
+    return value.copy() if isinstance(value, np.ndarray) else deepcopy(value) if type(value) in HOLDERS else value
+
+
+def fresh(options: Any) -> Any:
+    """Options for somebody who may write into them: dicts, lists, tuples and arrays anew, other objects as they are."""
+    if isinstance(options, Mapping):
+        return {key: fresh(value) for key, value in options.items()}
+    if type(options) in (list, tuple):
+        return type(options)(fresh(value) for value in options)
+    return options.copy() if isinstance(options, np.ndarray) else options

@@ -21,7 +21,7 @@ from envoi.streams import Streams, check_seed, lane_seeds
 from .gymnasium import NATIVE_REWARD, is_number
 from .layers import Content
 from .spaces import from_space
-from .values import Copy, incoming
+from .values import Copy, fresh, incoming
 from .vector_infos import read
 from .vector_lanes import different, metadata_of, mode_of
 from .vector_spaces import batched_encoder, batched_space, batched_spec, with_lanes
@@ -117,7 +117,7 @@ class FromGymnasiumVector(BatchEnv):
         # What the source began by itself is served where nothing else is asked for.
         served = chosen & self._kept if given is None and not options else np.zeros(n, bool)
         rest = chosen & ~served
-        wanted = None if options is None else dict(options)
+        wanted = None if options is None else fresh(options)
         if rest.all() or (chosen.all() and "live" not in self.restarts and rest.any()):
             observation, infos = self._reset_source(given, wanted)
         else:

@@ -26,6 +26,7 @@ from envoi.multi import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
 from .agents import several_agents, validated
+from .form import AnyForm
 from .losses import Loss
 from .spaces import decoder, encoder, to_space
 
@@ -64,7 +65,7 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
     return found
 
 
-class Form:
+class Form(AnyForm):
     """What a form of either API has.
 
     Args:

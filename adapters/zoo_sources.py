@@ -30,7 +30,7 @@ from envoi.streams import check_seed
 from .gymnasium import is_number
 from .layers import Content
 from .spaces import encoder, from_space
-from .values import Copy, incoming
+from .values import Copy, fresh, incoming, owned
 from .zoo_forms import Form
 
 _OF_AGENTS = ("_each", "_false", "_silent")
@@ -155,7 +155,7 @@ class FromZoo(MultiEnv):
             self._streams, self._next_seed = Streams(seed), None
         else:
             seed, self._next_seed = self._next_seed, None
-        result = self.source.reset(seed=seed, options=None if options is None else dict(options))
+        result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         self._over, self._seen, self._ended = None, {}, set()
         return result
 
@@ -206,6 +206,8 @@ class FromZoo(MultiEnv):
             known += agent in infos
             own = heard[agent] = {**said} if said else {}
             if own:
+                if MASK in own:  # recorded beside the observation, and so as lasting
+                    own[MASK] = owned(own[MASK])
                 if discounts is not None and "discount" in own and is_number(own["discount"]):
                     discounts[agent] = own.pop("discount")
                 if isinstance(own.get(COMMON), dict):

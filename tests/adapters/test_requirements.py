@@ -313,19 +313,7 @@ def test_final_observations_never_change(name):
     assert [exact(value) for value, _ in held] == [before for _, before in held]
 
 
-REWARDS_ALIASED = ("gymnasium", "rllib", "pettingzoo", "pettingzoo_aec", "rllib several")
-"""The imports that pass a reward array on as it is, though the source may write into it."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="an array of rewards is not copied"))
-        if name in REWARDS_ALIASED
-        else name
-        for name in ALL
-    ],
-)
+@pytest.mark.parametrize("name", ALL)
 def test_rewards_that_are_arrays_never_change_though_the_source_uses_its_array_again(name):
     core = {"one": forms.Paid, "several": forms.PaidCrowd, "lanes": lambda: lanes(forms.Paid())}[FORMS[name].kind]()
     env, rng, held = FORMS[name].read(FORMS[name].strange(FORMS[name].make(core))), np.random.default_rng(0), []
@@ -726,7 +714,6 @@ def test_options_reach_every_reset_of_a_source_and_the_callers_dict_stays_as_it_
     assert options == {"b": 2, "c": [1]}
 
 
-@pytest.mark.xfail(strict=True, reason="options are copied one level deep")
 @pytest.mark.parametrize("name", TAKE_OPTIONS)
 def test_a_source_cannot_write_into_what_options_hold(name):
     env, options = imported(name), {"a": {"deep": 1}}
@@ -784,16 +771,8 @@ def in_the_middle(side, name, steps=1):
 
 
 @every_form
-@pytest.mark.parametrize(
-    ("side", "how"),
-    [
-        pytest.param(side, how, marks=pytest.mark.xfail(strict=True, reason="a shallow copy of a form shares its core"))
-        if (side, how) == ("form", "copy")
-        else (side, how)
-        for side in SIDES
-        for how in HOW
-    ],
-)
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("how", HOW)
 def test_a_copy_goes_on_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
     env = in_the_middle(side, name)
     twin = HOW[how](env)
@@ -919,13 +898,7 @@ IDENTITY = [
 ]
 
 
-CALLED = pytest.mark.xfail(strict=True, reason="a creator of RLlib is called, as any function that makes one is")
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [pytest.param(*pair, marks=CALLED) if pair == ("vector next step", "rllib") else pair for pair in IDENTITY],
-)
+@pytest.mark.parametrize(("a", "b"), IDENTITY)
 def test_a_to_b_to_a_gives_back_the_same_object(a, b):
     home = frameworks([a])[a]
     # A stranger's environment …
