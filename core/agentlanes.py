@@ -7,26 +7,28 @@ from typing import Any, cast
 
 import numpy as np
 
+from . import tree
+from .around import Around
 from .batch import BatchEnv, Mask, as_mask
 from .env import ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import EpisodeError, SpecError
 from .lanes import Infos, full_lanes_step, lane, stack
 from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, quickest_multi_step
-from .process import Info, Snapshot
-from .rewarder import Rewarder, RewardFunction
-from .spec import Spec, spec_equal, zeros
-from .streams import Streams, check_seed
+from .process import Info
+from .spec import Spec, SpecTree, spec_equal, zeros
+from .streams import lane_seeds
 
 WAITING = "waiting"
 """The key, in a lane's info, that marks a step in which its agent is not in play."""
 
 
-class AgentLanes(BatchEnv):
+class AgentLanes(Around, BatchEnv):
     """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`: one policy plays them all.
 
     The lanes share their episode. A lane whose agent ended before the others, or has not joined yet, waits: when it is
     restarted it repeats its last observation with reward 0, marked `info["waiting"]`, and is truncated in the step in
-    which the last agent ends. All lanes begin the next episode together.
+    which the last agent ends. All lanes begin the next episode together, and a lane whose agent is in play cannot
+    begin anew without the others: a time limit belongs around the `MultiEnv`.
 
     Args:
         env: The environment; all its agents act at once and have equal specs.
@@ -35,9 +37,14 @@ class AgentLanes(BatchEnv):
         SpecError: The agents differ.
     """
 
+    env: MultiEnv
+    memory = ("_last", "_over", "_begun", "_together")
+    restarts = frozenset({"step", "reset"})
+
     def __init__(self, env: MultiEnv) -> None:
-        super().__init__(len(env.possible_agents))
-        self.env, agents = env, env.possible_agents
+        Around.__init__(self, env)
+        BatchEnv.__init__(self, len(env.possible_agents))
+        agents = env.possible_agents
         first = agents[0]
         for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
             specs = getattr(env, what)
@@ -48,8 +55,7 @@ class AgentLanes(BatchEnv):
                         f"got {specs[agent]!r}"
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
-        self.discount_spec, self.state_spec = env.discount_spec[first], env.state_spec
-        self.metadata, self.render_mode = env.metadata, env.render_mode
+        self.discount_spec = cast("Any", env.discount_spec)[first]
         self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
         self._begun = False
@@ -64,6 +70,10 @@ class AgentLanes(BatchEnv):
         """The reward spec of a lane."""
         return self.env.reward_spec[self.env.possible_agents[0]]
 
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.env.declared_reward_spec[self.env.possible_agents[0]]
+
     def reset(
         self,
         *,
@@ -74,9 +84,12 @@ class AgentLanes(BatchEnv):
         """Begins an episode in all lanes; they share it, so `seed` is one, and `mask` holds all or only ended lanes."""
         mask = as_mask(mask, self.batch_size, "mask")
         if mask is not None and not mask.all() and self.env.agents:
-            return Reset(self._stacked(self._wait(mask)), cast("Any", self._waiting_infos(mask)))
+            if seed is not None or options:
+                raise SpecError("seed, options: expected none for some of the lanes, for all share their episode")
+            self._wait(mask)
+            return Reset(self._stacked(self._last), cast("Any", self._waiting_infos(mask)))
         if isinstance(seed, (Sequence, np.ndarray)):
-            given = {check_seed(one) for one in seed}
+            given = set(lane_seeds(seed, self.batch_size))
             if len(given) != 1:
                 raise SpecError(f"seed: expected one, for the lanes share their episode, got {list(seed)}")
             seed = given.pop()
@@ -99,7 +112,9 @@ class AgentLanes(BatchEnv):
             return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
         agents, spec = self._silent, self.action_spec
         lanes = action if self._is_flat else [lane(spec, action, i) for i in range(self.batch_size)]
-        step = self._step(dict(zip(agents, lanes)))  # noqa: B905 (it takes its time; `_step` counts them)
+        if len(lanes) != self.batch_size:
+            raise SpecError(f"action: expected one for each of {self.batch_size} lanes, got {len(lanes)}")
+        step = self._step(dict(zip(agents, lanes)))  # noqa: B905 (they are counted, and it takes its time)
         observations, rewards, terminated, _, _, infos = step
         if terminated is not None or len(observations) < self.batch_size:
             return self._told(full_multi_step(step), self.env.possible_agents)
@@ -120,16 +135,26 @@ class AgentLanes(BatchEnv):
             raise EpisodeError(f"step: {NOT_RESET}")
         if over.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        n, none = self.batch_size, np.zeros(self.batch_size, bool)
-        if not self.env.agents:
-            observation, infos = self.reset()
-            return Step(observation, np.zeros(n), cast("Any", none), cast("Any", none), np.ones(n), infos)
+        if not self.env.agents or (restart is not None and restart.all()):
+            return self._begin_anew()
         if restart is not None:
             self._wait(restart)
         spec, playing = self.action_spec, self.env.agents
         places = {agent: i for i, agent in enumerate(self.env.possible_agents)}
         actions = {agent: lane(spec, action, places[agent]) for agent in playing}
         return self._told(full_multi_step(self._step(actions)), playing)
+
+    def _begin_anew(self) -> Step:
+        """The first step of an episode in all lanes."""
+        observation, infos = self.reset()
+        n = self.batch_size
+        reward, discount = self._all(0, self.reward_spec, n), self._all(1, self.discount_spec, n)
+        return Step(
+            observation, reward, cast("Any", np.zeros(n, bool)), cast("Any", np.zeros(n, bool)), discount, infos
+        )
+
+    def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
+        return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
 
     def _told(self, step: MultiStep, playing: Collection[Any]) -> Step:
         """The step of all lanes, of which those of the agents `playing` acted."""
@@ -142,18 +167,25 @@ class AgentLanes(BatchEnv):
         terminated = np.array([ended.get(agent, False) for agent in agents])
         truncated = np.array([cut.get(agent, False) for agent in agents]) | (waited & finished)
         self._over, self._together = terminated | truncated, len(self.env.agents) == self.batch_size
+        nothing, whole = self._all(0, self.reward_spec), self._all(1, self.discount_spec)
         return Step(
             self._seen(observations),
-            stack(self.reward_spec, [rewards.get(agent, 0.0) for agent in agents]),
+            stack(self.reward_spec, [rewards.get(agent, nothing) for agent in agents]),
             cast("Any", terminated),
             cast("Any", truncated),
-            stack(self.discount_spec, [discounts.get(agent, 1.0) for agent in agents]),
+            stack(self.discount_spec, [discounts.get(agent, whole) for agent in agents]),
             cast("Any", self._infos(infos)),
         )
 
-    def _wait(self, lanes: Mask) -> list[Any]:
+    def _wait(self, lanes: Mask) -> None:
+        """Restarts lanes while others play on: they wait."""
+        playing = np.array([agent in self.env.agents for agent in self.env.possible_agents])
+        if (lanes & playing).any():
+            raise EpisodeError(
+                f"reset: lanes {np.flatnonzero(lanes & playing).tolist()} play on in an episode that all lanes share; "
+                "begin anew with all, or put the time limit around the MultiEnv"
+            )
         self._over = self._over & ~lanes
-        return self._last
 
     def _seen(self, observations: Mapping[Any, Any]) -> Any:
         self._last = [
@@ -172,56 +204,10 @@ class AgentLanes(BatchEnv):
         return Infos([{WAITING: True} if waits else {} for waits in lanes])
 
     @property
-    def state(self) -> Any:
-        """The state that the lanes share."""
-        return self.env.state
-
-    @property
     def observation(self) -> Any:
         if not self._begun:
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._stacked(self._last)
-
-    @property
-    def rewarder(self) -> Rewarder:
-        """The rewarder of all agents, which gives a mapping; settable."""
-        return self.env.rewarder
-
-    @rewarder.setter
-    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self.env.rewarder = rewarder
-
-    @property
-    def streams(self) -> Streams:
-        return self.env.streams
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The inner environment's generator; settable there through here."""
-        return self.env.rng
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self.env.rng = generator
-
-    def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), (self.env.snapshot(), list(self._last), self._over, self._begun))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        inner, last, self._over, self._begun = self._content(snapshot)
-        self.env.restore(inner)
-        self._together = len(self.env.agents) == self.batch_size
-        self._last = list(last)
-
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    @property
-    def unwrapped(self) -> Any:
-        return self.env.unwrapped
 
     def __repr__(self) -> str:
         return f"AgentLanes({self.env!r})"

@@ -3,28 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from .process import Process, Snapshot
+from .rewarder import Rewarder, RewardFunction
+from .spec import SpecTree
 from .streams import Streams
 
 
+class Inner:
+    """An attribute that is read from the inner environment until the outer one sets its own."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, outer: Around | None, owner: type) -> Any:
+        return self if outer is None else getattr(outer.env, self._name)
+
+
 class Around(Process):
-    """What an environment takes from another one that it holds: all but specs, resets and steps.
+    """What an environment takes from another one that it holds: all but resets and steps.
 
     Args:
         env: The environment inside.
+
+    Attributes:
+        env: The environment inside.
+        memory: The names of the attributes that change during an episode; snapshots hold their values.
     """
+
+    memory: ClassVar[tuple[str, ...]] = ()
+
+    observation_spec = cast("Any", Inner())
+    action_spec = cast("Any", Inner())
+    reward_spec = cast("Any", Inner())
+    discount_spec = cast("Any", Inner())
+    state_spec = cast("Any", Inner())
+    metadata = cast("Any", Inner())
+    render_mode = cast("Any", Inner())
+    context_space = cast("Any", Inner())
 
     def __init__(self, env: Any) -> None:
         self.env = env
-        self.metadata, self.render_mode = env.metadata, env.render_mode
 
     @property
     def state(self) -> Any:
+        """The inner environment's state; settable there, where it is settable."""
         return self.env.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.env.state = state
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The inner environment's rewarder; settable there through here."""
+        return self.env.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self.env.rewarder = rewarder
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.env.declared_reward_spec
 
     @property
     def streams(self) -> Streams:
@@ -49,10 +93,13 @@ class Around(Process):
         self.env.context = context
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), self.env.snapshot())
+        return Snapshot(type(self), (self.env.snapshot(), {name: getattr(self, name) for name in self.memory}))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.env.restore(self._content(snapshot))
+        inner, memory = cast("tuple[Snapshot, dict[str, Any]]", self._content(snapshot))
+        self.env.restore(inner)
+        for name, value in memory.items():
+            setattr(self, name, value)
 
     def render(self) -> Any:
         return self.env.render()

@@ -13,7 +13,7 @@ from .around import Around
 from .env import ENDED, NOT_RESET, Env, Reset, Step
 from .errors import EpisodeError, SpecError
 from .multi import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
-from .process import Info, Snapshot
+from .process import Info
 from .rewarder import Rewarder, RewardFunction, as_rewarder
 from .spec import SpecTree
 
@@ -21,11 +21,13 @@ from .spec import SpecTree
 class OneOfMany(Around, MultiEnv):
     """An environment of one agent as one of several, of whom there is one; made by `as_multi`."""
 
+    memory = ("_over",)
+
     def __init__(self, env: Env, agent: Any) -> None:
         super().__init__(env)
         self.agent, self.possible_agents = agent, (agent,)
         self.observation_spec, self.action_spec = {agent: env.observation_spec}, {agent: env.action_spec}
-        self.discount_spec, self.state_spec = {agent: env.discount_spec}, env.state_spec
+        self.discount_spec = {agent: env.discount_spec}
         self._over: str | None = NOT_RESET
 
     @property
@@ -86,13 +88,6 @@ class OneOfMany(Around, MultiEnv):
     def sample_actions(self, infos: Mapping[Any, Info] | None = None) -> dict[Any, Any]:
         return {self.agent: self.env.sample_action()}
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), (self.env.snapshot(), self._over))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        inner, self._over = self._content(snapshot)
-        self.env.restore(inner)
-
     def __repr__(self) -> str:
         return f"as_multi({self.env!r}, {self.agent!r})"
 
@@ -107,7 +102,7 @@ class Sole(Around, Env):
         (agent,) = env.possible_agents
         self.agent = agent
         self.observation_spec, self.action_spec = env.observation_spec[agent], env.action_spec[agent]
-        self.discount_spec, self.state_spec = env.discount_spec[agent], env.state_spec
+        self.discount_spec = cast("Any", env.discount_spec)[agent]
 
     @property
     def reward_spec(self) -> SpecTree:  # pyright: ignore[reportIncompatibleVariableOverride]

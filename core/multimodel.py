@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -27,6 +27,21 @@ from .multi import (
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
+
+
+class _Turn:
+    """`turn` of a model whose author defines `turn(self, state)`: who acts now, as in every `MultiEnv`.
+
+    A subclass that overrides it finds the author's function by `super().turn`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __get__(self, env: MultiModel | None, owner: type[MultiModel]) -> Any:
+        if env is None:
+            return self
+        return env._turn if type(env).turn is self else self._function.__get__(env)
 
 
 class MultiModel(MultiEnv):
@@ -112,10 +127,10 @@ class MultiModel(MultiEnv):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if callable(cls.__dict__.get("turn")):
-            # The author's function of a state, under the name that the protocol has for who acts now.
-            cls._turn_in = cls.__dict__["turn"]
-            type.__delattr__(cls, "turn")
+        turn: Any = cls.turn
+        if callable(turn):
+            cls._turn_in = turn
+            cls.turn = cast("Any", _Turn(turn))
         if "draw" in cls.__dict__ and cls.render_mode is None:
             cls.render_mode = "rgb_array"
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}

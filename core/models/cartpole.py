@@ -55,8 +55,10 @@ class CartPole(BatchModel):
         low, high = context["initial_state_lower"], context["initial_state_upper"]
         motion = (low + (high - low) * rng.random((4, size))).T
         columns: list[Any] = [context[name] for name in PHYSICS]
-        if not any(column.strides[0] for column in columns):  # the same context in all lanes
-            return CartPoleState(motion, alike(np.array(_physics([column.item(0) for column in columns])), size))
+        if not any(np.ndim(column) and column.strides[0] for column in columns):  # the same context in all lanes
+            return CartPoleState(
+                motion, alike(np.array(_physics([np.asarray(column).item(0) for column in columns])), size)
+            )
         return CartPoleState(motion, np.array(_physics(columns)).T)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from .. import tree
 from ..env import Env, Reset, Step
 from ..errors import SpecError
 from ..lanes import lane
-from ..multi import MultiEnv, MultiReset, MultiStep
+from ..multi import COMMON, MultiEnv, MultiReset, MultiStep
 from ..multiwrapper import MultiWrapper
 from ..spec import Array, Spec, SpecTree, validate
 from ..spec.base import shown
@@ -94,6 +94,8 @@ class ValidatedMulti(MultiWrapper):
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         self._episode, self._step = self._episode + 1, 0
         result = self.env.reset(seed=seed, options=options)
+        self._check_agents(result.observations, self.env.acting, "observations")
+        self._check_agents(result.infos, self.env.agents, "infos")
         self._check(self.observation_spec, result.observations, "observation")
         return result
 
@@ -106,10 +108,22 @@ class ValidatedMulti(MultiWrapper):
         except Exception:
             self._step -= 1  # the episode stands where it stood
             raise
+        ended = [agent for agent in result.terminated if result.terminated[agent] or result.truncated[agent]]
+        self._check_agents(result.observations, (*self.env.acting, *ended), "observations")
+        for what in ("rewards", "terminated", "truncated", "discounts", "infos"):
+            self._check_agents(getattr(result, what), (*self.env.agents, *ended), what)
         self._check(self.observation_spec, result.observations, "observation")
         self._check(self.reward_spec, result.rewards, "reward")
         self._check(self.discount_spec, result.discounts, "discount")
         return result
+
+    def _check_agents(self, values: Mapping[Any, Any], needed: Iterable[Any], what: str) -> None:
+        """Whom a mapping must speak of, and whom it may."""
+        where = f"(at {f'step {self._step}' if self._step else 'the reset'} of episode {self._episode})"
+        if missing := [agent for agent in needed if agent not in values]:
+            raise SpecError(f"{what}: expected an entry for each of {missing} {where}")
+        if strange := [agent for agent in values if agent not in self.action_spec and agent != COMMON]:
+            raise SpecError(f"{what}: {strange} are not among {list(self.possible_agents)} {where}")
 
     def _check(self, specs: Mapping[Any, SpecTree], values: Mapping[Any, Any], what: str) -> None:
         numbers, where = what in ("reward", "discount"), f"of episode {self._episode}"
