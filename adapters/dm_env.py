@@ -69,13 +69,14 @@ from envoi.tree import leaves
 
 from .agents import one_agent
 from .arrayspecs import Choices, encoder
+from .discounts import is_default_discount
 from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
 from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
 from .strings import Strings
 from .suites import load
-from .values import Copy, fresh, incoming, owned
+from .values import ALONE, Copy, fresh, incoming, owned
 
 __all__ = [
     "FromDmEnv",
@@ -91,15 +92,6 @@ __all__ = [
     "to_dm_env",
     "to_spec",
 ]
-
-
-def _references_alone() -> int:
-    value = np.zeros(2)
-    return getrefcount(value)
-
-
-_ALONE = _references_alone()
-"""The reference count of an array that only a local variable holds, see `envoi.adapters.values`."""
 
 
 class FromDmEnv(Env):
@@ -140,13 +132,12 @@ class FromDmEnv(Env):
     def _plan(self) -> None:
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
         self._incoming = _incoming(self.observation_spec, self._copy)
-        several = [s for s in (self.declared_reward_spec, self.discount_spec) if getattr(s, "shape", None) != ()]
-        self._take = owned if several and self._copy is not False else None
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
         self._choices = Choices(self.action_spec) if isinstance(self.action_spec, Discrete) else None
-        if self._form is None:
-            self.five_step = self._stepper()
+        # The dtype of arrays that need a look only: one object for each kind.
+        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
+        self._dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
@@ -178,67 +169,62 @@ class FromDmEnv(Env):
         return full_step(self.raw_step(action))
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._form is None:
-            observation, reward, terminated, truncated, info = self.five_step(action)
-            return (observation, reward, terminated, truncated, info.pop("discount", None), info)
+        if self._form is not None:
+            return self._step_of_ours(action)
+        observation, reward, terminated, truncated, info = self.five_step(action)
+        return (observation, reward, terminated, truncated, info.pop("discount", None), info)
+
+    def five_step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+        """See `envoi.env.five_step`."""
+        if self._form is not None:
+            observation, reward, terminated, truncated, discount, info = self._step_of_ours(action)
+            said = {} if is_default_discount(discount, terminated) else {"discount": discount}
+            return observation, reward, terminated, truncated, {**info, **said}
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        before = None if self._rewarder is None else (self.state,)
+        if self._choices is not None and type(action) is not ndarray:
+            step_type, reward, discount, observation = self.source.step(self._choices[action])
+        else:
+            sent = action if self._encode is None else self._encode(action)
+            step_type, reward, discount, observation = self.source.step(sent)
+        # The common case of `incoming`, which needs no call: an array as declared, that nothing but this frame holds.
+        if (
+            type(observation) is not ndarray
+            or observation.dtype is not self._dtype
+            or getrefcount(observation) > ALONE
+            or not observation.flags.owndata
+        ):
+            observation = self._incoming(observation)
+        # And the common step: in the middle of an episode, with a plain reward and discount.
+        if step_type is MID and before is None and type(discount) is float and type(reward) is float:
+            self._observation = observation
+            return observation, reward, False, False, {} if discount == 1.0 else {"discount": discount}
+        return self._complete(step_type, reward, discount, observation, before, action)
+
+    def _complete(
+        self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
+    ) -> tuple[Any, Any, bool, bool, Info]:
+        if step_type not in (MID, LAST) or reward is None or discount is None:
+            raise self._refusal(step_type)
+        self._observation = observation
+        if self._copy is not False:
+            reward, discount = owned(reward), owned(discount)
+        if before is not None:
+            reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
+        is_last = bool(step_type == LAST)
+        if is_last:
+            self._over = ENDED
+        terminated = is_last and is_zero(discount)
+        info = {} if is_default_discount(discount, terminated) else {"discount": discount}
+        return observation, reward, terminated, is_last and not terminated, info
+
+    def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
         return self._kept(before, action)
-
-    five_step: Any = None
-    """See `envoi.env.five_step`. `_plan` makes it, with all that a step needs bound; not for our own form."""
-
-    def _stepper(self) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]]:
-        me, take, encode = self, self._incoming, self._encode
-        choices, is_plain = self._choices, self._take is None
-        # The common case of `incoming`, which needs no call: an array as declared, that nothing but this frame holds.
-        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
-        dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None  # one object for each kind
-
-        def five(action: Any) -> tuple[Any, Any, bool, bool, Info]:
-            if me._over is not None:
-                raise EpisodeError(f"step: {me._over}")
-            before = None if me._rewarder is None else me.state
-            if choices is not None and type(action) is not ndarray:
-                step_type, reward, discount, observation = me.source.step(choices[action])
-            else:
-                step_type, reward, discount, observation = me.source.step(action if encode is None else encode(action))
-            if (
-                type(observation) is not ndarray
-                or observation.dtype is not dtype
-                or getrefcount(observation) > _ALONE
-                or not observation.flags.owndata
-            ):
-                observation = take(observation)
-            me._observation = observation
-            if (
-                step_type is MID
-                and is_plain
-                and me._rewarder is None
-                and reward is not None
-                and type(discount) is float
-            ):
-                return observation, reward, False, False, {} if discount == 1.0 else {"discount": discount}
-            return me._complete(step_type, reward, discount, before, action)
-
-        return five
-
-    def _complete(self, step_type: dm_env.StepType, reward: Any, discount: Any, before: Any, action: Any) -> Any:
-        """A step that is not one of the many in the middle of an episode with a plain reward and discount."""
-        if step_type not in (MID, LAST) or reward is None or discount is None:
-            raise self._refusal(step_type)
-        if self._take is not None:
-            reward, discount = self._take(reward), self._take(discount)
-        if self._rewarder is not None:
-            reward = reward_step(self._rewarder, reward, before, action, self.state)
-        terminated = step_type == LAST and is_zero(discount)
-        if step_type == LAST:
-            self._over = ENDED
-        is_default = type(discount) is float and discount == (0.0 if terminated else 1.0)
-        info = {} if is_default else {"discount": discount}
-        return self._observation, reward, terminated, step_type == LAST and not terminated, info
 
     def _kept(self, before: Any, action: Any) -> Any:
         """The step that our own form has just made, with all that a dm_env step cannot hold."""
@@ -355,7 +341,7 @@ class FromDmEnv(Env):
         return layers(self.source, dm_env.Environment)[-1]
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_form", "_incoming", "_take", "_encode", "_choices", "five_step")
+        planned = ("_form", "_incoming", "_encode", "_choices", "_dtype")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -120,6 +120,8 @@ class ToDmEnv(AnyForm, dm_env.Environment):
 
     def reset(self) -> TimeStep:
         """Begins an episode; see `dm_env.Environment.reset`."""
+        if self.core.reward_spec is not self._reward_of:  # another rewarder was set
+            self._plan()
         self._last = last = self._env.reset(seed=self._seed, options=self.reset_options)
         self._seed = self.reset_options = None
         self._restart = False

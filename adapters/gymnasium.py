@@ -64,11 +64,12 @@ from envoi.streams import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent
+from .discounts import is_default_discount, is_number
 from .form import AnyForm
 from .layers import Content
 from .losses import Loss
 from .spaces import NAME, decoder, encoder, from_space, to_space
-from .values import HOLDERS, Copy, fresh, incoming, owned
+from .values import ALONE, HOLDERS, Copy, fresh, incoming, owned
 
 __all__ = [
     "FromGymnasium",
@@ -83,27 +84,6 @@ __all__ = [
 ]
 
 NATIVE_REWARD = Array((), "float64", name="reward")
-
-
-def is_default_discount(discount: Any, terminated: bool) -> bool:
-    """Whether a discount says nothing that `terminated` does not say already."""
-    if isinstance(discount, float):  # np.float64 too
-        return discount == (0.0 if terminated else 1.0)
-    if isinstance(discount, (dict, list, tuple)):
-        return all(is_default_discount(leaf, terminated) for _, leaf in leaves(discount))
-    return bool(np.all(discount == (0.0 if terminated else 1.0))) and np.ndim(discount) == 0
-
-
-def with_discounts(
-    infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
-) -> dict[Any, Any]:
-    """The infos of agents, which name the discounts that the flags do not say already."""
-    special = {
-        agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
-    }
-    if not special:
-        return cast("dict[Any, Any]", infos)
-    return {agent: {**info, "discount": special[agent]} if agent in special else info for agent, info in infos.items()}
 
 
 class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
@@ -270,7 +250,7 @@ class FromGymnasium(Env):
         if (
             type(observation) is not ndarray
             or observation.dtype is not self._dtype
-            or getrefcount(observation) > 2
+            or getrefcount(observation) > ALONE
             or not observation.flags.owndata
         ):
             observation = self._incoming(observation)
@@ -363,12 +343,6 @@ class FromGymnasium(Env):
 
     def __repr__(self) -> str:
         return f"from_gymnasium({self.source})"
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value can be a discount: a number or a nested structure of numbers."""
-    numbers = [np.asarray(leaf).dtype.kind in "biuf" for _, leaf in leaves(value)]
-    return bool(numbers) and all(numbers)
 
 
 def recognises(env: object) -> bool:

@@ -65,8 +65,8 @@ from envoi.lanes import full_lanes_step, lane
 
 from . import gymnasium as single
 from .agents import agent_lanes
+from .discounts import is_default_discount
 from .form import AnyForm
-from .gymnasium import is_default_discount
 from .losses import Loss
 from .spaces import encoder, to_space
 from .values import Copy

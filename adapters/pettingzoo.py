@@ -48,10 +48,10 @@ from envoi import Env, MultiEnv, MultiReset, SpecError
 from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
-from .gymnasium import with_discounts
+from .discounts import with_discounts
 from .losses import Loss
 from .spaces import from_space, to_space
-from .values import Copy, owned
+from .values import HOLDERS, Copy, owned
 from .zoo_forms import Form, acts_at_once, agents_infos, losses
 from .zoo_names import load
 from .zoo_sources import FromZoo
@@ -233,7 +233,7 @@ class FromPettingZoo(FromZoo):
                     one = take(observations[agent], held)
                 paid = rewards[agent]
                 seen[agent], heard[agent] = one, {}
-                earned[agent] = paid if type(paid) is not ndarray else paid.copy()
+                earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
         except KeyError:  # somebody is left out
             return self._any_step(told, held, before, actions)
         if infos != self._silent:

@@ -48,11 +48,11 @@ from envoi.env import ENDED, NOT_RESET
 from envoi.multi import COMMON, MASK, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
-from .gymnasium import with_discounts
+from .discounts import with_discounts
 from .losses import Loss
 from .pettingzoo import from_pettingzoo
 from .spaces import from_space, to_space
-from .values import Copy, owned
+from .values import HOLDERS, Copy, owned
 from .zoo_forms import NAME, Form, acts_at_once, agents_infos
 from .zoo_forms import losses as shared_losses
 from .zoo_sources import FromZoo
@@ -144,8 +144,8 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             EpisodeError: Before the first reset, or after the end.
             ValueError: An agent that has ended acts.
         """
-        if not self.agents:
-            raise EpisodeError(f"step: {ENDED}")
+        if not getattr(self, "agents", None):
+            raise EpisodeError(f"step: {ENDED if 'agents' in vars(self) else NOT_RESET}")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -326,7 +326,7 @@ class FromPettingZooAEC(FromZoo):
         heard: dict[Any, Any] = {}
         for agent in self._agents:
             paid = rewards[agent]
-            earned[agent], heard[agent] = paid if type(paid) is not ndarray else paid.copy(), {}
+            earned[agent], heard[agent] = paid if type(paid) not in HOLDERS else owned(paid), {}
         infos = native.infos
         if infos != self._silent:
             return self._quiet(seen, earned, infos)
@@ -335,7 +335,7 @@ class FromPettingZooAEC(FromZoo):
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
         """The core's step for what has become of the source, whatever it is."""
         playing, native = self._agents, self._native
-        collected = {**rewards}  # the source may clear its own
+        collected = {agent: owned(reward) for agent, reward in rewards.items()}  # the source may clear its own
         ended = self._buried(collected)
         listed = native.agents
         now = self._in_play(listed)
@@ -356,7 +356,7 @@ class FromPettingZooAEC(FromZoo):
         self._ended.update(ended)
         self._seen.update(seen)
         self._current = tuple(seen)
-        earned = {agent: owned(collected.get(agent, 0.0)) for agent in spoken}
+        earned = {agent: collected.get(agent, 0.0) for agent in spoken}
         if before is not None:
             earned = self._rewarded(earned, before, actions)
         heard = self._heard(infos, spoken, discounts)
@@ -390,20 +390,27 @@ class FromPettingZooAEC(FromZoo):
         native, encoders, step = self._native, self._encoders, self.source.step
         waiting = {**actions}
         earlier: dict[Any, Any] = {}
-        while True:
-            agent = native.agent_selection
-            if agent not in waiting or native.terminations[agent] or native.truncations[agent]:
-                self._refuse_cycle(agent, waiting)
-            action = waiting.pop(agent)
-            step(encoders[agent](action) if agent in encoders else action)
-            if not waiting:
-                return _sum(earlier, native.rewards) if earlier else native.rewards
-            try:
-                brought = any(native.rewards.values())
-            except ValueError:  # arrays
-                brought = True
-            if earlier or brought:
-                earlier = _sum(earlier, native.rewards)
+        begun = False
+        try:
+            while True:
+                agent = native.agent_selection
+                if agent not in waiting or native.terminations[agent] or native.truncations[agent]:
+                    self._refuse_cycle(agent, waiting)
+                action = waiting.pop(agent)
+                step(encoders[agent](action) if agent in encoders else action)
+                begun = True
+                if not waiting:
+                    return _sum(earlier, native.rewards) if earlier else native.rewards
+                try:
+                    brought = any(native.rewards.values())
+                except ValueError:  # arrays
+                    brought = True
+                if earlier or brought:
+                    earlier = _sum(earlier, native.rewards)
+        except BaseException:
+            if begun:  # a cycle that was begun anew would not be one of the source's
+                self._stand((), ())
+            raise
 
     def _refuse_cycle(self, agent: Any, waiting: Collection[Any]) -> NoReturn:
         expected = [one for one in self._agents if one in waiting]
@@ -465,7 +472,7 @@ def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     total = {**one}
     for agent, reward in other.items():
         before = total.get(agent, 0)
-        total[agent] = reward if type(before) is int and before == 0 else before + reward
+        total[agent] = owned(reward) if type(before) is int and before == 0 else before + reward
     return total
 
 

@@ -63,7 +63,8 @@ from envoi.spec import SpecTree
 from envoi.streams import check_seed
 
 from .codec import Codec, losses
-from .gymnasium import ToGymnasium, from_gymnasium, is_default_discount
+from .discounts import is_default_discount
+from .gymnasium import ToGymnasium, from_gymnasium
 from .losses import warn_narrowed
 from .registry import from_env, load
 
@@ -237,9 +238,19 @@ class RLlibEnv(ToGymnasium):
         last = self._last
         return last if last is None or isinstance(last, Reset) else full_step(last)
 
-    def core_seed(self, seed: int) -> int:
-        """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
-        return self.seeds.core_seed(seed)
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
+        self.seeds.forget()
+
+    def content(self) -> Any:
+        """What a snapshot of an environment that this form is a part of holds of it."""
+        return super().content(), self._last, copy.deepcopy(self.seeds)
+
+    def put_back(self, held: Any) -> None:
+        """Puts back what `content` gave."""
+        snapshot, self._last, seeds = held
+        super().put_back(snapshot)
+        self.seeds = copy.deepcopy(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in ("codec", "_masks")}

@@ -7,6 +7,7 @@ with an underscore it drops itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -104,6 +105,20 @@ class RLlibVectorEnv(ToGymnasiumVector):
 
     def _beside(self, observation: Any) -> Any:
         return observation if self._masks is None else self._masks.beside_all(observation, self.infos)
+
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
+        self.seeds.forget()
+
+    def content(self) -> Any:
+        """What a snapshot of an environment that this form is a part of holds of it."""
+        return super().content(), deepcopy(self.seeds)
+
+    def put_back(self, content: Any) -> None:
+        """Puts back what `content` gave."""
+        held, seeds = content
+        super().put_back(held)
+        self.seeds = deepcopy(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
         planned = ("codec", "_masks", "_decode_array", "_decode_one")

@@ -38,8 +38,8 @@ from envoi.process import Info
 
 from .agents import validated
 from .codec import Codec
+from .discounts import with_discounts
 from .form import AnyForm
-from .gymnasium import with_discounts
 from .rllib import Masks, WorkerSeeds
 from .spaces import decoder, encoder, to_space
 
@@ -278,14 +278,18 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
+        self.seeds.forget()
+
     def content(self) -> Any:
         """What the form holds, for the snapshot of an environment around it."""
         told = (self._begun, set(self._known), set(self._done), dict(self._held))
-        return self._env.snapshot(), told, deepcopy(self.seeds)
+        return self._env.snapshot(), told, self._last, deepcopy(self.seeds)
 
     def put_back(self, content: Any) -> None:
         """Makes the form hold again what `content()` gave."""
-        snapshot, (self._begun, known, done, held), seeds = content
+        snapshot, (self._begun, known, done, held), self._last, seeds = content
         self._going_on = {}
         self._env.restore(snapshot)
         self._known, self._done, self._held, self.seeds = set(known), set(done), dict(held), deepcopy(seeds)

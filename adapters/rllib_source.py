@@ -35,16 +35,13 @@ from envoi.rewarder import reward_step
 from envoi.spec import zeros
 from envoi.streams import check_seed
 
-from .gymnasium import is_number
+from .discounts import is_number
 from .layers import Content
 from .rllib_multi import ALL, RLlibMultiEnv
 from .spaces import encoder, from_space
-from .values import Copy, fresh, incoming, owned
+from .values import ALONE, Copy, fresh, incoming, owned
 
 __all__ = ["FromRLlibMulti", "from_multi_agent"]
-
-_ALONE = 2
-"""The references to a dict that nothing but a local variable holds."""
 
 
 class FromRLlibMulti(MultiEnv):
@@ -118,9 +115,9 @@ class FromRLlibMulti(MultiEnv):
         if seed is not None:
             self._streams = Streams(seed)
             if self._ours:
-                self._ours.seeds.forget()  # here an equal seed always replays
+                self._ours.forget_seeds()  # here an equal seed always replays
         observations, infos = self.source.reset(seed=seed, options=fresh(options) if options else None)
-        held = getrefcount(observations) > _ALONE
+        held = getrefcount(observations) > ALONE
         self._ended, self._agents = set(), ()
         if self._ours:
             begun = cast("MultiReset", self._ours.last)
@@ -140,7 +137,7 @@ class FromRLlibMulti(MultiEnv):
         before = None if rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
         observations, *others = cast("Any", self.source.step(cast("Any", sent)))
-        held = getrefcount(observations) > _ALONE
+        held = getrefcount(observations) > ALONE
         result = self._step_of_ours() if self._ours else self._step_of_others(observations, *others, held=held)
         self._last.update(result.observations)
         if rewarder is not None:

@@ -36,6 +36,7 @@ class FromTFAgentsBatch(BatchEnv):
 
     Attributes:
         source: The TF-Agents environment.
+        restarts: How its lanes can begin anew, see `BatchEnv`.
     """
 
     def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
@@ -43,6 +44,8 @@ class FromTFAgentsBatch(BatchEnv):
         self.source = source
         self._copy: Copy = copy
         self._source = Source(source, seed)
+        # No wrapper hands on a reset of single lanes.
+        self.restarts = BatchEnv.restarts if self._source.form is source else frozenset({"step"})
         self.observation_spec = from_spec(source.observation_spec(), "observation_spec")
         self.action_spec = from_spec(source.action_spec(), "action_spec", action=True)
         self.reward_spec, self.discount_spec = self._source.reward_spec(), self._source.discount_spec()

@@ -43,7 +43,16 @@ def _baselines() -> tuple[int, int]:
     return min(_references(value), _references(container[0])), _base_references(view)
 
 
-_ALONE, _BASE_ALONE = _baselines()
+_PASSED, _BASE_ALONE = _baselines()
+
+
+def _local() -> int:
+    value = np.zeros(2)
+    return sys.getrefcount(value)
+
+
+ALONE = _local()
+"""What `sys.getrefcount` gives for a value that nothing holds but a local variable of the frame that asks."""
 
 
 def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
@@ -94,7 +103,7 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) ->
             return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
         # The count is read here, in the frame that `_references` was calibrated for.
         if always or (
-            auto and (held or sys.getrefcount(value) > _ALONE or (not value.flags.owndata and _base_is_held(value)))
+            auto and (held or sys.getrefcount(value) > _PASSED or (not value.flags.owndata and _base_is_held(value)))
         ):
             return value.copy()
         return value
@@ -112,7 +121,7 @@ def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
         if is_dict and any(key not in value for key, _ in parts):
             return value if copy is False else deepcopy(value)
         # Who holds a container can write into its leaves.
-        held = held or sys.getrefcount(value) > _ALONE
+        held = held or sys.getrefcount(value) > _PASSED
         return rebuild(spec, [part(value[key], held) for key, part in parts])
 
     return take

@@ -87,12 +87,15 @@ def five_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]] | 
 
 
 def _beside_step(env: Env, name: str) -> Any:
-    """Another kind of step of an environment, if no subclass of who defines it has a `step` of its own."""
+    """Another kind of step of an environment, if no subclass of who defines it has a step of its own.
+
+    Forms ask at construction: what is patched onto an instance later they do not see.
+    """
     if "step" not in vars(env):
         for kind in type(env).__mro__:
             if name in vars(kind) and kind is not Env:
                 return getattr(env, name)
-            if "step" in vars(kind):
+            if "step" in vars(kind) or "raw_step" in vars(kind):
                 break
     return None
 

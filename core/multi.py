@@ -57,7 +57,8 @@ class MultiStep(NamedTuple):
         truncated: Whether the agent was cut off; both may be true.
         discounts: The factor on all that follows for the agent; 0 after a termination, else 1, unless the
             environment says otherwise.
-        infos: Whatever else there is to say of each; under `"__common__"` of nobody in particular.
+        infos: Whatever else there is to say, with an entry for each agent that `rewards` names; under `"__common__"`
+            of nobody in particular.
     """
 
     observations: dict[Any, Any]

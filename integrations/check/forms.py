@@ -181,9 +181,7 @@ class FormCheck:
         if self.framework == "pettingzoo_aec" and self._some_take_turns():
             return skipped("some of its agents act together, of which AEC tells one by one")
         returned = come_back(self.framework, form, at_once=not self._take_turns())
-        inner = form.core_seed(seed) if self.framework == "rllib" and hasattr(form, "core_seed") else seed
-        if self.framework == "rllib" and inner == seed:
-            inner = form.seeds.core_seed(seed)
+        inner = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
         episodes, limit = subject.extent.episodes, subject.limit
         hand = core_hand(returned)
         got = Player(hand, seed).play(episodes, limit)

@@ -575,6 +575,22 @@ def test_later_steps_do_not_change_what_was_seen(held):
     assert exact(said) == exact(copies)
 
 
+@pytest.mark.parametrize("kept", [[0.0], {0: 0.0}, np.zeros(1)], ids=["list", "dict", "array"])
+def test_later_steps_do_not_change_what_was_earned(kept):
+    kept = copy.deepcopy(kept)
+
+    class Source(ParallelSource):
+        def step(self, actions):
+            seen, _, *rest = super().step(actions)
+            kept[0] = float(self.at)
+            return seen, dict.fromkeys(seen, kept), *rest
+
+    core = from_pettingzoo(Source(*[Scene(("zoe", "adam"))] * 4))
+    core.reset()
+    said = [core.step({"zoe": 5, "adam": 5}).rewards["zoe"] for _ in range(3)]
+    assert [one[0] for one in said] == [1, 2, 3]
+
+
 def test_what_nobody_holds_is_not_copied():
     made = []
 

@@ -612,6 +612,40 @@ def test_later_steps_do_not_change_what_was_seen(simultaneous):
     assert exact(said) == exact(copies)
 
 
+@pytest.mark.parametrize("kept", [[0.0], {"much": 0.0}, np.zeros(1)], ids=["list", "dict", "array"])
+def test_later_steps_do_not_change_what_was_earned(kept):
+    class Source(AECSource):
+        def _tell(self, scene, agents):
+            super()._tell(scene, agents)
+            kept[next(iter(kept)) if isinstance(kept, dict) else 0] = float(self.at)
+            self.rewards = dict.fromkeys(agents, kept)
+
+    kept = copy.deepcopy(kept)
+    scene = Scene(("zoe", "adam"), ("adam",))
+    core = from_pettingzoo_aec(Source(*[scene] * 4))
+    core.reset()
+    said = [core.step({"adam": 5}).rewards["zoe"] for _ in range(3)]
+    assert [float(next(iter(one.values())) if isinstance(one, dict) else one[0]) for one in said] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_rewards_of_a_cycle_are_summed_though_the_source_writes_into_them(ends):
+    class Source(AECSource):
+        paid = np.zeros(1)
+
+        def step(self, action):
+            dead = action is None
+            super().step(action)
+            self.paid[0] = 0 if dead else 1 if self.at == 0 else 10
+            self.rewards = dict.fromkeys(self.agents, self.paid)
+            self._cumulative_rewards = dict.fromkeys(self.agents, 0)
+
+    last = Scene(("zoe",), terminated=("adam",)) if ends else Scene(("zoe", "adam"))
+    core = from_pettingzoo_aec(Source(Scene(("zoe", "adam")), last), simultaneous=True)
+    core.reset()
+    assert core.step({"zoe": 5, "adam": 5}).rewards == {"zoe": 11, "adam": 11}
+
+
 def test_a_waiting_agents_observation_is_of_now():
     core = from_pettingzoo_aec(AECSource(reuse=False))
     core.reset(seed=1)
@@ -702,6 +736,40 @@ def test_steps_outside_of_an_episode_and_of_the_wrong_agents_are_errors():
     assert core.turn == ()
     with pytest.raises(EpisodeError, match="has ended"):
         core.step({})
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_in_the_middle_of_a_cycle_ends_the_episode(failing):
+    class Failing(AECSource):
+        fails = True
+
+        def step(self, action):
+            if self.fails and self.agents.index(self.agent_selection) == failing:
+                raise OSError("no answer")
+            super().step(action)
+
+    core = from_pettingzoo_aec(Failing(*PLAY), simultaneous=True)
+    core.reset(seed=1)
+    with pytest.raises(OSError, match="no answer"):
+        core.step({"zoe": 5, "adam": 6})
+    core.source.fails = False
+    if failing:
+        assert core.agents == core.acting == ()
+        with pytest.raises(EpisodeError, match=r"has ended; call reset\(\)"):
+            core.step({"zoe": 5, "adam": 6})
+        assert core.source.actions == []
+        core.reset(seed=1)
+    core.step({"zoe": 5, "adam": 6})
+    assert core.source.actions == [{"zoe": 5, "adam": 6}]
+
+
+def test_a_form_asks_for_its_first_reset():
+    form = ToPettingZooAEC(TurnGame())
+    with pytest.raises(EpisodeError, match="step: the episode has not begun"):
+        form.step(5)
+    assert not hasattr(form, "agents")
+    form.reset()
+    form.step(5)
 
 
 def test_rewards_can_be_replaced_and_composed():

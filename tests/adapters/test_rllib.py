@@ -9,10 +9,12 @@ import nested
 import numpy as np
 import pytest
 from scripted import Ends, Line, Scripted, Shaped
+from traces import exact
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
 from envoi.adapters import load, to_rllib
+from envoi.adapters.gymnasium import FromGymnasium
 from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.rllib import EnvCreator, RLlibEnv, from_rllib, recognises
 
@@ -159,7 +161,7 @@ def test_the_spaces_are_gymnasiums_where_the_form_is_not_canonical():
     observation, _ = form.reset(seed=0)
     assert list(observation) == ["z", "a"]
     assert form.observation_space.contains(observation)
-    assert form.core_seed(0) == to_rllib("envoi:catch")(Context(worker_index=2)).core_seed(0)
+    assert form.seeds.core_seed(0) == to_rllib("envoi:catch")(Context(worker_index=2)).seeds.core_seed(0)
     copied = pickle.loads(pickle.dumps(form))
     np.testing.assert_equal(copied.step(6), form.step(6))
 
@@ -197,7 +199,7 @@ def starts(form, seeds):
 
 def test_seeds_are_pairwise_distinct_over_workers_lanes_and_evaluation():
     seen = [
-        to_rllib("envoi:catch")(Context({"in_evaluation": evaluates}, worker)).core_seed(root + worker + lane)
+        to_rllib("envoi:catch")(Context({"in_evaluation": evaluates}, worker)).seeds.core_seed(root + worker + lane)
         for root in (0, 42)
         for evaluates in (False, True)
         for worker in range(8)
@@ -211,8 +213,8 @@ def test_seeds_are_pairwise_distinct_over_workers_lanes_and_evaluation():
 def test_the_seed_that_the_core_gets_fits_every_framework():
     form = to_rllib("envoi:catch")(Context(worker_index=5))
     for seed in (0, 1, 2**31 - 1, 10**6 + 3):
-        assert 0 <= form.core_seed(seed) < 2**31
-        assert type(form.core_seed(seed)) is int
+        assert 0 <= form.seeds.core_seed(seed) < 2**31
+        assert type(form.seeds.core_seed(seed)) is int
 
 
 def test_lanes_of_different_workers_begin_differently():
@@ -239,6 +241,33 @@ def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation()
 
 def begun_of(seed):
     return starts(to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1)), [seed])[0]
+
+
+def test_for_others_than_rllib_an_equal_seed_replays():
+    form = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
+    begun = starts(form, [3, 3])
+    form.forget_seeds()
+    assert starts(form, [3, 3]) == begun
+    core = from_rllib(gymnasium.wrappers.TimeLimit(form, 9))
+    assert isinstance(core, FromGymnasium)
+    for seed in (0, 3):
+        one, two = (core.reset(seed=seed)[0].tolist() for _ in range(2))
+        assert one == two
+    # The form itself goes on as RLlib wants it.
+    assert starts(form, [3])[0] != two
+
+
+def test_a_snapshot_around_a_form_holds_its_seeds_and_its_last_step():
+    form = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
+    core = from_rllib(gymnasium.wrappers.TimeLimit(form, 9))
+    core.reset(seed=3)
+    core.step(0)
+    snapshot, last = core.snapshot(), exact(form.last)
+    begun = starts(form, [3, 4])
+    for _ in range(2):
+        core.restore(snapshot)
+        assert exact(form.last) == last
+        assert starts(form, [3, 4]) == begun
 
 
 # A real env runner.

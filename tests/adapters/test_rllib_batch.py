@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import Ends, Shaped
+from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch, sample
@@ -249,6 +250,33 @@ def test_seeds_are_distinct_over_workers_and_lanes_and_repeat_as_in_other_forms(
 
 def test_binding_leaves_other_environments_alone():
     bind_worker(env=gymnasium.make("CartPole-v1"), env_context={})
+
+
+def test_for_others_than_rllib_an_equal_seed_replays():
+    form = form_of("gymnasium:CartPole-v1", 2)
+    begun = [form.reset(seed=3)[0].tolist() for _ in range(2)]
+    assert begun[0] != begun[1]
+    form.forget_seeds()
+    assert [form.reset(seed=3)[0].tolist() for _ in range(2)] == begun
+    core = from_rllib(gymnasium.wrappers.vector.RecordEpisodeStatistics(form))
+    assert core is not form.core
+    for seed in (0, 3):
+        one, two = (core.reset(seed=seed).observation.tolist() for _ in range(2))
+        assert one == two
+    assert form.reset(seed=3)[0].tolist() != two
+
+
+def test_a_snapshot_around_a_form_holds_its_seeds_and_its_last_step():
+    form = form_of("gymnasium:CartPole-v1", 2)
+    core = from_rllib(gymnasium.wrappers.vector.RecordEpisodeStatistics(form))
+    core.reset(seed=3)
+    core.step(np.array([0, 1]))
+    snapshot, last = core.snapshot(), exact(form.last)
+    begun = [form.reset(seed=seed)[0].tolist() for seed in (3, 4)]
+    for _ in range(2):
+        core.restore(snapshot)
+        assert exact(form.last) == last
+        assert [form.reset(seed=seed)[0].tolist() for seed in (3, 4)] == begun
 
 
 # A real env runner.

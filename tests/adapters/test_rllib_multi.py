@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from scripted_games import AGENTS, Scene, ScriptedGame, TurnGame, mask
+from traces import exact
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiReset, SpecError
@@ -1043,10 +1044,11 @@ def test_snapshots_of_a_form_of_ours_hold_what_was_not_yet_told():
     env = FromRLlibMulti(RLlibMultiEnv(ScriptedGame(*HAND_OVERS)))
     env.reset(seed=1)
     act(env)
-    snapshot = env.snapshot()
+    snapshot, last = env.snapshot(), exact(env.source.last)
     rest = [act(env) for _ in range(2)]
     env.restore(snapshot)
     assert env.source._held
+    assert exact(env.source.last) == last
     for expected in rest:
         exactly(act(env), expected)
 

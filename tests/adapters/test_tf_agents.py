@@ -22,7 +22,7 @@ from traces import exact, trace
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
-from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_tf_agents
+from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
 from envoi.adapters import tf_agents as spoke
 from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.tf_agents import (
@@ -1271,6 +1271,19 @@ def test_a_strangers_batch_refuses_what_it_cannot_do():
     env.source._step = lambda action: env.source._tell(np.array([1, 1, 1]))
     with pytest.raises(EpisodeError, match=r"lane 0.*went on"):
         env.step([0, 0, 0], restart=np.array([True, False, False]))
+
+
+def test_a_strangers_batch_says_how_its_lanes_begin_anew():
+    form = to_tf_agents(envoi.Lanes([Ends(), Ends()]))
+    for source, able in ((Rows(), {"step"}), (Passing(form), {"step"}), (form, {"step", "reset", "live"})):
+        env = FromTFAgentsBatch(source)
+        assert env.restarts == able
+        for mode, needed in (("NextStep", "step"), ("SameStep", "reset"), ("Disabled", "live")):
+            if needed in able:
+                to_gymnasium_vector(env, autoreset_mode=mode)
+            else:
+                with pytest.raises(LossyConversion, match="use NEXT_STEP"):
+                    to_gymnasium_vector(env, autoreset_mode=mode)
 
 
 def test_infos_of_a_strangers_batch_are_a_dict_a_lane():
