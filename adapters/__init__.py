@@ -53,6 +53,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """`to_<framework>` and `from_<framework>`, from the spoke of that framework."""
     way, _, framework = name.partition("_")

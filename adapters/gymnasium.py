@@ -221,6 +221,8 @@ class FromGymnasium(Env):
     def _plan(self) -> None:
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
+        # RLlib's form of ours takes an equal seed for one that comes again, which here always replays.
+        self._forget_seeds = getattr(self.source.unwrapped, "forget_seeds", None)
         # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
         self._dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
         # The source may keep an action, or change it.
@@ -230,6 +232,8 @@ class FromGymnasium(Env):
         seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
         if seed is not None:
             self._streams = Streams(seed)
+            if self._forget_seeds is not None:
+                self._forget_seeds()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         self._observation = observation = self._incoming(observation)
         self._over = None
@@ -335,7 +339,8 @@ class FromGymnasium(Env):
         return self.source.unwrapped
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_incoming", "_encode")}
+        planned = ("_incoming", "_encode", "_forget_seeds")
+        return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -113,6 +113,10 @@ def from_env(env: Any) -> Env | MultiEnv:
     row = home(env)
     if row is not None:
         return getattr(row.load(), f"from_{row.name}")(env)
+    if isinstance(env, str):
+        raise SpecError(f"env: expected an environment, got a name; load({env!r}) makes one of it")
+    if isinstance(env, type):
+        raise SpecError(f"env: expected an environment, got the class {env.__qualname__}; make an instance of it")
     kinds = ["a core envoi.Env or envoi.MultiEnv", *(f"an environment of {row.name}" for row in FRAMEWORKS.values())]
     looked = ", ".join(name for name in dir(env) if not name.startswith("_"))[:200]
     raise SpecError(
@@ -190,12 +194,19 @@ def _guess(name: str) -> str:
     return f"envoi:{close[0]}" if close and not re.search(r"-v\d+$", name) else f"gymnasium:{name}"
 
 
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+"""What arguments in a name may also say, in any case."""
+
+
 def _arguments(name: str, query: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in filter(None, query.split("&")):
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
             raise SpecError(f"{name}: expected '?argument=value&…', got {part!r}")
+        if value.lower() in WORDS:
+            found[key] = WORDS[value.lower()]
+            continue
         try:
             found[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError):

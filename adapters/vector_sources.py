@@ -100,6 +100,8 @@ class FromGymnasiumVector(BatchEnv):
         self._incoming = incoming(batched_spec(self.observation_spec, self.batch_size), self._copy)
         self._incoming_one = incoming(self.observation_spec, self._copy)
         self._encode = batched_encoder(self.action_spec)
+        # As in `FromGymnasium`: here an equal seed always replays.
+        self._forget_seeds = getattr(self.source.unwrapped, "forget_seeds", None)
 
     def reset(
         self,
@@ -139,6 +141,8 @@ class FromGymnasiumVector(BatchEnv):
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if self._resets_again and self._over.any():
             self.source.step(self._sent(stack(self.action_spec, [zeros(self.action_spec)] * self.batch_size)))
+        if seed is not None and self._forget_seeds is not None:
+            self._forget_seeds()
         observation, said = self.source.reset(seed=seed, options=options)
         return self._incoming(observation), self._read(said)
 
@@ -325,7 +329,7 @@ class FromGymnasiumVector(BatchEnv):
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_copies()
-        closures = ("_incoming", "_incoming_one", "_encode")
+        closures = ("_incoming", "_incoming_one", "_encode", "_forget_seeds")
         return {name: value for name, value in vars(self).items() if name not in closures}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from .errors import SpecError
 from .process import Process, Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .spec import SpecTree
+from .spec.base import shown
 from .streams import Streams
 
 
@@ -46,6 +48,11 @@ class Around(Process):
     context_space = cast("Any", Inner())
 
     def __init__(self, env: Any) -> None:
+        if not isinstance(env, Process):
+            raise SpecError(
+                f"env: expected a core environment, got {shown(env)}; bring it by envoi.adapters.from_env(env), "
+                "and make an instance of a class"
+            )
         self.env = env
 
     @property

@@ -18,6 +18,7 @@ from .modelbatch import ModelBatch, batch_streams
 from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .spec import SpecTree
+from .spec.base import shown
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
 
@@ -199,6 +200,11 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     elif isinstance(env, Env):
         lanes = Lanes([_copied(env) for _ in range(n)])
     else:
+        if not callable(cast("object", env)):
+            raise SpecError(
+                f"env: expected a core environment or a function that makes one, got {shown(env)}; "
+                "bring it by envoi.adapters.from_env(env)"
+            )
         made = env()
         if isinstance(made.unwrapped, BatchModel):
             return batch(made, n)

@@ -94,12 +94,12 @@ class MultiModel(MultiEnv):
         raise NotImplementedError
 
     @abstractmethod
-    def terminal(self, state: Any) -> Collection[Any] | bool:
-        """The agents for whom `state` is an end; True for all."""
+    def terminal(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
+        """The agents for whom `state` is an end, or a flag for each; True for all."""
         raise NotImplementedError
 
-    def truncated(self, state: Any) -> Collection[Any] | bool:
-        """The agents that are cut off at `state`; True for all."""
+    def truncated(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
+        """The agents that are cut off at `state`, or a flag for each; True for all."""
         return False
 
     def live(self, state: Any) -> Collection[Any] | None:
@@ -227,9 +227,13 @@ class MultiModel(MultiEnv):
             )
         return self._in_order(left), dead, cut
 
-    def _chosen(self, agents: Collection[Any] | bool, here: set[Any], what: str) -> set[Any]:
+    def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> set[Any]:
         if isinstance(agents, (bool, np.bool_)):
             return set(here) if agents else set()
+        if isinstance(agents, Mapping):  # as PettingZoo's authors write it
+            agents = [agent for agent, flag in cast("Mapping[Any, Any]", agents).items() if flag]
+        if isinstance(agents, str):  # would be taken letter by letter
+            raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
         chosen = set(agents)
         if strange := chosen.difference(self.possible_agents):
             raise SpecError(f"{what}: {sorted(map(str, strange))} are not among {list(self.possible_agents)}")

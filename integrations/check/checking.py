@@ -61,12 +61,16 @@ def check_env(
         The report; it prints as a table with reasons.
 
     Raises:
-        envoi.EnvoiError: There is no such name or framework, or no environment is made.
+        envoi.EnvoiError: There is no such name or framework, one that was named is not installed, or no environment
+            is made.
     """
-    chosen = TARGETS if frameworks is None else tuple(dict.fromkeys(frameworks))
+    names = [frameworks] if isinstance(frameworks, str) else frameworks
+    chosen = TARGETS if names is None else tuple(dict.fromkeys(names))
     for name in chosen:
         if not framework_of(name).is_target:
             raise EnvoiError(f"{name}: environments come from there only; there are {', '.join(TARGETS)}")
+        if frameworks is not None:  # what is asked for by name must be there
+            framework_of(name).load()
     extent = Extent(_least("seed", seed, 0) + 1, _least("episodes", episodes, 1), _least("steps", steps, 1))
     began = time.perf_counter()
     tell = progress or (lambda subject, key: None)

@@ -65,7 +65,7 @@ def no_limit_as_termination(subject: Subject) -> Found:
 
     Told only with care. Of an environment that declares a limit L, that every episode which got so far, under other
     seeds and policies too, was terminated at exactly L. Of one that declares none, that all were at one and the same
-    length, and not a short one. Either may be the nature of a game, so it is a remark.
+    length, and not a short one; that may be the nature of a game, so it is a remark.
     """
     walk, extent = subject.walk, subject.extent
     if walk.error is not None or not walk.lengths:
@@ -86,8 +86,8 @@ def no_limit_as_termination(subject: Subject) -> Found:
     if len(reached) < 2 or not all(moment.step == longest and _terminated(moment) for moment in reached):
         return PASSED
     if longest in declared:
-        return remark(
-            f"looks like a time limit that terminates: it declares a limit of {longest} steps, and each of the "
+        return failed(
+            f"a time limit that terminates: it declares a limit of {longest} steps, and each of the "
             f"{len(reached)} episodes that got so far was terminated there; a cut-off should set truncated instead"
         )
     if {length for length, _ in ended} != {longest}:

@@ -162,15 +162,30 @@ class Strange:
         """Nothing that anybody recognises."""
 
 
-@pytest.mark.parametrize(
-    "strange", [None, 3, "CartPole-v1", Strange(), Ends, gymnasium.spaces.Discrete(2), np.zeros(2)]
-)
+@pytest.mark.parametrize("strange", [None, 3, Strange(), gymnasium.spaces.Discrete(2), np.zeros(2)])
 def test_a_strange_object_is_refused_with_what_would_be_known(strange):
     with pytest.raises(SpecError) as caught:
         from_env(strange)
     for name in ("core envoi.Env", *TARGETS, type(strange).__qualname__):
         assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_and_a_class_are_told_from_an_environment():
+    with pytest.raises(SpecError, match=r"got a name; load\('gymnasium:CartPole-v1'\) makes one of it"):
+        from_env("gymnasium:CartPole-v1")
+    with pytest.raises(SpecError, match="got the class Ends; make an instance of it"):
+        from_env(Ends)
+    with pytest.raises(SpecError, match="expected a core environment"):
+        envoi.TimeLimit(gymnasium.make("CartPole-v1"), 5)
+    with pytest.raises(SpecError, match="expected a core environment"):
+        envoi.batch(gymnasium.make("CartPole-v1"), 5)
+
+
+@pytest.mark.parametrize("word", ["false", "False", "0"])
+def test_arguments_of_a_name_are_read_as_they_are_meant(word):
+    env = load(f"gymnasium:FrozenLake-v1?is_slippery={word}")
+    assert not env.unwrapped.spec.kwargs["is_slippery"]
 
 
 def test_what_a_strange_object_offers_is_listed():

@@ -25,6 +25,7 @@ from envoi import (
     as_single,
     models,
 )
+from envoi.models import Nim, RockPaperScissors
 
 NAMES = ("c", "a", "b")
 
@@ -674,3 +675,77 @@ def test_a_picture_makes_a_model_renderable():
     assert env.render_mode == "rgb_array"
     assert env.metadata["render_modes"] == ["rgb_array"]
     assert models.make("nim").render_mode is None
+
+
+def test_ends_are_flags_by_agent_as_well_and_never_a_single_name():
+    class Ending(Nim):
+        ends = ()
+
+        def terminal(self, state):
+            return self.ends
+
+    env = Ending()
+    env.reset(seed=0)
+    env.ends = {"first": False, "second": True}
+    step = env.step({"first": 0})
+    assert step.terminated == {"first": False, "second": True}
+    env.ends = "first"
+    with pytest.raises(envoi.SpecError, match="terminal: expected a collection of agents, or True for all"):
+        env.reset()
+
+
+def test_a_turn_can_be_overridden_and_comes_from_a_mixin_too():
+    class Later:
+        def turn(self, state):
+            return ("second",)
+
+    class Mixed(Later, Nim):
+        pass
+
+    class Asking(Nim):
+        def turn(self, state):
+            return tuple(reversed(super().turn(state)))
+
+    for kind, acting in ((Mixed, ("second",)), (Asking, ("first",))):
+        env = kind()
+        env.reset(seed=0)
+        assert env.turn == env.acting == acting
+
+
+def test_lanes_that_share_an_episode_begin_anew_together():
+    lanes = envoi.TimeLimit(envoi.AgentLanes(RockPaperScissors()), 2)
+    lanes.reset(seed=0)
+    rounds, restart = [], None
+    for _ in range(6):
+        step = lanes.step(np.array([0, 1]), restart)
+        restart = step.terminated | step.truncated
+        rounds.append(lanes.unwrapped.state.round)
+    assert rounds == [1, 2, 0, 1, 2, 0]
+    inner = lanes.env
+    for wrong, message in (
+        (lambda: inner.reset(mask=np.array([True, False])), "play on in an episode that all lanes share"),
+        (lambda: inner.step(np.zeros(5, int)), "expected one for each of 2 lanes, got 5"),
+        (lambda: inner.reset(seed=[1]), "one seed for each of 2 lanes"),
+    ):
+        with pytest.raises(envoi.EnvoiError, match=message):
+            wrong()
+
+
+def test_validation_names_agents_that_are_missing_or_strange():
+    class Mute(RockPaperScissors):
+        def step(self, actions):
+            step = super().step(actions)
+            del step.observations["player_0"]
+            return step
+
+    class Loud(RockPaperScissors):
+        def step(self, actions):
+            step = super().step(actions)
+            step.observations["nobody"] = 0
+            return step
+
+    for kind, message in ((Mute, r"observations: expected an entry for each of \['player_0'\]"), (Loud, "nobody")):
+        env = envoi.ValidatedMulti(kind())
+        env.reset(seed=0)
+        with pytest.raises(envoi.SpecError, match=message):
+            env.step({"player_0": 0, "player_1": 1})

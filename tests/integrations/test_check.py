@@ -242,8 +242,15 @@ find = importlib.machinery.PathFinder.find_spec
 importlib.machinery.PathFinder.find_spec = classmethod(
     lambda cls, name, path=None, target=None: None if name == "dm_env" else find(name, path, target)
 )
+import envoi
 from envoi.integrations.check import check_env
-report = check_env("envoi:catch", frameworks=["dm_env"])
+try:
+    check_env("envoi:catch", frameworks=["dm_env"])
+except envoi.MissingBackend:
+    pass
+else:
+    raise AssertionError("it was asked for by name")
+report = check_env("envoi:catch", episodes=1, steps=20)
 assert report.passed
 result = report.result("constructs", "dm_env")
 assert result.status == "not installed"

@@ -789,11 +789,11 @@ WRONG = {
     PartyGenerous: {"zero-sum"},
     PartyVanishing: {"agents-complete"},
     TurnsLookingDraws: {"looking-is-free"},
+    LimitTerminates: {"limit-truncates"},
 }
 """What makes a wrong environment, and exactly the requirements that it breaks."""
 
 REMARKED = {
-    LimitTerminates: "limit-truncates",
     HiddenLimitTerminates: "limit-truncates",
     LineUnseeded: "seed-reaches",
     LineStays: "after-the-end",
