@@ -686,9 +686,9 @@ def test_ends_are_flags_by_agent_as_well_and_never_a_single_name():
 
     env = Ending()
     env.reset(seed=0)
-    env.ends = {"first": False, "second": True}
+    env.ends = {"first": True, "second": False}
     step = env.step({"first": 0})
-    assert step.terminated == {"first": False, "second": True}
+    assert step.terminated == {"first": True, "second": False}
     env.ends = "first"
     with pytest.raises(envoi.SpecError, match="terminal: expected a collection of agents, or True for all"):
         env.reset()
