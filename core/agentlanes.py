@@ -55,7 +55,7 @@ class AgentLanes(Around, BatchEnv):
                         f"got {specs[agent]!r}"
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
-        self.discount_spec = cast("Any", env.discount_spec)[first]
+        self.discount_spec = env.discount_spec[first]
         self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
         self._begun = False

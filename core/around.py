@@ -36,6 +36,7 @@ class Around(Process):
         memory: The names of the attributes that change during an episode; snapshots hold their values.
     """
 
+    env: Any
     memory: ClassVar[tuple[str, ...]] = ()
 
     observation_spec = cast("Any", Inner())
@@ -48,7 +49,7 @@ class Around(Process):
     context_space = cast("Any", Inner())
 
     def __init__(self, env: Any) -> None:
-        if not isinstance(env, Process):
+        if not isinstance(cast("object", env), Process):
             raise SpecError(
                 f"env: expected a core environment, got {shown(env)}; bring it by envoi.adapters.from_env(env), "
                 "and make an instance of a class"

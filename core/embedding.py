@@ -102,7 +102,7 @@ class Sole(Around, Env):
         (agent,) = env.possible_agents
         self.agent = agent
         self.observation_spec, self.action_spec = env.observation_spec[agent], env.action_spec[agent]
-        self.discount_spec = cast("Any", env.discount_spec)[agent]
+        self.discount_spec = env.discount_spec[agent]
 
     @property
     def reward_spec(self) -> SpecTree:  # pyright: ignore[reportIncompatibleVariableOverride]

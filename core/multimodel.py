@@ -41,7 +41,8 @@ class _Turn:
     def __get__(self, env: MultiModel | None, owner: type[MultiModel]) -> Any:
         if env is None:
             return self
-        return env._turn if type(env).turn is self else self._function.__get__(env)
+        is_its_own = cast("Any", type(env)).turn is self  # and not that of a class above
+        return cast("Any", env)._turn if is_its_own else self._function.__get__(env)
 
 
 class MultiModel(MultiEnv):
@@ -129,8 +130,8 @@ class MultiModel(MultiEnv):
         super().__init_subclass__(**kwargs)
         turn: Any = cls.turn
         if callable(turn):
-            cls._turn_in = turn
-            cls.turn = cast("Any", _Turn(turn))
+            setattr(cls, "_turn_in", turn)  # noqa: B010 (type checkers know of methods and properties alone)
+            setattr(cls, "turn", _Turn(turn))  # noqa: B010
         if "draw" in cls.__dict__ and cls.render_mode is None:
             cls.render_mode = "rgb_array"
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
