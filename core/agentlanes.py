@@ -28,7 +28,7 @@ class AgentLanes(Around, BatchEnv):
     The lanes share their episode. A lane whose agent ended before the others, or has not joined yet, waits: when it is
     restarted it repeats its last observation with reward 0, marked `info["waiting"]`, and is truncated in the step in
     which the last agent ends. All lanes begin the next episode together, and a lane whose agent is in play cannot
-    begin anew without the others: a time limit belongs around the `MultiEnv`.
+    begin anew without the others, which is an `EpisodeError`: a time limit belongs around the `MultiEnv`.
 
     Args:
         env: The environment; all its agents act at once and have equal specs.
@@ -39,7 +39,6 @@ class AgentLanes(Around, BatchEnv):
 
     env: MultiEnv
     memory = ("_last", "_over", "_begun", "_together")
-    restarts = frozenset({"step", "reset"})
 
     def __init__(self, env: MultiEnv) -> None:
         Around.__init__(self, env)
