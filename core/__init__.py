@@ -12,6 +12,7 @@
 from .agentlanes import AgentLanes
 from .batch import BatchEnv
 from .batchmodel import BatchModel
+from .change import Change, Specs
 from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
 from .embedding import as_multi, as_single
 from .env import Env, Reset, Step
@@ -26,6 +27,7 @@ from .errors import (
     UnknownName,
 )
 from .lanes import Infos
+from .lift import Lifted
 from .loop import Lanes, batch
 from .model import Model
 from .modelbatch import ModelBatch
@@ -64,6 +66,7 @@ __all__ = [
     "BatchEnv",
     "BatchModel",
     "Categorical",
+    "Change",
     "ContextError",
     "ContextSpace",
     "Discrete",
@@ -77,6 +80,7 @@ __all__ = [
     "GraphValue",
     "Infos",
     "Lanes",
+    "Lifted",
     "LossyConversion",
     "MissingBackend",
     "Model",
@@ -101,6 +105,7 @@ __all__ = [
     "SnapshotUnsupported",
     "Spec",
     "SpecError",
+    "Specs",
     "Step",
     "Streams",
     "Sum",

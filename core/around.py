@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -47,6 +47,13 @@ class Around(Process):
     metadata = cast("Any", Inner())
     render_mode = cast("Any", Inner())
     context_space = cast("Any", Inner())
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        self._arguments = args[1:], {name: value for name, value in kwargs.items() if name != "env"}
+        return self
 
     def __init__(self, env: Any) -> None:
         if not isinstance(cast("object", env), Process):
@@ -101,7 +108,11 @@ class Around(Process):
         self.env.context = context
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(type(self), (self.env.snapshot(), {name: getattr(self, name) for name in self.memory}))
+        return Snapshot(self._kind, (self.env.snapshot(), {name: getattr(self, name) for name in self._memorised()}))
+
+    @classmethod
+    def _memorised(cls) -> list[str]:
+        return [name for kind in cls.__mro__ for name in kind.__dict__.get("memory", ())]
 
     def restore(self, snapshot: Snapshot) -> None:
         inner, memory = cast("tuple[Snapshot, dict[str, Any]]", self._content(snapshot))
@@ -118,3 +129,13 @@ class Around(Process):
     @property
     def unwrapped(self) -> Any:
         return self.env.unwrapped
+
+    def over(self, env: Any) -> Any:
+        """The same around another environment, such as a batch of the first."""
+        args, kwargs = self._arguments
+        return self._kind(env, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        args, kwargs = self._arguments
+        said = [repr(self.env), *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return f"{type(self).__name__}({', '.join(said)})"

@@ -53,6 +53,7 @@ class BatchEnv(Env):
     Attributes:
         restarts: How lanes can begin anew: those that have ended in the `"step"` after, by `restart=`, or by a
             `"reset"` with a mask right after their end; and `"live"` lanes by a reset with a mask at any time.
+        lanes_can_wait: Whether some lanes may act while the others stand still, see `step_lanes`.
 
     Raises:
         SpecError: `n` is below 1.
@@ -60,6 +61,7 @@ class BatchEnv(Env):
 
     batch_size: int  # pyright: ignore[reportIncompatibleVariableOverride]
     restarts: frozenset[str] = frozenset({"step", "reset", "live"})
+    lanes_can_wait: bool = False
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -97,6 +99,22 @@ class BatchEnv(Env):
             EpisodeError: One of the other lanes was not reset before, or has ended.
         """
         raise NotImplementedError
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        """Acts once in some lanes, while the others stand still, whether they have ended or not.
+
+        Args:
+            action: Leaves of shape (n, …); what lanes that stand still are told does not matter.
+            lanes: Shape (n,), which lanes act.
+
+        Returns:
+            For a lane that stands still the observation it has, reward 0, no end, and discount 1.
+
+        Raises:
+            EpisodeError: One of the lanes was not reset before, or has ended.
+            SpecError: The lanes of this batch cannot wait for each other.
+        """
+        raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together, and none can stand still")
 
     def sample_action(self) -> Any:
         rng = self.streams.action

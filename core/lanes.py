@@ -109,6 +109,22 @@ class Infos(Sequence[Info]):
         self._lanes, self.columns, self.mask = lanes, columns, mask
         self._n = n if lanes is None else len(lanes)
 
+    def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None) -> Infos:
+        """These infos with more entries.
+
+        Args:
+            columns: One element a lane, by name.
+            mask: The lanes that get them where these infos are made from dicts, shape (n,); None for all.
+        """
+        if self._lanes is None:
+            return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask)
+        return Infos(
+            [
+                {**info, **{key: column[i] for key, column in columns.items()}} if mask is None or mask[i] else info
+                for i, info in enumerate(self._lanes)
+            ]
+        )
+
     def __len__(self) -> int:
         return self._n
 

@@ -14,6 +14,7 @@ from .batchmodel import BatchModel
 from .env import ENDED_LANES, Env, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
+from .lift import Lifted
 from .modelbatch import ModelBatch, batch_streams
 from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
@@ -29,6 +30,8 @@ class Lanes(BatchEnv):
     Args:
         envs: The environments, of equal specs.
     """
+
+    lanes_can_wait = True
 
     def __init__(self, envs: Sequence[Env]) -> None:
         super().__init__(len(envs))
@@ -64,13 +67,31 @@ class Lanes(BatchEnv):
         if over.any():  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         begin = [False] * self.batch_size if restart is None else restart.tolist()
-        steps = [
-            self._first(env.reset()) if new else env.step(lane(spec, action, index))
-            for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
-        ]
+        step = self._stacked(
+            [
+                self._first(env.reset()) if new else env.step(lane(spec, action, index))
+                for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
+            ]
+        )
+        self._over = cast("Any", step.terminated | step.truncated)
+        return step
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        spec, chosen = self.action_spec, cast("Mask", as_mask(lanes, self.batch_size, "lanes"))
+        if (self._over & chosen).any():
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(self._over & chosen).tolist()}, {ENDED_LANES}")
+        step = self._stacked(
+            [
+                env.step(lane(spec, action, index)) if acts else self._first(Reset(env.observation, {}))
+                for index, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True))
+            ]
+        )
+        self._over = np.where(chosen, step.terminated | step.truncated, self._over)
+        return step
+
+    def _stacked(self, steps: list[Step]) -> Step:
         observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
         terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
-        self._over = terminated | truncated
         return Step(
             stack(self.observation_spec, observations),
             stack(self.reward_spec, rewards),
@@ -177,14 +198,15 @@ class Lanes(BatchEnv):
 def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     """N independent lanes of an environment.
 
-    A `BatchModel`, also inside wrappers, steps all lanes in one call; anything else is looped over.
+    A `BatchModel`, also inside wrappers, steps all lanes in one call; anything else is looped over. Wrappers that are
+    written for batches too (`Lifted`) stay around the lanes, so that one of them serves all.
 
     Args:
         env: An environment, whose copies become the lanes (it is left as it is), or a function that makes one.
         n: How many lanes.
 
     Returns:
-        A `BatchEnv`, or for a wrapped `BatchModel` the same wrappers around one.
+        A `BatchEnv`, or the same wrappers around one.
 
     Raises:
         SpecError: `n` is below 1, or `env` is a batch already, or cannot be copied.
@@ -193,7 +215,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
-    if isinstance(env, Wrapper) and isinstance(env.unwrapped, BatchModel):
+    if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         return cast("BatchEnv", env.over(batch(env.env, n)))
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
@@ -207,7 +229,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
             )
         made = env()
         if isinstance(made.unwrapped, BatchModel):
-            return batch(made, n)
+            return batch(made, n)  # one serves all
         return Lanes([made, *(env() for _ in range(n - 1))])
     lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
     return lanes

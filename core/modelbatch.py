@@ -31,6 +31,8 @@ class ModelBatch(BatchEnv):
         n: How many lanes.
     """
 
+    lanes_can_wait = True
+
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
         self.model = model
@@ -135,6 +137,32 @@ class ModelBatch(BatchEnv):
         self._over = over = terminated | truncated
         self._some_over = bool(np.count_nonzero(over))
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        chosen = cast("Mask", as_mask(lanes, self.batch_size, "lanes"))
+        if not self._begun or (self._over & chosen).any():
+            self._refuse(self._over & chosen)
+        state, observation, over = self._state, self._observation, self._over
+        # The others act as well, on a valid action, and then are put back to where they were.
+        still, index = ~chosen, np.flatnonzero(~chosen)
+        self._over, self._some_over = np.zeros(self.batch_size, bool), False
+        try:
+            step = self.step(tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action))
+        except Exception:
+            self._over, self._some_over = over, bool(over.any())
+            raise
+        self._state = put(self._state, index, take(state, index))
+        self._observation = put(self._observation, index, take(observation, index))
+        self._over = np.where(chosen, step.terminated | step.truncated, over)
+        self._some_over = bool(self._over.any())
+        return Step(
+            self._observation,
+            tree.map_leaves(lambda leaf: _with(leaf, index, 0), step.reward),
+            cast("Any", step.terminated & chosen),
+            cast("Any", step.truncated & chosen),
+            _with(step.discount, index, 1),
+            cast("Any", Infos([{} if waits else info for waits, info in zip(still.tolist(), step.info, strict=True)])),
+        )
 
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, np.ndarray):

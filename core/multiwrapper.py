@@ -38,6 +38,3 @@ class MultiWrapper(Around, MultiEnv):
 
     def observation(self, agent: Any) -> Any:
         return self.env.observation(agent)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.env!r})"

@@ -125,10 +125,15 @@ class Process(ABC):
         """
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
+    @property
+    def _kind(self) -> type:
+        """The class that somebody wrote, which a snapshot names."""
+        return type(self)
+
     def _content(self, snapshot: Snapshot) -> Any:
-        if snapshot.owner is not type(self):
+        if snapshot.owner is not self._kind:
             raise SnapshotUnsupported(
-                f"restore: expected a snapshot of {type(self).__name__}, got one of {snapshot.owner.__name__}"
+                f"restore: expected a snapshot of {self._kind.__name__}, got one of {snapshot.owner.__name__}"
             )
         return snapshot.content
 

@@ -7,7 +7,7 @@ values of a batch have a leading lane axis, and `mask` and `restart` say which l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,7 @@ class Wrapper(Around, Env):
 
     batch_size = cast("Any", Inner())
     restarts = cast("Any", Inner())
-
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        self = super().__new__(cls)
-        self._arguments = args[1:], {name: value for name, value in kwargs.items() if name != "env"}
-        return self
-
-    def over(self, env: Env) -> Self:
-        """The same wrapper around another environment, such as a batch of the first."""
-        args, kwargs = self._arguments
-        return type(self)(env, *args, **kwargs)
+    lanes_can_wait = cast("Any", Inner())
 
     def reset(
         self,
@@ -60,6 +49,10 @@ class Wrapper(Around, Env):
             return self.env.step(action)
         return cast("Any", self.env).step(action, restart)
 
+    def step_lanes(self, action: Any, lanes: NDArray[np.bool_]) -> Step:
+        """See `BatchEnv.step_lanes`."""
+        return cast("Any", self.env).step_lanes(action, lanes)
+
     @property
     def observation(self) -> Any:
         return self.env.observation
@@ -71,8 +64,3 @@ class Wrapper(Around, Env):
         if n is None:
             return sample(self.action_spec, rng)
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(n)])
-
-    def __repr__(self) -> str:
-        args, kwargs = self._arguments
-        said = [repr(self.env), *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        return f"{type(self).__name__}({', '.join(said)})"

@@ -224,7 +224,10 @@ def test_what_batch_makes_of_what():
     assert isinstance(limited.env, TimeLimit)
     assert limited.env.max_episode_steps == 5
     assert isinstance(limited.env.env, ModelBatch)
-    assert isinstance(envoi.batch(TimeLimit(Walk(), 5), 2), Lanes)
+    assert isinstance(envoi.batch(Validated(Walk()), 2), Lanes)
+    limited = envoi.batch(TimeLimit(Walk(), 5), 2)
+    assert isinstance(limited, TimeLimit)
+    assert isinstance(limited.env, Lanes)
 
 
 def test_a_factory_is_called_once_a_lane():

@@ -1,0 +1,401 @@
+"""Wrappers written once: a change for one agent, lifted onto one agent, several, and batches.
+
+    class NoisyReward(envoi.Lifted): ...        # says `change(specs)`
+
+    NoisyReward(env)          an `Env` over an `Env`, a batch over a `BatchEnv`, a `MultiEnv` over a `MultiEnv`
+
+Everything that differs between these three kinds is here; a wrapper says what changes, see `Change`. One that has more
+to do overrides `reset(**arguments)` and `step(actions, *restart)`, which all three kinds have, and calls `super()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+
+from . import tree
+from .around import Around
+from .batch import as_mask
+from .change import Change, Specs, over_lanes
+from .env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
+from .errors import EpisodeError, SpecError
+from .lanes import Infos, put, take
+from .multi import (
+    MultiEnv,
+    MultiReset,
+    MultiStep,
+    RawMultiStep,
+    check_actions,
+    full_multi_step,
+    make_multi_step,
+    quickest_multi_step,
+)
+from .multiwrapper import MultiWrapper
+from .process import Info, Process
+from .rewarder import Rewarder, RewardFunction
+from .spec import zeros
+from .wrapper import Wrapper
+
+if TYPE_CHECKING:
+    # What a type checker may take it for; over several agents it is a `MultiWrapper`.
+    _Base = Wrapper
+else:
+    _Base = Around
+
+
+class Lifted(_Base):
+    """A wrapper that says its change for one agent, and holds for one, for several, and for batches.
+
+    A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`.
+
+    Args:
+        env: What to wrap: an `Env`, a `BatchEnv` or a `MultiEnv`; the wrapper then is one too.
+    """
+
+    _planned = ("_change", "_changes", "_inner_step", "_act", "_see", "_pay", "_begin", "_remember", "_end", "_tell")
+
+    def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
+        return cast("Self", Around.__new__(_lifted(cls._written(), isinstance(env, MultiEnv)), env, *args, **kwargs))
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._plan()
+
+    def change(self, specs: Specs) -> Change:
+        """What changes for one agent; called once for each, and again where what it follows from has changed."""
+        return Change()
+
+    if TYPE_CHECKING:
+
+        def _plan(self) -> None:
+            """Decides all that a step need not: asks for the change, and sets the specs."""
+
+    @classmethod
+    def _written(cls) -> type[Lifted]:
+        """The class that somebody wrote, of which this may be the one over an `Env` or a `MultiEnv`."""
+        return next(kind for kind in cls.__mro__ if "_lifts" not in kind.__dict__)
+
+    @property
+    def _kind(self) -> type:
+        return self._written()
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The inner environment's rewarder; settable there through here."""
+        return self.env.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self.env.rewarder = rewarder
+        self._plan()  # its spec follows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blank, (self._written(), isinstance(self, MultiEnv)), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+
+
+@cache
+def _lifted(written: type[Lifted], several: bool) -> type[Lifted]:
+    """The class of a wrapper over one kind of environment."""
+    base = _OverSeveral if several else _OverOne
+    own = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
+    return cast("type[Lifted]", type(written.__name__, (written, base), {**own, "_lifts": True}))
+
+
+def _blank(written: type[Lifted], several: bool) -> Lifted:
+    return cast("Lifted", object.__new__(_lifted(written, several)))
+
+
+class _OverOne(Wrapper):
+    """Over an environment of one agent, or a batch of them."""
+
+    memory = ("_memory", "_cut")
+
+    _memory: Any = None
+    _cut: Any = None
+
+    def _plan(self) -> None:
+        env = self.env
+        specs = Specs(env.observation_spec, env.action_spec, env.reward_spec, env.discount_spec, env.batch_size)
+        self._change = change = over_lanes(cast("Any", self).change(specs), specs)
+        for name in ("observation_spec", "action_spec", "reward_spec"):
+            if getattr(change, name) is not None:
+                setattr(self, name, getattr(change, name))
+        self._inner_step = quickest_step(env)
+        self._act, self._see, self._pay = change.action, change.observation, change.reward
+        self._begin, self._remember, self._end, self._tell = (
+            change.begin,
+            change.remember,
+            change.truncated,
+            change.info,
+        )
+        if self._cut is None:
+            self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
+
+    def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
+        observation, info = super().reset(seed=seed, options=options, mask=mask)
+        if mask is not None and np.all(mask):
+            mask = None
+        memory = self._memory
+        if self._begin is not None:
+            fresh = self._begin(observation)
+            memory = fresh if mask is None else self._merged(memory, fresh, np.asarray(mask))
+        seen = self._seen(observation, memory)
+        if self._tell is not None:
+            info = cast("Any", info)
+            info = info.adding(self._tell(memory), mask) if self.batch_size else {**info, **self._tell(memory)}
+        self._memory = memory
+        self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
+        return Reset(seen, info)
+
+    def step(self, action: Any, restart: Any = None) -> Step:
+        if self.batch_size is None:
+            return full_step(self.raw_step(action))
+        return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        if self.batch_size is not None:
+            return self.step(action)
+        if self._cut:
+            raise EpisodeError(f"step: {ENDED}")
+        observation, reward, terminated, truncated, discount, info = self._inner_step(
+            action if self._act is None else self._act(action)
+        )
+        if self._begin is None:
+            if self._see is not None:
+                observation = self._see(observation)
+            if self._pay is not None:
+                reward = self._pay(reward)
+            return (observation, reward, terminated, truncated, discount, info)
+        memory = self._memory
+        if self._remember is not None:
+            self._memory = memory = self._remember(memory, action, observation, reward)
+        if self._see is not None:
+            observation = self._see(observation, memory)
+        if self._pay is not None:
+            reward = self._pay(reward, memory)
+        if self._end is not None:
+            self._cut = truncated = bool(self._end(truncated, memory))
+        if self._tell is not None:
+            info.update(self._tell(memory))
+        return (observation, reward, terminated, truncated, discount, info)
+
+    def step_lanes(self, action: Any, lanes: Any) -> Step:
+        return self._step_lanes(action, None, as_mask(lanes, cast("int", self.batch_size), "lanes"))
+
+    def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> Step:
+        over = self._cut if restart is None else self._cut & ~restart
+        if lanes is not None:
+            over = over & lanes
+        if over.any():
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        if restart is not None and not restart.any():
+            restart = None
+        inner_action = action
+        if self._act is not None:
+            inner_action = self._act(action if restart is None else self._with(action, restart, self.action_spec))
+        env = cast("Any", self.env)
+        if lanes is None:
+            values = env.step(inner_action) if restart is None else env.step(inner_action, restart)
+        else:
+            values = env.step_lanes(inner_action, lanes)
+        observation, reward, terminated, truncated, discount, info = values
+        before = memory = self._memory
+        if self._remember is not None:
+            memory = self._remember(before, action, observation, reward)
+        if self._begin is not None and restart is not None:
+            memory = self._merged(memory, self._begin(observation), restart)
+        if lanes is not None and memory is not before:
+            memory = self._merged(memory, before, ~lanes)
+        seen = self._seen(observation, memory)
+        if self._pay is not None:
+            idle = restart if lanes is None else ~lanes
+            reward = self._pay(reward) if self._begin is None else self._pay(reward, memory)
+            reward = reward if idle is None else self._with(reward, idle, None)
+        if self._end is not None:
+            truncated = self._end(truncated, memory)
+            self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
+        if self._tell is not None:
+            info = cast("Infos", info).adding(self._tell(memory))
+        self._memory = memory
+        return make_step((seen, reward, terminated, cast("Any", truncated), discount, cast("Any", info)))
+
+    def _seen(self, observation: Any, memory: Any) -> Any:
+        if self._see is None:
+            return observation
+        return self._see(observation) if self._begin is None else self._see(observation, memory)
+
+    def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
+        """A memory of all lanes, with another one at some of them."""
+        index = lanes.nonzero()[0]
+        return put(memory, index, take(other, index))
+
+    def _with(self, values: Any, lanes: Any, spec: Any) -> Any:
+        """Values of all lanes, with zeros at some of them, which may hold anything."""
+
+        def zeroed(leaf: Any, zero: Any = 0) -> Any:
+            result = np.array(leaf)
+            result[lanes] = zero
+            return result
+
+        return tree.map_leaves(zeroed, values) if spec is None else tree.map_leaves(zeroed, values, zeros(spec))
+
+    @property
+    def observation(self) -> Any:
+        """The last observation, made anew of the inner one."""
+        return self._seen(self.env.observation, self._memory)
+
+
+class _OverSeveral(MultiWrapper):
+    """Over an environment of several agents."""
+
+    memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
+
+    _memories: dict[Any, Any]
+    _common: Any = None
+    _cut: bool = False
+
+    def _plan(self) -> None:
+        env = self.env
+        changes: dict[Any, Change] = {}
+        for agent in env.possible_agents:
+            each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
+            changes[agent] = cast("Any", self).change(Specs(*each, env.discount_spec[agent], None, agent))
+        self._changes = changes
+        for name in ("observation_spec", "action_spec", "reward_spec"):
+            own = {agent: getattr(change, name) for agent, change in changes.items()}
+            if any(spec is not None for spec in own.values()):
+                inner = getattr(env, name)
+                setattr(self, name, {a: inner[a] if spec is None else spec for a, spec in own.items()})
+        self._inner_step = quickest_multi_step(env)
+        some = next(iter(changes.values()), Change())
+        self._shared = some if some.shared else None
+        if any(change.truncated is not None and not change.shared for change in changes.values()):
+            raise SpecError("change: expected a shared memory to truncate by, for several agents end together")
+        self._end = some.truncated
+        self._act, self._see, self._pay, self._tell = (
+            {agent: getattr(change, name) for agent, change in changes.items() if getattr(change, name) is not None}
+            for name in ("action", "observation", "reward", "info")
+        )
+        self._begin = {agent: c.begin for agent, c in changes.items() if c.begin is not None and not c.shared}
+        self._remember = {agent: c.remember for agent, c in changes.items() if c.remember is not None and not c.shared}
+        if "_memories" not in vars(self):
+            self._memories, self._acted, self._paid, self._fresh = {}, {}, {}, frozenset()
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        return () if self._cut else self.env.agents
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        return None if self._cut else self.env.turn
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._common = self._shared.begin(None) if self._shared and self._shared.begin else None
+        self._memories, self._acted, self._paid, self._cut = {}, {}, {}, False
+        self._recall(observations)
+        return MultiReset(self._seen(observations), self._told(infos))
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        return full_multi_step(self.raw_step(actions))
+
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        if self._cut:
+            check_actions(actions, (), ENDED)
+        inner = actions
+        if self._act:
+            acting = self.acting
+            if len(actions) != len(acting) or any(agent not in actions for agent in acting):
+                check_actions(actions, acting)
+            inner = {a: self._act[a](action) if a in self._act else action for a, action in actions.items()}
+        values = self._inner_step(inner)
+        observations, rewards, terminated, truncated, discounts, infos = values
+        if self._shared is not None and self._shared.remember is not None:
+            self._common = self._shared.remember(self._common, None, None, None)
+        if self._end is not None and self._end(False, self._common):
+            observations, rewards, terminated, _, discounts, infos = full_multi_step(values)
+            truncated, self._cut = dict.fromkeys(rewards, True), True
+            observations = {a: observations[a] if a in observations else self.env.observation(a) for a in rewards}
+        if self._begin:
+            self._acted = {**self._acted, **actions}
+            self._paid = {**self._paid, **{a: self._paid.get(a, 0.0) + own for a, own in rewards.items()}}
+            self._recall(observations)
+        seen = self._seen(observations)
+        if self._pay:
+            rewards = {agent: self._paid_out(agent, reward) for agent, reward in rewards.items()}
+        return make_multi_step((seen, rewards, terminated, truncated, discounts, self._told(infos)))
+
+    def _recall(self, observations: Mapping[Any, Any]) -> None:
+        """What the agents that see something now remember of it."""
+        if not self._begin:
+            return
+        self._memories = {**self._memories, **{a: self._memory_of(a, seen) for a, seen in observations.items()}}
+        self._acted = {agent: action for agent, action in self._acted.items() if agent not in observations}
+        self._paid = {agent: reward for agent, reward in self._paid.items() if agent not in observations}
+        self._fresh = frozenset(observations)
+
+    def _memory_of(self, agent: Any, observation: Any) -> Any:
+        if agent not in self._begin:
+            return None
+        if agent not in self._memories:
+            return self._begin[agent](observation)
+        memory = self._memories[agent]
+        if agent not in self._remember:
+            return memory
+        action = self._acted[agent] if agent in self._acted else zeros(self.action_spec[agent])
+        return self._remember[agent](memory, action, observation, self._paid.get(agent, 0.0))
+
+    def _with_memory(self, agent: Any, function: Any, value: Any, memories: Mapping[Any, Any]) -> Any:
+        if self._shared is not None:
+            return function(value) if self._shared.begin is None else function(value, self._common)
+        return function(value, memories[agent]) if agent in self._begin else function(value)
+
+    def _seen(self, observations: dict[Any, Any]) -> dict[Any, Any]:
+        if not self._see:
+            return observations
+        return {
+            agent: self._with_memory(agent, self._see[agent], value, self._memories) if agent in self._see else value
+            for agent, value in observations.items()
+        }
+
+    def _paid_out(self, agent: Any, reward: Any) -> Any:
+        return self._with_memory(agent, self._pay[agent], reward, self._memories) if agent in self._pay else reward
+
+    def _told(self, infos: dict[Any, Info]) -> dict[Any, Info]:
+        if not self._tell:
+            return infos
+        return {
+            agent: {**info, **self._tell[agent](self._common if self._shared else self._memories[agent])}
+            if agent in self._tell
+            else info
+            for agent, info in infos.items()
+        }
+
+    def observation(self, agent: Any) -> Any:
+        value = self.env.observation(agent)
+        if agent not in self._see:
+            return value
+        if agent in self._fresh or agent not in self._begin:
+            return self._with_memory(agent, self._see[agent], value, self._memories)
+        return self._see[agent](value, self._memory_of(agent, value))  # as if it saw it now, and leaves no trace
+
+
+def ended(env: Process, step: Any) -> Any:
+    """Whether a step has ended the episode: a bool, or for a batch one a lane."""
+    if isinstance(env, MultiEnv):
+        return not env.agents
+    return (
+        step.terminated | step.truncated
+        if isinstance(step.terminated, np.ndarray)
+        else (step.terminated or step.truncated)
+    )
