@@ -48,6 +48,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q -c constraints.txt --no-deps qgym  # its pygame would overwrite pygame-ce, which stands in for it
 	touch $@
 
 $(TF_VENV)/ready: pyproject.toml constraints-tf.txt

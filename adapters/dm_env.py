@@ -69,6 +69,7 @@ from envoi.tree import leaves
 
 from .agents import one_agent
 from .arrayspecs import Choices, encoder
+from .contexts import TakesContext
 from .discounts import is_default_discount
 from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
@@ -76,7 +77,7 @@ from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
 from .strings import Strings
 from .suites import load
-from .values import ALONE, Copy, fresh, incoming, owned
+from .values import ALONE, Copy, fresh, incoming, own_size, owned
 
 __all__ = [
     "FromDmEnv",
@@ -94,7 +95,7 @@ __all__ = [
 ]
 
 
-class FromDmEnv(Env):
+class FromDmEnv(TakesContext, Env):
     """A dm_env environment as a core one.
 
     Args:
@@ -134,10 +135,14 @@ class FromDmEnv(Env):
         self._incoming = _incoming(self.observation_spec, self._copy)
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
-        self._choices = Choices(self.action_spec) if isinstance(self.action_spec, Discrete) else None
+        self._choices: dict[Any, Any] | None = None
+        if isinstance(self.action_spec, Discrete):
+            known = Choices(self.action_spec)
+            self._choices = {**known} if len(known) == self.action_spec.n else known  # a bare dict is quicker
         # The dtype of arrays that need a look only: one object for each kind.
-        is_array = self._copy == "auto" and isinstance(self.observation_spec, (Array, MultiDiscrete, MultiBinary))
-        self._dtype = np.dtype(self.observation_spec.dtype.str) if is_array else None
+        spec = self.observation_spec
+        is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
+        self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
@@ -157,6 +162,8 @@ class FromDmEnv(Env):
         if seed is not None:
             self._seed_source(seed)
             self._streams = Streams(seed)
+        if self._context is not None:
+            self._take_context()
         _, _, _, observation = self.source.reset()
         if self._form is None or self._form.last is None:
             observation, info = self._incoming(observation), {}
@@ -183,24 +190,33 @@ class FromDmEnv(Env):
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         before = None if self._rewarder is None else (self.state,)
-        if self._choices is not None and type(action) is not ndarray:
-            step_type, reward, discount, observation = self.source.step(self._choices[action])
-        else:
+        if self._choices is None:
             sent = action if self._encode is None else self._encode(action)
-            step_type, reward, discount, observation = self.source.step(sent)
+        else:
+            try:
+                sent = self._choices[action]
+            except (KeyError, TypeError):
+                sent = self._choice(action)
+        step_type, reward, discount, observation = self.source.step(sent)
         # The common case of `incoming`, which needs no call: an array as declared, that nothing but this frame holds.
         if (
             type(observation) is not ndarray
             or observation.dtype is not self._dtype
             or getrefcount(observation) > ALONE
-            or not observation.flags.owndata
+            or observation.__sizeof__() != self._size
         ):
             observation = self._incoming(observation)
         # And the common step: in the middle of an episode, with a plain reward and discount.
-        if step_type is MID and before is None and type(discount) is float and type(reward) is float:
+        if step_type is MID and before is None and isinstance(discount, float) and isinstance(reward, float):
             self._observation = observation
             return observation, reward, False, False, {} if discount == 1.0 else {"discount": discount}
         return self._complete(step_type, reward, discount, observation, before, action)
+
+    def _choice(self, action: Any) -> Any:
+        """A choice that is none of the known ones, or comes as an array."""
+        if type(action) is not ndarray:
+            hash(action)  # a list is no choice
+        return cast("Any", self._encode)(action)
 
     def _complete(
         self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
@@ -315,11 +331,13 @@ class FromDmEnv(Env):
     def snapshot(self) -> Snapshot:
         streams = None if self._streams is None else self._streams.copy()
         held = Content(layers(self.source, dm_env.Environment))
-        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams))
+        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams, self._contexts_held))
 
     def restore(self, snapshot: Snapshot) -> None:
-        held, over, observation, streams = self._content(snapshot)
+        held, over, observation, streams, contexts = self._content(snapshot)
+        self._expect_contexts(contexts)
         held.put_back(layers(self.source, dm_env.Environment))
+        self._contexts_held = contexts
         self._over, self._observation = over, deepcopy(observation)
         self._streams = None if streams is None else streams.copy()
 
@@ -347,6 +365,7 @@ class FromDmEnv(Env):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._plan()
+        self._keep_context()
 
     def __repr__(self) -> str:
         return f"from_dm_env({self.source!r})"
@@ -382,7 +401,7 @@ def to_dm_env(env: Any, *, validate: bool = False) -> dm_env.Environment:
     if isinstance(env, dm_env.Environment) and not validate:
         return env
     core = one_agent(from_env(env), NAME)
-    if isinstance(core, FromDmEnv) and core._rewarder is None and not validate:
+    if isinstance(core, FromDmEnv) and core._rewarder is None and core._context is None and not validate:
         return core.source
     return ToDmEnv(core, validate)
 

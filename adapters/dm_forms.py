@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any
+from sys import getrefcount
+from typing import Any, cast
 
 import dm_env
 import numpy as np
@@ -12,7 +13,7 @@ from dm_env import TimeStep
 from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, SpecError, Step
-from envoi.env import full_step, quickest_step
+from envoi.env import beside_step, full_step, quickest_step
 from envoi.spec import SpecTree
 from envoi.streams import check_seed
 from envoi.tree import leaves, map_leaves
@@ -21,7 +22,7 @@ from .agents import validated
 from .arrayspecs import decoder, encoder
 from .dm_specs import to_spec
 from .form import AnyForm
-from .values import incoming
+from .values import ALONE, incoming
 
 FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
 
@@ -30,6 +31,8 @@ new = tuple.__new__  # `new(TimeStep, values)` costs a third of the named tuple'
 
 def is_zero(discount: Any) -> bool:
     """Whether all of a discount is 0."""
+    if isinstance(discount, float):  # np.float64 too
+        return not discount
     return not any(np.any(leaf) for _, leaf in leaves(discount))
 
 
@@ -75,7 +78,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         if core.batch_size is not None:
             raise SpecError(f"to_dm_env: expected one environment, got a batch of {core.batch_size} lanes")
         self.core = core
-        self._last: Any = None  # a `Reset`, or what `raw_step` gave
+        self._last: Any = None  # a `Reset`, what `raw_step` gave, or a `TimeStep` that says it all
         self.reset_options: Mapping[str, Any] | None = None
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
@@ -98,6 +101,15 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         self._discount_type, self._to_discount = _number(core.discount_spec)
         self._one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
         self._step = quickest_step(self._env)
+        self._importer = self._env if self._is_plain() else None
+        self._quick: Any = None if self._restart else self._importer  # the importer while an episode is going on
+
+    def _is_plain(self) -> bool:
+        """Whether a source gives five values, of which the common step converts none: at most an array of a choice."""
+        if beside_step(self._env, "complete_five") is None or cast("Any", self._env)._encode is not None:
+            return False
+        kinds_agree = self._reward_type is self._discount_type is float
+        return kinds_agree and self._encode is None and (self._decode is None or self._only_arrays)
 
     def seed(self, seed: int | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.
@@ -111,12 +123,14 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def last(self) -> Reset | Step | None:
         """What the core's last `reset` or `step` gave, all of it; None before."""
         last = self._last
+        if type(last) is TimeStep:
+            return Step(last.observation, last.reward, False, False, 1.0, {})
         return last if last is None or isinstance(last, Reset) else full_step(last)
 
     @property
     def info(self) -> dict[Any, Any]:
         """The info of the last reset or step; empty before."""
-        return {} if self._last is None else self._last[-1]
+        return {} if self._last is None or type(self._last) is TimeStep else self._last[-1]
 
     def reset(self) -> TimeStep:
         """Begins an episode; see `dm_env.Environment.reset`."""
@@ -124,35 +138,60 @@ class ToDmEnv(AnyForm, dm_env.Environment):
             self._plan()
         self._last = last = self._env.reset(seed=self._seed, options=self.reset_options)
         self._seed = self.reset_options = None
-        self._restart = False
+        self._restart, self._quick = False, self._importer
         observation = last.observation if self._encode is None else self._encode(last.observation)
         return new(TimeStep, (FIRST, None, None, observation))
 
     def step(self, action: Any) -> TimeStep:
         """Acts once, or begins an episode where none is going on; see `dm_env.Environment.step`."""
-        if self._restart:
-            return self.reset()
-        if self._decode is not None and (not self._only_arrays or type(action) is ndarray):
+        core = self._quick
+        if core is None or core._over is not None or core._rewarder is not None:
+            if self._restart:
+                return self.reset()
+            if self._decode is not None and (not self._only_arrays or type(action) is ndarray):
+                action = self._decode(action)
+            values = self._step(action)
+            observation, reward, terminated, truncated, discount, _ = values
+            if discount is None and not terminated and not truncated and type(reward) is self._reward_type:
+                self._last = values
+                shown = observation if self._encode is None else self._encode(observation)
+                return new(TimeStep, (MID, reward, self._one, shown))
+            return self._say(values)
+        # The step of an importer's source, taken right here: in the common case nothing of it needs a call.
+        if type(action) is ndarray and self._decode is not None:
             action = self._decode(action)
-        self._last = last = self._step(action)
-        observation, reward, terminated, truncated, discount, _ = last
+        observation, reward, terminated, truncated, info = core.source.step(action)
+        if (
+            type(observation) is not ndarray
+            or observation.dtype is not core._dtype
+            or getrefcount(observation) > ALONE
+            or observation.__sizeof__() != core._size
+        ):
+            observation = core._incoming(observation)
+        core._observation = observation
+        if terminated or truncated or info or not isinstance(reward, float):
+            return self._say(core.complete_five(observation, reward, terminated, truncated, info, None, action))
+        self._last = said = new(TimeStep, (MID, reward, 1.0, observation))
+        return said
+
+    def _say(self, values: Any) -> TimeStep:
+        """The time step of what `raw_step` gave."""
+        self._last = values
+        observation, reward, terminated, truncated, discount, _ = values
+        over = terminated or truncated
+        if over:
+            self._restart, self._quick = True, None
         if self._encode is not None:
             observation = self._encode(observation)
         if type(reward) is not self._reward_type:
             reward = self._to_reward(reward)
         if discount is None:
-            if not (terminated or truncated):
-                return new(TimeStep, (MID, reward, self._one, observation))
-            self._restart = True
-            return new(TimeStep, (LAST, reward, self._zero if terminated else self._one, observation))
-        if type(discount) is not self._discount_type:
+            discount = self._zero if terminated else self._one
+        elif type(discount) is not self._discount_type:
             discount = self._to_discount(discount)
-        if terminated or truncated:
-            self._restart = True
-            if is_zero(discount) is not bool(terminated):
-                discount = _filled(self.core.discount_spec, 0 if terminated else 1)
-            return new(TimeStep, (LAST, reward, discount, observation))
-        return new(TimeStep, (MID, reward, discount, observation))
+        if over and is_zero(discount) is not bool(terminated):
+            discount = _filled(self.core.discount_spec, 0 if terminated else 1)
+        return new(TimeStep, (LAST if over else MID, reward, discount, observation))
 
     def observation_spec(self) -> Any:
         """What observations are."""
@@ -189,10 +228,11 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def put_back(self, content: Any) -> None:
         """Makes the environment hold it again."""
         snapshot, self._last, self.reset_options, self._seed, self._restart = content
+        self._quick = None if self._restart else self._importer
         self._env.restore(snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step")
+        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step", "_importer", "_quick")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

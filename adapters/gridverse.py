@@ -2,7 +2,8 @@
 
 | gym-gridverse | core |
 |---|---|
-| a representation's `Space`: categorical, discrete or continuous, with bounds | `Array` with these bounds |
+| a representation's `Space` with bounds | `Array` with these bounds |
+| its kind: categorical, discrete or continuous | `kinds`, and `metadata["kinds"]`, which every form carries on |
 | a representation | a dict of such arrays |
 | `Action`, an enumeration | `Discrete`, in the order of the action space |
 | `(reward, terminal)` | reward, terminated; nothing truncates |
@@ -10,7 +11,7 @@
 They are known by their methods alone: gym-gridverse itself, and the old gym that it needs, are never imported.
 
 What is lost: nothing. An outer environment without an observation representation is refused; without a state
-representation, its state is the inner environment's own object.
+representation it has no `state`, and other rewarders are given the inner environment's own objects.
 
 An inner environment draws observations from the generator of its dynamics, so that whether somebody looks changes
 the future. Here every state is looked at exactly once.
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, Reset, Snapshot, Step, Streams
+from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, NotRepresented, Reset, Snapshot, Step, Streams
 from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
@@ -46,6 +47,8 @@ class FromGridverse(Env):
 
     Attributes:
         source: The outer environment.
+        kinds: `"categorical"`, `"discrete"` or `"continuous"` for each array: `kinds["observation"][name]`, and
+            `kinds["state"][name]` where states are represented.
 
     Raises:
         LossyConversion: It has no observation representation.
@@ -57,10 +60,15 @@ class FromGridverse(Env):
         self.source = source
         if source.observation_representation is None:
             raise LossyConversion(
-                "observation", "representation", "None", "the core", "give the outer environment one, such as 'default'"
-            )
+                "observation", "objects", "representation not available", "the core",
+                "give the outer environment one, such as make_observation_representation('default', observation_space)",
+            )  # fmt: skip
         self.observation_spec = _read_spaces(source.observation_representation)
-        self.state_spec = None if source.state_representation is None else _read_spaces(source.state_representation)
+        self.kinds = {"observation": _read_kinds(source.observation_representation)}
+        if source.state_representation is not None:
+            self.state_spec = _read_spaces(source.state_representation)
+            self.kinds["state"] = _read_kinds(source.state_representation)
+        self.metadata = {"render_modes": [], "kinds": deepcopy(self.kinds)}
         self.action_spec = Discrete(source.action_space.num_actions, name="action")
         self._over: str | None = NOT_RESET
         self._observation: Any = None
@@ -87,11 +95,11 @@ class FromGridverse(Env):
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
         rewarder, source = self._rewarder, self.source
-        before = None if rewarder is None else self.state
+        before = None if rewarder is None else self._rewarded_state()
         reward, terminal = source.step(source.action_space.int_to_action(int(action)))
         self._observation = observation = self._incoming(source.observation)
         if rewarder is not None:
-            reward = reward_step(rewarder, reward, before, action, self.state)
+            reward = reward_step(rewarder, reward, before, action, self._rewarded_state())
         terminated = bool(terminal)
         if terminated:
             self._over = ENDED
@@ -99,10 +107,22 @@ class FromGridverse(Env):
 
     @property
     def state(self) -> Any:
-        """The represented state; without a representation a copy of the inner environment's state."""
+        """The represented state.
+
+        Raises:
+            NotRepresented: The source has no state representation.
+        """
+        if self.state_spec is None:
+            raise NotRepresented(
+                "state: representation not available; give the outer environment a state_representation, or look at "
+                "the objects, .source.inner_env.state"
+            )
         if self._over == NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
-        return deepcopy(self.source.inner_env.state if self.state_spec is None else self.source.state)
+        return deepcopy(self.source.state)
+
+    def _rewarded_state(self) -> Any:
+        return deepcopy(self.source.inner_env.state) if self.state_spec is None else self.state
 
     @property
     def observation(self) -> Any:
@@ -156,6 +176,10 @@ def _read_spaces(representation: Any) -> dict[str, Array]:
         name: Array(space.lower_bound.shape, space.lower_bound.dtype, space.lower_bound, space.upper_bound, name)
         for name, space in representation.space.items()
     }
+
+
+def _read_kinds(representation: Any) -> dict[str, str]:
+    return {name: space.space_type.name.lower() for name, space in representation.space.items()}
 
 
 def recognises(env: object) -> bool:

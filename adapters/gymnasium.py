@@ -64,12 +64,13 @@ from envoi.streams import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent
+from .contexts import TakesContext
 from .discounts import is_default_discount, is_number
 from .form import AnyForm
 from .layers import Content
 from .losses import Loss
 from .spaces import NAME, decoder, encoder, from_space, to_space
-from .values import ALONE, HOLDERS, Copy, fresh, incoming, owned
+from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
 __all__ = [
     "FromGymnasium",
@@ -184,7 +185,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     __str__ = __repr__
 
 
-class FromGymnasium(Env):
+class FromGymnasium(TakesContext, Env):
     """A gymnasium environment as a core one.
 
     A step calls the source's step, casts the observation where the source was careless, copies it where the
@@ -224,7 +225,8 @@ class FromGymnasium(Env):
         # RLlib's form of ours takes an equal seed for one that comes again, which here always replays.
         self._forget_seeds = getattr(self.source.unwrapped, "forget_seeds", None)
         # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
-        self._dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
+        is_array = self._copy == "auto" and isinstance(spec, Array)
+        self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
 
@@ -234,6 +236,8 @@ class FromGymnasium(Env):
             self._streams = Streams(seed)
             if self._forget_seeds is not None:
                 self._forget_seeds()
+        if self._context is not None:
+            self._take_context()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         self._observation = observation = self._incoming(observation)
         self._over = None
@@ -245,8 +249,7 @@ class FromGymnasium(Env):
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
             raise EpisodeError(f"step: {self._over}")
-        rewarder = self._rewarder
-        before = None if rewarder is None else self.state
+        before = None if self._rewarder is None else (self.state,)
         observation, reward, terminated, truncated, info = self.source.step(
             action if self._encode is None else self._encode(action)
         )
@@ -255,27 +258,31 @@ class FromGymnasium(Env):
             type(observation) is not ndarray
             or observation.dtype is not self._dtype
             or getrefcount(observation) > ALONE
-            or not observation.flags.owndata
+            or observation.__sizeof__() != self._size
         ):
             observation = self._incoming(observation)
         self._observation = observation
-        if type(reward) in HOLDERS:
-            reward = owned(reward)
-        if rewarder is not None:
-            reward = reward_step(rewarder, reward, before, action, self.state)
+        rare = terminated or truncated or before is not None or type(reward) in HOLDERS
+        if rare or (info and "discount" in info):
+            return self.complete_five(observation, reward, terminated, truncated, info, before, action)
+        return observation, reward, False, False, None, {**info} if info else {}
+
+    def complete_five(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
+    ) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """`raw_step` of what its source has given, for steps with more to them than an observation and a reward.
+
+        A form that takes the common step of the source itself, which saves a call and two tuples, calls it too.
+        """
+        reward = owned(reward)
+        if before is not None:
+            reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         if terminated or truncated:
             self._over = ENDED
-            terminated, truncated = bool(terminated), bool(truncated)
-        else:
-            terminated = truncated = False
-        discount = None
-        if info:
-            info = {**info}
-            if "discount" in info and is_number(info["discount"]):
-                discount = info.pop("discount")
-        else:
-            info = {}
-        return (observation, reward, terminated, truncated, discount, info)
+        discount, info = None, {**info} if info else {}
+        if "discount" in info and is_number(info["discount"]):
+            discount = info.pop("discount")
+        return observation, reward, bool(terminated), bool(truncated), discount, info
 
     @property
     def state(self) -> Any:
@@ -310,11 +317,13 @@ class FromGymnasium(Env):
     def snapshot(self) -> Snapshot:
         held = Content(self._parts())
         streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams))
+        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams, self._contexts_held))
 
     def restore(self, snapshot: Snapshot) -> None:
-        held, over, observation, streams = self._content(snapshot)
+        held, over, observation, streams, contexts = self._content(snapshot)
+        self._expect_contexts(contexts)
         held.put_back(self._parts())
+        self._contexts_held = contexts
         self._over, self._observation = over, deepcopy(observation)
         self._streams = None if streams is None else streams.copy()
 
@@ -345,6 +354,7 @@ class FromGymnasium(Env):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._plan()
+        self._keep_context()
 
     def __repr__(self) -> str:
         return f"from_gymnasium({self.source})"
@@ -373,7 +383,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     if isinstance(env, gymnasium.Env) and not validate:
         return env
     core = one_agent(from_env(env), NAME)
-    if isinstance(core, FromGymnasium) and core._rewarder is None and not validate:
+    if isinstance(core, FromGymnasium) and core._rewarder is None and core._context is None and not validate:
         return core.source
     return ToGymnasium(core, validate)
 
@@ -393,6 +403,10 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
     """
     if isinstance(env, ToGymnasium):
         return env.core
+    if any(kind.__module__ == "qgym.templates.environment" for kind in type(env.unwrapped).__mro__):
+        from .qgym import FromQgym
+
+        return FromQgym(env, copy)
     return FromGymnasium(env, copy)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Any, cast
+from types import MemberDescriptorType
+from typing import Any
 
 import numpy as np
 
 from envoi import SnapshotUnsupported
+from envoi.structure import slots
 
 _INNER = ("_env", "_environment", "env", "environment")
 """How wrappers call what they wrap."""
@@ -26,6 +28,20 @@ def attributes(part: Any) -> dict[str, Any]:
     return getattr(part, "__dict__", {})
 
 
+def attribute(part: Any, name: str) -> Any:
+    """One attribute that a part of a source holds itself, in a slot or its dict; None where it holds none.
+
+    The dict is not asked for where that can be: from then on CPython reads all attributes of the object more slowly.
+    """
+    of_class = getattr(type(part), name, None)
+    if of_class is not None and not isinstance(of_class, MemberDescriptorType):
+        return attributes(part).get(name)
+    try:
+        return object.__getattribute__(part, name)
+    except AttributeError:
+        return None
+
+
 def layers(source: Any, kind: type) -> list[Any]:
     """A source from its outermost wrapper to the bare environment.
 
@@ -35,7 +51,7 @@ def layers(source: Any, kind: type) -> list[Any]:
     """
     found = [source]
     while True:
-        held = (attributes(found[-1]).get(name) for name in _INNER)
+        held = (attribute(found[-1], name) for name in _INNER)
         inner = next((layer for layer in held if isinstance(layer, kind)), None)
         if inner is None or any(inner is layer for layer in found):
             return found
@@ -44,7 +60,7 @@ def layers(source: Any, kind: type) -> list[Any]:
 
 def physics(source: Any, kind: type) -> Any:
     """The simulation inside a source of dm_control, or None."""
-    held = (attributes(layer).get("_physics") for layer in layers(source, kind))
+    held = (attribute(layer, "_physics") for layer in layers(source, kind))
     return next((one for one in held if hasattr(one, "get_state")), None)
 
 
@@ -151,7 +167,7 @@ class Content:
         self._layers = [_Layer(type(part)) for part in parts]
         stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
         try:
-            self._held = deepcopy([part.content() if _tells(part) else vars(part) for part in parts], stand_ins)
+            self._held = deepcopy([part.content() if _tells(part) else _held(part) for part in parts], stand_ins)
         except SnapshotUnsupported:
             raise
         except Exception as error:  # whatever the source's own objects raise
@@ -172,9 +188,20 @@ class Content:
             if _tells(part):
                 part.put_back(held)
             else:
-                own = cast("dict[str, Any]", part.__dict__)
+                in_slots, in_dict = held
+                for name in slots(type(part)):
+                    if name in in_slots:
+                        setattr(part, name, in_slots[name])
+                    elif hasattr(part, name):
+                        delattr(part, name)
+                own = attributes(part)
                 own.clear()
-                own.update(held)
+                own.update(in_dict)
+
+
+def _held(part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a part holds itself: in its slots and in its dict."""
+    return {name: getattr(part, name) for name in slots(type(part)) if hasattr(part, name)}, attributes(part)
 
 
 def _tells(part: Any) -> bool:

@@ -14,6 +14,7 @@ from envoi.batch import Mask
 from envoi.spec import spec_equal
 from envoi.streams import check_seed
 
+from .contexts import TakesContext
 from .gymnasium import from_gymnasium
 from .values import Copy
 
@@ -82,8 +83,11 @@ class FromSyncVector(Lanes):
 
     @property
     def is_native(self) -> bool:
-        """Whether the rewards are the source's own."""
-        return all(env._rewarder is None for env in self.envs)  # pyright: ignore[reportPrivateUsage]
+        """Whether rewards and contexts are the source's own."""
+        return all(
+            env._rewarder is None and not (isinstance(env, TakesContext) and env._context is not None)  # pyright: ignore[reportPrivateUsage]
+            for env in self.envs
+        )
 
     def close(self) -> None:
         if not self._closed:

@@ -13,7 +13,17 @@ from .agentlanes import AgentLanes
 from .batch import BatchEnv
 from .batchmodel import BatchModel
 from .change import Change, Specs
-from .context import Categorical, ContextSpace, Feature, NormalFloat, UniformFloat, UniformInteger
+from .context import (
+    Categorical,
+    ContextSpace,
+    Feature,
+    NormalFloat,
+    Selector,
+    UniformFloat,
+    UniformInteger,
+    load_contexts,
+    save_contexts,
+)
 from .embedding import as_multi, as_single
 from .env import Env, Reset, Step
 from .errors import (
@@ -22,10 +32,12 @@ from .errors import (
     EpisodeError,
     LossyConversion,
     MissingBackend,
+    NotRepresented,
     SnapshotUnsupported,
     SpecError,
     UnknownName,
 )
+from .flattening import Flattening
 from .lanes import Infos
 from .lift import Lifted
 from .loop import Lanes, batch
@@ -55,13 +67,42 @@ from .spec import (
     zeros,
 )
 from .streams import Streams
+from .termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
 from .wrapper import Wrapper
-from .wrappers import TimeLimit, Validated, ValidatedMulti
+from .wrappers import (
+    ActionClip,
+    ActionDiscretize,
+    ActionOffset,
+    ActionRepeat,
+    Contextual,
+    ExtraDisabledActions,
+    FixedLength,
+    FlattenAction,
+    FlattenObservation,
+    GoalReplay,
+    History,
+    ObservationFilter,
+    OneHotAction,
+    PerformanceProfiler,
+    Representation,
+    Represented,
+    RunStats,
+    Terminated,
+    TimeLimit,
+    Validated,
+    ValidatedMulti,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActionClip",
+    "ActionDiscretize",
+    "ActionOffset",
+    "ActionRepeat",
     "AgentLanes",
+    "AllTermination",
+    "AnyTermination",
     "Array",
     "BatchEnv",
     "BatchModel",
@@ -69,15 +110,24 @@ __all__ = [
     "Change",
     "ContextError",
     "ContextSpace",
+    "Contextual",
     "Discrete",
     "Env",
     "EnvoiError",
     "EpisodeError",
+    "ExtraDisabledActions",
     "Feature",
+    "FixedLength",
+    "FlattenAction",
+    "FlattenObservation",
+    "Flattening",
     "Foreign",
     "FunctionReward",
+    "FunctionTermination",
+    "GoalReplay",
     "Graph",
     "GraphValue",
+    "History",
     "Infos",
     "Lanes",
     "Lifted",
@@ -95,11 +145,20 @@ __all__ = [
     "MultiWrapper",
     "NativeReward",
     "NormalFloat",
+    "NotRepresented",
+    "NotTermination",
+    "ObservationFilter",
+    "OneHotAction",
     "OneOf",
+    "PerformanceProfiler",
     "Process",
+    "Representation",
+    "Represented",
     "Reset",
     "Rewarder",
+    "RunStats",
     "Scaled",
+    "Selector",
     "Sequence",
     "Snapshot",
     "SnapshotUnsupported",
@@ -109,6 +168,8 @@ __all__ = [
     "Step",
     "Streams",
     "Sum",
+    "Terminated",
+    "Termination",
     "Text",
     "TimeLimit",
     "UniformFloat",
@@ -121,7 +182,9 @@ __all__ = [
     "as_single",
     "batch",
     "contains",
+    "load_contexts",
     "sample",
+    "save_contexts",
     "spec_equal",
     "validate",
     "zeros",

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy import array
 
 from . import tree
 from .around import Around
@@ -13,9 +14,9 @@ from .batch import BatchEnv, Mask, as_mask
 from .env import ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import EpisodeError, SpecError
 from .lanes import Infos, full_lanes_step, lane, stack
-from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, quickest_multi_step
+from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
 from .process import Info
-from .spec import Spec, SpecTree, spec_equal, zeros
+from .spec import Array, Spec, SpecTree, spec_equal, zeros
 from .streams import lane_seeds
 
 WAITING = "waiting"
@@ -55,12 +56,19 @@ class AgentLanes(Around, BatchEnv):
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
         self.discount_spec = env.discount_spec[first]
-        self._last: list[Any] = [zeros(self.observation_spec)] * len(agents)
+        # What each lane showed last; None where the environment still knows.
+        self._last: list[Any] | None = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
         self._begun = False
         self._together = False  # whether all agents are in play, so that no lane waits or has ended
         self._step = quickest_multi_step(env)
         self._is_flat = isinstance(self.action_spec, Spec)
+        # Where it is taken, the rewards are the environment's own.
+        self._own_reward_spec = env.declared_reward_spec[first]
+        are_arrays = self._is_flat and type(self.observation_spec) is type(self._own_reward_spec) is Array
+        self._lanes_step = lanes_step(env) if are_arrays else None
+        # numpy's own object, to which the dtypes of most arrays are identical.
+        self._reward_dtype = np.dtype(self._own_reward_spec.dtype.type) if are_arrays else None
         self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos that say nothing
         self._no_infos = Infos(columns={}, n=len(agents))
 
@@ -86,7 +94,7 @@ class AgentLanes(Around, BatchEnv):
             if seed is not None or options:
                 raise SpecError("seed, options: expected none for some of the lanes, for all share their episode")
             self._wait(mask)
-            return Reset(self._stacked(self._last), cast("Any", self._waiting_infos(mask)))
+            return Reset(self._stacked(self._shown()), cast("Any", self._waiting_infos(mask)))
         if isinstance(seed, (Sequence, np.ndarray)):
             given = set(lane_seeds(seed, self.batch_size))
             if len(given) != 1:
@@ -109,11 +117,21 @@ class AgentLanes(Around, BatchEnv):
         """`step` for forms: a quiet step, see `envoi.multi`, has None for both flags and the discounts."""
         if restart is not None or not self._together:
             return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
-        agents, spec = self._silent, self.action_spec
-        lanes = action if self._is_flat else [lane(spec, action, i) for i in range(self.batch_size)]
+        lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
         if len(lanes) != self.batch_size:
             raise SpecError(f"action: expected one for each of {self.batch_size} lanes, got {len(lanes)}")
-        step = self._step(dict(zip(agents, lanes)))  # noqa: B905 (they are counted, and it takes its time)
+        if self._lanes_step is None:
+            step = self._step(dict(zip(self._silent, lanes)))  # noqa: B905 (they are counted, and it takes its time)
+        else:
+            step = self._lanes_step(lanes)
+            if len(step) == 3:
+                observation, rewards, infos = step
+                self._last = None
+                reward = array(rewards)
+                if reward.dtype != self._reward_dtype:
+                    reward = stack(self._own_reward_spec, rewards)
+                said = self._no_infos if infos is None else self._infos(infos)
+                return observation, reward, None, None, None, said
         observations, rewards, terminated, _, _, infos = step
         if terminated is not None or len(observations) < self.batch_size:
             return self._told(full_multi_step(step), self.env.possible_agents)
@@ -160,21 +178,28 @@ class AgentLanes(Around, BatchEnv):
         self._check_turn()
         agents = self.env.possible_agents
         observations, rewards, ended, cut, discounts, infos = step
-        finished = not self.env.agents
-        # A lane that waited sees the end of the episode as a truncation.
-        waited = np.array([agent not in playing for agent in agents])
         terminated = np.array([ended.get(agent, False) for agent in agents])
-        truncated = np.array([cut.get(agent, False) for agent in agents]) | (waited & finished)
+        truncated = np.array([cut.get(agent, False) for agent in agents])
+        if not self.env.agents and len(playing) < self.batch_size:
+            # A lane that waited sees the end of the episode as a truncation.
+            truncated |= np.array([agent not in playing for agent in agents])
         self._over, self._together = terminated | truncated, len(self.env.agents) == self.batch_size
-        nothing, whole = self._all(0, self.reward_spec), self._all(1, self.discount_spec)
         return Step(
             self._seen(observations),
-            stack(self.reward_spec, [rewards.get(agent, nothing) for agent in agents]),
+            stack(self.reward_spec, self._each(rewards, 0, self.reward_spec)),
             cast("Any", terminated),
             cast("Any", truncated),
-            stack(self.discount_spec, [discounts.get(agent, whole) for agent in agents]),
+            stack(self.discount_spec, self._each(discounts, 1, self.discount_spec)),
             cast("Any", self._infos(infos)),
         )
+
+    def _each(self, values: Mapping[Any, Any], number: int, spec: SpecTree) -> list[Any]:
+        """The value of each agent, a number for those of whom the mapping does not speak."""
+        agents = self.env.possible_agents
+        if len(values) == self.batch_size:
+            return [values[agent] for agent in agents]
+        absent = self._all(number, spec)
+        return [values.get(agent, absent) for agent in agents]
 
     def _wait(self, lanes: Mask) -> None:
         """Restarts lanes while others play on: they wait."""
@@ -187,10 +212,18 @@ class AgentLanes(Around, BatchEnv):
         self._over = self._over & ~lanes
 
     def _seen(self, observations: Mapping[Any, Any]) -> Any:
-        self._last = [
-            observations.get(agent, last) for agent, last in zip(self.env.possible_agents, self._last, strict=True)
-        ]
+        if len(observations) == self.batch_size:
+            self._last = [*observations.values()]
+        else:
+            each = zip(self.env.possible_agents, self._shown(), strict=True)
+            self._last = [observations.get(agent, last) for agent, last in each]
         return self._stacked(self._last)
+
+    def _shown(self) -> list[Any]:
+        """What each lane showed last."""
+        if self._last is None:
+            self._last = [self.env.observation(agent) for agent in self.env.possible_agents]
+        return self._last
 
     def _stacked(self, observations: list[Any]) -> Any:
         return stack(self.observation_spec, observations)
@@ -206,7 +239,7 @@ class AgentLanes(Around, BatchEnv):
     def observation(self) -> Any:
         if not self._begun:
             raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._stacked(self._last)
+        return self._stacked(self._shown())
 
     def __repr__(self) -> str:
         return f"AgentLanes({self.env!r})"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from .errors import SpecError
+from .errors import ContextError, SpecError
 from .process import Process, Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .spec import SpecTree
@@ -62,6 +62,17 @@ class Around(Process):
                 "and make an instance of a class"
             )
         self.env = env
+
+    def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
+        spec = self.env.spec_under(contexts)
+        if self.observation_spec is self.env.observation_spec:
+            return spec
+        if spec != self.env.observation_spec:
+            raise ContextError(
+                f"contexts: some of these move the bounds of the observation inside {type(self).__name__}, which makes "
+                "something else of it; put Contextual inside of it"
+            )
+        return self.observation_spec
 
     @property
     def state(self) -> Any:

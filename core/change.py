@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import SpecError
 from .lanes import lane, stack
 from .spec import SpecTree
 
@@ -52,11 +53,13 @@ class Change:
         observation_spec: What the agent sees.
         action_spec: What the agent does.
         reward_spec: What the agent is paid.
+        discount_spec: What the factor on all that follows may be.
         action: `(action) -> action` of the inner environment.
         observation: `(observation) -> observation`, or `(observation, memory)` where there is a memory.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and what came inside.
+        note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
         info: `(memory) -> entries` to be added to the info; in a batch each with one element a lane.
         shared: Whether several agents share one memory; then `begin` and `remember` are given None for what is an
@@ -67,15 +70,22 @@ class Change:
     observation_spec: SpecTree | None = None
     action_spec: SpecTree | None = None
     reward_spec: SpecTree | None = None
+    discount_spec: SpecTree | None = None
     action: Callable[[Any], Any] | None = None
     observation: Callable[..., Any] | None = None
     reward: Callable[..., Any] | None = None
     begin: Callable[[Any], Any] | None = None
     remember: Callable[[Any, Any, Any, Any], Any] | None = None
+    note: Callable[[Any, Any], Any] | None = None
     truncated: Callable[[Any, Any], Any] | None = None
     info: Callable[[Any], Mapping[str, Any]] | None = None
     shared: bool = False
     by_lane: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("remember", "note", "truncated", "info"):
+            if self.begin is None and getattr(self, name) is not None:
+                raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
 
 
 def over_lanes(change: Change, specs: Specs) -> Change:
@@ -123,6 +133,20 @@ def over_lanes(change: Change, specs: Specs) -> Change:
             ]
         )
 
+    def note(memories: Any, infos: Any) -> Any:
+        one_by_one = cast("Callable[[Any, Any], Any]", change.note)
+        return objects([one_by_one(memory, info) for memory, info in zip(memories, infos, strict=True)])
+
+    def truncated(flags: Any, memories: Any) -> Any:
+        one_by_one = cast("Callable[[Any, Any], Any]", change.truncated)
+        flags = np.broadcast_to(flags, n).tolist()
+        return np.array([one_by_one(flag, memory) for flag, memory in zip(flags, memories, strict=True)], bool)
+
+    def info(memories: Any) -> dict[str, list[Any]]:
+        one_by_one = cast("Callable[[Any], Mapping[str, Any]]", change.info)
+        entries = [one_by_one(memory) for memory in memories]
+        return {name: [entry[name] for entry in entries] for name in entries[0]}
+
     return replace(
         change,
         action=_looped_actions(change.action, done, specs.action, n),
@@ -130,6 +154,9 @@ def over_lanes(change: Change, specs: Specs) -> Change:
         reward=looped(change.reward, specs.reward, paid),
         begin=begin if has_memory else None,
         remember=None if change.remember is None else remember,
+        note=None if change.note is None else note,
+        truncated=None if change.truncated is None else truncated,
+        info=None if change.info is None else info,
         by_lane=False,
     )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from .around import Around
 from .env import ENDED, NOT_RESET, Env, Reset, Step
 from .errors import EpisodeError, SpecError
@@ -169,8 +171,12 @@ class _ForMany(Rewarder):
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.rewarder.reward_range
 
-    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        return {self.agent: self.rewarder(state, action[self.agent], next_state)}
+    @property
+    def draws(self) -> bool:
+        return self.rewarder.draws
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        return {self.agent: self.rewarder.drawn(state, action[self.agent], next_state, rng)}
 
 
 class _ForOne(Rewarder):
@@ -188,8 +194,12 @@ class _ForOne(Rewarder):
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.rewarder.reward_range
 
-    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        rewards = self.rewarder(state, {self.agent: action}, next_state)
+    @property
+    def draws(self) -> bool:
+        return self.rewarder.draws
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        rewards = self.rewarder.drawn(state, {self.agent: action}, next_state, rng)
         return cast("Mapping[Any, Any]", rewards)[self.agent] if isinstance(rewards, Mapping) else rewards
 
 

@@ -75,7 +75,7 @@ def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
 
 def quickest_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]:
     """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
-    return _beside_step(env, "raw_step") or env.step
+    return beside_step(env, "raw_step") or env.step
 
 
 def five_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]] | None:
@@ -83,15 +83,16 @@ def five_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]] | 
 
     It gives five values, and a discount that is not the default in the info, as `info["discount"]`.
     """
-    return _beside_step(env, "five_step")
+    return beside_step(env, "five_step")
 
 
-def _beside_step(env: Env, name: str) -> Any:
-    """Another kind of step of an environment, if no subclass of who defines it has a step of its own.
+def beside_step(env: Env, name: str) -> Any:
+    """A method of an environment beside its step, if no subclass of who defines it has a step of its own.
 
     Forms ask at construction: what is patched onto an instance later they do not see.
     """
-    if "step" not in vars(env):
+    # Not by `vars(env)`: CPython reads an object's attributes more slowly once somebody asked for its dict.
+    if getattr(env.step, "__func__", None) is type(env).step:
         for kind in type(env).__mro__:
             if name in vars(kind) and kind is not Env:
                 return getattr(env, name)

@@ -35,6 +35,10 @@ class SnapshotUnsupported(EnvoiError, NotImplementedError):
     """The environment holds something that cannot be copied, so it cannot be put back as it was."""
 
 
+class NotRepresented(EnvoiError, NotImplementedError):
+    """A state or observation is asked for that nothing turns into arrays."""
+
+
 class MissingBackend(EnvoiError, ImportError):
     """A framework is asked for that is not installed."""
 

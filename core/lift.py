@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from .multi import (
 )
 from .multiwrapper import MultiWrapper
 from .process import Info, Process
-from .rewarder import Rewarder, RewardFunction
-from .spec import zeros
+from .rewarder import Rewarder, RewardFunction, spec_range
+from .spec import Spec, SpecTree, zeros
 from .wrapper import Wrapper
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     _Base = Wrapper
 else:
     _Base = Around
+
+
+SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
+"""What a change may change of an environment."""
 
 
 class Lifted(_Base):
@@ -55,7 +59,14 @@ class Lifted(_Base):
         env: What to wrap: an `Env`, a `BatchEnv` or a `MultiEnv`; the wrapper then is one too.
     """
 
-    _planned = ("_change", "_changes", "_inner_step", "_act", "_see", "_pay", "_begin", "_remember", "_end", "_tell")
+    # What it is over one agent or a batch, and over several, where it needs more than `change` can say.
+    _one: ClassVar[type[OverOne] | None] = None
+    _several: ClassVar[type[OverSeveral] | None] = None
+
+    _planned = (
+        *("_change", "_changes", "_shared", "_inner_step"),
+        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
+    )
 
     def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
         return cast("Self", Around.__new__(_lifted(cls._written(), isinstance(env, MultiEnv)), env, *args, **kwargs))
@@ -67,6 +78,13 @@ class Lifted(_Base):
     def change(self, specs: Specs) -> Change:
         """What changes for one agent; called once for each, and again where what it follows from has changed."""
         return Change()
+
+    def beginning(self, restart: Any) -> None:
+        """Told before lanes begin anew within a step of a batch, and not by `reset`.
+
+        Args:
+            restart: Shape (n,), which lanes.
+        """
 
     if TYPE_CHECKING:
 
@@ -92,6 +110,11 @@ class Lifted(_Base):
         self.env.rewarder = rewarder
         self._plan()  # its spec follows
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
+        return spec_range(self.reward_spec) if "reward_spec" in vars(self) else self.env.reward_range
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _blank, (self._written(), isinstance(self, MultiEnv)), self.__getstate__()
 
@@ -106,7 +129,7 @@ class Lifted(_Base):
 @cache
 def _lifted(written: type[Lifted], several: bool) -> type[Lifted]:
     """The class of a wrapper over one kind of environment."""
-    base = _OverSeveral if several else _OverOne
+    base = (written._several or OverSeveral) if several else (written._one or OverOne)  # pyright: ignore[reportPrivateUsage]
     own = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
     return cast("type[Lifted]", type(written.__name__, (written, base), {**own, "_lifts": True}))
 
@@ -115,7 +138,7 @@ def _blank(written: type[Lifted], several: bool) -> Lifted:
     return cast("Lifted", object.__new__(_lifted(written, several)))
 
 
-class _OverOne(Wrapper):
+class OverOne(Wrapper):
     """Over an environment of one agent, or a batch of them."""
 
     memory = ("_memory", "_cut")
@@ -127,17 +150,14 @@ class _OverOne(Wrapper):
         env = self.env
         specs = Specs(env.observation_spec, env.action_spec, env.reward_spec, env.discount_spec, env.batch_size)
         self._change = change = over_lanes(cast("Any", self).change(specs), specs)
-        for name in ("observation_spec", "action_spec", "reward_spec"):
+        for name in SPECS:
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
+        self._has_lanes = env.batch_size is not None
         self._inner_step = quickest_step(env)
         self._act, self._see, self._pay = change.action, change.observation, change.reward
-        self._begin, self._remember, self._end, self._tell = (
-            change.begin,
-            change.remember,
-            change.truncated,
-            change.info,
-        )
+        self._begin, self._remember, self._note = change.begin, change.remember, change.note
+        self._end, self._tell = change.truncated, change.info
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
 
@@ -148,6 +168,7 @@ class _OverOne(Wrapper):
         memory = self._memory
         if self._begin is not None:
             fresh = self._begin(observation)
+            fresh = fresh if self._note is None else self._note(fresh, info)
             memory = fresh if mask is None else self._merged(memory, fresh, np.asarray(mask))
         seen = self._seen(observation, memory)
         if self._tell is not None:
@@ -159,12 +180,14 @@ class _OverOne(Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         if self.batch_size is None:
+            if restart is not None:
+                raise SpecError("restart: expected None, for this environment has no lanes; begin anew by reset()")
             return full_step(self.raw_step(action))
         return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
 
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self.batch_size is not None:
-            return self.step(action)
+    def raw_step(self, action: Any, restart: Any = None) -> tuple[Any, Any, bool, bool, Any, Info]:
+        if self._has_lanes:
+            return self.step(action, restart)
         if self._cut:
             raise EpisodeError(f"step: {ENDED}")
         observation, reward, terminated, truncated, discount, info = self._inner_step(
@@ -178,7 +201,10 @@ class _OverOne(Wrapper):
             return (observation, reward, terminated, truncated, discount, info)
         memory = self._memory
         if self._remember is not None:
-            self._memory = memory = self._remember(memory, action, observation, reward)
+            memory = self._remember(memory, action, observation, reward)
+        if self._note is not None:
+            memory = self._note(memory, info)
+        self._memory = memory
         if self._see is not None:
             observation = self._see(observation, memory)
         if self._pay is not None:
@@ -186,7 +212,7 @@ class _OverOne(Wrapper):
         if self._end is not None:
             self._cut = truncated = bool(self._end(truncated, memory))
         if self._tell is not None:
-            info.update(self._tell(memory))
+            info = {**info, **self._tell(memory)}
         return (observation, reward, terminated, truncated, discount, info)
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
@@ -198,11 +224,15 @@ class _OverOne(Wrapper):
             over = over & lanes
         if over.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        if restart is not None and not restart.any():
-            restart = None
-        inner_action = action
-        if self._act is not None:
-            inner_action = self._act(action if restart is None else self._with(action, restart, self.action_spec))
+        if restart is not None:
+            if restart.any():
+                cast("Any", self).beginning(restart)
+            else:
+                restart = None
+        idle = restart if lanes is None else ~lanes
+        if idle is not None and (self._act is not None or self._remember is not None):
+            action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
+        inner_action = action if self._act is None else self._act(action)
         env = cast("Any", self.env)
         if lanes is None:
             values = env.step(inner_action) if restart is None else env.step(inner_action, restart)
@@ -214,18 +244,20 @@ class _OverOne(Wrapper):
             memory = self._remember(before, action, observation, reward)
         if self._begin is not None and restart is not None:
             memory = self._merged(memory, self._begin(observation), restart)
+        if self._note is not None:
+            memory = self._note(memory, info)
         if lanes is not None and memory is not before:
             memory = self._merged(memory, before, ~lanes)
         seen = self._seen(observation, memory)
         if self._pay is not None:
-            idle = restart if lanes is None else ~lanes
             reward = self._pay(reward) if self._begin is None else self._pay(reward, memory)
-            reward = reward if idle is None else self._with(reward, idle, None)
+            reward = reward if idle is None else zeroed(reward, idle, self.reward_spec, zero=0)
         if self._end is not None:
             truncated = self._end(truncated, memory)
+            truncated = truncated if idle is None else truncated & ~idle
             self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
         if self._tell is not None:
-            info = cast("Infos", info).adding(self._tell(memory))
+            info = cast("Infos", info).adding(self._tell(memory), lanes)
         self._memory = memory
         return make_step((seen, reward, terminated, cast("Any", truncated), discount, cast("Any", info)))
 
@@ -239,23 +271,13 @@ class _OverOne(Wrapper):
         index = lanes.nonzero()[0]
         return put(memory, index, take(other, index))
 
-    def _with(self, values: Any, lanes: Any, spec: Any) -> Any:
-        """Values of all lanes, with zeros at some of them, which may hold anything."""
-
-        def zeroed(leaf: Any, zero: Any = 0) -> Any:
-            result = np.array(leaf)
-            result[lanes] = zero
-            return result
-
-        return tree.map_leaves(zeroed, values) if spec is None else tree.map_leaves(zeroed, values, zeros(spec))
-
     @property
     def observation(self) -> Any:
         """The last observation, made anew of the inner one."""
         return self._seen(self.env.observation, self._memory)
 
 
-class _OverSeveral(MultiWrapper):
+class OverSeveral(MultiWrapper):
     """Over an environment of several agents."""
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
@@ -271,7 +293,7 @@ class _OverSeveral(MultiWrapper):
             each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
             changes[agent] = cast("Any", self).change(Specs(*each, env.discount_spec[agent], None, agent))
         self._changes = changes
-        for name in ("observation_spec", "action_spec", "reward_spec"):
+        for name in SPECS:
             own = {agent: getattr(change, name) for agent, change in changes.items()}
             if any(spec is not None for spec in own.values()):
                 inner = getattr(env, name)
@@ -288,6 +310,7 @@ class _OverSeveral(MultiWrapper):
         )
         self._begin = {agent: c.begin for agent, c in changes.items() if c.begin is not None and not c.shared}
         self._remember = {agent: c.remember for agent, c in changes.items() if c.remember is not None and not c.shared}
+        self._note = {agent: c.note for agent, c in changes.items() if c.note is not None and not c.shared}
         if "_memories" not in vars(self):
             self._memories, self._acted, self._paid, self._fresh = {}, {}, {}, frozenset()
 
@@ -303,10 +326,12 @@ class _OverSeveral(MultiWrapper):
         observations, infos = self.env.reset(seed=seed, options=options)
         self._common = self._shared.begin(None) if self._shared and self._shared.begin else None
         self._memories, self._acted, self._paid, self._cut = {}, {}, {}, False
-        self._recall(observations)
+        self._fresh = frozenset()
+        self._recall(observations, infos)
         return MultiReset(self._seen(observations), self._told(infos))
 
-    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+    def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
+        """See `MultiEnv.step`; `restart` is there for wrappers that are written once, and always None."""
         return full_multi_step(self.raw_step(actions))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
@@ -316,6 +341,8 @@ class _OverSeveral(MultiWrapper):
         if self._act:
             acting = self.acting
             if len(actions) != len(acting) or any(agent not in actions for agent in acting):
+                if not acting:
+                    self._inner_step(actions)  # which says why nobody can act
                 check_actions(actions, acting)
             inner = {a: self._act[a](action) if a in self._act else action for a, action in actions.items()}
         values = self._inner_step(inner)
@@ -328,21 +355,35 @@ class _OverSeveral(MultiWrapper):
             observations = {a: observations[a] if a in observations else self.env.observation(a) for a in rewards}
         if self._begin:
             self._acted = {**self._acted, **actions}
-            self._paid = {**self._paid, **{a: self._paid.get(a, 0.0) + own for a, own in rewards.items()}}
-            self._recall(observations)
+            self._paid = {**self._paid, **{a: self._with_earlier(a, own) for a, own in rewards.items()}}
+            # Who has ended is spoken of no more: what it remembers holds what it saw last.
+            self._fresh = self._fresh.difference(rewards)
+            self._recall(observations, infos)
         seen = self._seen(observations)
         if self._pay:
-            rewards = {agent: self._paid_out(agent, reward) for agent, reward in rewards.items()}
+            rewards = {
+                a: self._with_memory(a, self._pay[a], own) if a in self._pay else own for a, own in rewards.items()
+            }
         return make_multi_step((seen, rewards, terminated, truncated, discounts, self._told(infos)))
 
-    def _recall(self, observations: Mapping[Any, Any]) -> None:
+    def _with_earlier(self, agent: Any, reward: Any) -> Any:
+        """What an agent is paid, with what it was paid while it waited."""
+        if agent not in self._paid:
+            return reward
+        return tree.map_leaves(
+            lambda _, one, other: one + other, self.env.reward_spec[agent], self._paid[agent], reward
+        )
+
+    def _recall(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> None:
         """What the agents that see something now remember of it."""
         if not self._begin:
             return
         self._memories = {**self._memories, **{a: self._memory_of(a, seen) for a, seen in observations.items()}}
         self._acted = {agent: action for agent, action in self._acted.items() if agent not in observations}
         self._paid = {agent: reward for agent, reward in self._paid.items() if agent not in observations}
-        self._fresh = frozenset(observations)
+        self._fresh = self._fresh.union(observations)
+        told = {a: n(self._memories[a], infos[a]) for a, n in self._note.items() if a in infos and a in self._memories}
+        self._memories = {**self._memories, **told}
 
     def _memory_of(self, agent: Any, observation: Any) -> Any:
         if agent not in self._begin:
@@ -355,29 +396,29 @@ class _OverSeveral(MultiWrapper):
         action = self._acted[agent] if agent in self._acted else zeros(self.action_spec[agent])
         return self._remember[agent](memory, action, observation, self._paid.get(agent, 0.0))
 
-    def _with_memory(self, agent: Any, function: Any, value: Any, memories: Mapping[Any, Any]) -> Any:
+    def _memory(self, agent: Any) -> Any:
+        """What an agent remembers; one that has not seen anything yet begins with what it would see."""
         if self._shared is not None:
-            return function(value) if self._shared.begin is None else function(value, self._common)
-        return function(value, memories[agent]) if agent in self._begin else function(value)
+            return self._common
+        return self._memories[agent] if agent in self._memories else self._begin[agent](self.env.observation(agent))
+
+    def _with_memory(self, agent: Any, function: Any, value: Any) -> Any:
+        has_memory = agent in self._begin if self._shared is None else self._shared.begin is not None
+        return function(value, self._memory(agent)) if has_memory else function(value)
 
     def _seen(self, observations: dict[Any, Any]) -> dict[Any, Any]:
         if not self._see:
             return observations
         return {
-            agent: self._with_memory(agent, self._see[agent], value, self._memories) if agent in self._see else value
+            agent: self._with_memory(agent, self._see[agent], value) if agent in self._see else value
             for agent, value in observations.items()
         }
-
-    def _paid_out(self, agent: Any, reward: Any) -> Any:
-        return self._with_memory(agent, self._pay[agent], reward, self._memories) if agent in self._pay else reward
 
     def _told(self, infos: dict[Any, Info]) -> dict[Any, Info]:
         if not self._tell:
             return infos
         return {
-            agent: {**info, **self._tell[agent](self._common if self._shared else self._memories[agent])}
-            if agent in self._tell
-            else info
+            agent: {**info, **self._tell[agent](self._memory(agent))} if agent in self._tell else info
             for agent, info in infos.items()
         }
 
@@ -386,8 +427,22 @@ class _OverSeveral(MultiWrapper):
         if agent not in self._see:
             return value
         if agent in self._fresh or agent not in self._begin:
-            return self._with_memory(agent, self._see[agent], value, self._memories)
+            return self._with_memory(agent, self._see[agent], value)
         return self._see[agent](value, self._memory_of(agent, value))  # as if it saw it now, and leaves no trace
+
+
+def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
+    """Values of all lanes, with zeros at some of them: `zero`, or the nearest to it that the spec allows."""
+
+    def some(leaf: Spec, all_lanes: Any) -> Any:
+        nothing = leaf.zeros() if zero is None else zero
+        if isinstance(all_lanes, tuple):  # what no array holds
+            return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), all_lanes, strict=True))
+        result = np.array(all_lanes)
+        result[lanes] = nothing
+        return result
+
+    return tree.map_leaves(some, spec, values)
 
 
 def ended(env: Process, step: Any) -> Any:

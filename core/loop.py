@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .batchmodel import BatchModel
+from .context import ContextSpace
 from .env import ENDED_LANES, Env, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
@@ -129,6 +130,16 @@ class Lanes(BatchEnv):
     @property
     def declared_reward_spec(self) -> SpecTree:
         return self.envs[0].declared_reward_spec
+
+    def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
+        given = list(contexts)
+        specs = [env.spec_under(given) for env in self.envs]  # each is told
+        return specs[0]
+
+    @property
+    def context_space(self) -> ContextSpace | None:
+        """The features of the lanes' contexts."""
+        return getattr(self.envs[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:

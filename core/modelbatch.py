@@ -15,7 +15,7 @@ from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, put, take
 from .process import Snapshot
-from .rewarder import ModelReward, Rewarder
+from .rewarder import ModelReward, Rewarder, drawing
 from .spec import Spec, zeros
 from .streams import Streams, lane_seeds
 
@@ -39,7 +39,8 @@ class ModelBatch(BatchEnv):
         self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
-        self._rewarder = model._rewarder  # pyright: ignore[reportPrivateUsage]
+        if model._rewarder is not None:  # pyright: ignore[reportPrivateUsage]
+            self._rewarder = drawing(model.rewarder, self)
         self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None
         self._observation: Any = None

@@ -90,13 +90,37 @@ def full_multi_step(values: RawMultiStep) -> MultiStep:
 
 def quickest_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], RawMultiStep]:
     """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
-    kinds = () if "step" in vars(env) else type(env).__mro__
-    for kind in kinds:
-        if "raw_step" in vars(kind):
-            return env.raw_step
-        if "step" in vars(kind):
-            break
-    return partial(MultiEnv.raw_step, env)
+    return _beside_multi_step(env, "raw_step") or partial(MultiEnv.raw_step, env)
+
+
+def five_step(env: MultiEnv) -> Callable[[Mapping[Any, Any], Mapping[Any, bool]], tuple[Any, ...]] | None:
+    """An environment's `five_step(actions, flags)`, where it has one: a step for forms that have no discounts.
+
+    A quiet step gives five values, both flags as copies of `flags`, which may say more than the agents' own. Any other
+    gives what `raw_step` does.
+    """
+    return _beside_multi_step(env, "five_step")
+
+
+def lanes_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+    """An environment's `lanes_step(actions)`, where it has one: a step for agents that are lanes, while all play.
+
+    It takes an action for each of `possible_agents`, in their order. A quiet step gives three values: the observations
+    as one new array, a sequence of rewards, both in that order, and infos or None where they say nothing. Any other
+    gives what `raw_step` does. Until the next one, `observation(agent)` knows what each agent saw last.
+    """
+    return _beside_multi_step(env, "lanes_step")
+
+
+def _beside_multi_step(env: MultiEnv, name: str) -> Any:
+    """Another kind of step of an environment, if no subclass of who defines it has a step of its own."""
+    if "step" not in vars(env):
+        for kind in type(env).__mro__:
+            if name in vars(kind):
+                return getattr(env, name)
+            if "step" in vars(kind) or "raw_step" in vars(kind):
+                break
+    return None
 
 
 class _ForEach:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from .errors import SnapshotUnsupported
-from .rewarder import NativeReward, Rewarder, RewardFunction, as_rewarder
+from .rewarder import Drawing, NativeReward, Rewarder, RewardFunction, as_rewarder, drawing
 from .spec import SpecTree
 from .streams import Streams
 
@@ -62,10 +62,22 @@ class Process(ABC):
     def state(self) -> Any:
         """All that the future depends on, apart from random numbers; EpisodeError before the first reset."""
 
+    def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
+        """An observation spec that holds under all of these contexts, the present one and the default.
+
+        Most environments have one for all contexts. One where a context moves bounds may be given, from then on,
+        the contexts that it was asked about.
+
+        Args:
+            contexts: Contexts that it may be given; others lie between them.
+        """
+        return self.observation_spec
+
     @property
     def rewarder(self) -> Rewarder:
         """What computes the reward; settable, to a `Rewarder` or a function (state, action, next_state)."""
-        return self._native_rewarder() if self._rewarder is None else self._rewarder
+        held = self._rewarder
+        return self._native_rewarder() if held is None else held.rewarder if isinstance(held, Drawing) else held
 
     def _native_rewarder(self) -> Rewarder:
         """The rewarder until another is set."""
@@ -76,7 +88,7 @@ class Process(ABC):
         new = as_rewarder(rewarder)
         spec, declared = self._spec_under(new), self.declared_reward_spec
         # What is put back is not called: the reward of an imported environment comes with its steps.
-        self._rewarder = None if new == self._native_rewarder() else new
+        self._rewarder = None if new == self._native_rewarder() else drawing(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:

@@ -5,11 +5,13 @@ of transitions as on one. Two rewarders are equal when they are of one class and
 
     env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
     rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
+
+A function that takes a generator, `rng`, may draw its rewards; see `envoi.drawing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -17,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tree
+from .drawing import OfTransition, call, takes_rng
 from .errors import SpecError
 from .spec import Array, Spec, SpecTree
 
-RewardFunction = Callable[[Any, Any, Any], Any]
-"""`(state, action, next_state) -> reward`."""
+RewardFunction = Callable[..., Any]
+"""`(state, action, next_state) -> reward`, with or without a keyword `rng`."""
 
 
-class Rewarder:
+class Rewarder(OfTransition):
     """A reward function with a range. Subclasses define `__call__`, and `reward_range` where they know it.
 
     Attributes:
@@ -43,16 +46,19 @@ class Rewarder:
         low, high = self.reward_range
         return Array((), "float64", None if low == -np.inf else low, None if high == np.inf else high, "reward")
 
-    def relabel(self, transitions: Iterable[tuple[Any, Any, Any]]) -> NDArray[Any]:
+    def relabel(
+        self, transitions: Iterable[tuple[Any, Any, Any]], rng: np.random.Generator | None = None
+    ) -> NDArray[Any]:
         """The rewards of recorded transitions.
 
         Args:
             transitions: T triples (state, action, next_state).
+            rng: What a rewarder draws from that takes a generator.
 
         Returns:
             Shape (T, …): the reward of each.
         """
-        return np.array([self(*transition) for transition in transitions])
+        return np.array([self.drawn(*transition, rng) for transition in transitions])
 
     def __add__(self, other: Rewarder | RewardFunction) -> Rewarder:
         return Sum(self, as_rewarder(other))
@@ -73,59 +79,12 @@ class Rewarder:
     def __sub__(self, other: Rewarder | RewardFunction) -> Rewarder:
         return Sum(self, Scaled(as_rewarder(other), -1))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rewarder):
-            return NotImplemented
-        return self is other or _structure(self) == _structure(other)
-
-    def __hash__(self) -> int:
-        return hash(_structure(self))
-
-    def parts(self) -> list[tuple[str, Any]]:
-        """What makes two instances equal: the attributes by name, kept in slots or in a dict."""
-        slots = {name for kind in type(self).__mro__ for name in _slots(kind)}
-        found = {name: getattr(self, name) for name in slots if hasattr(self, name)}
-        return sorted({**found, **getattr(self, "__dict__", {})}.items())
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.parts())
-        return f"{type(self).__name__}({said})"
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots: str | Iterable[str] = kind.__dict__.get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    private = [name for name in names if name.startswith("__") and not name.endswith("__")]
-    return tuple(f"_{kind.__name__.lstrip('_')}{n}" if n in private else n for n in names if n != "__weakref__")
-
-
-def _structure(value: Any) -> Hashable:
-    """A hashable stand-in, equal for values that are equal all the way down."""
-    if isinstance(value, Rewarder):
-        return (type(value), *((name, _structure(part)) for name, part in value.parts()))
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        return ("array", array.shape, array.dtype.str, array.tobytes())
-    if isinstance(value, (set, frozenset)):
-        return ("set", frozenset(_structure(element) for element in cast("set[Any]", value)))
-    if isinstance(value, dict):
-        # Order does not matter for equality of dicts, so it must not matter here.
-        pairs = cast("dict[Hashable, Any]", value).items()
-        return ("dict", frozenset((key, _structure(element)) for key, element in pairs))
-    if tree.is_branch(value):
-        return (type(cast("object", value)), *(_structure(child) for child in value))
-    try:
-        hash(value)
-    except TypeError:
-        return (type(cast("object", value)), id(value))
-    return cast("Hashable", value)
-
 
 class FunctionReward(Rewarder):
     """A plain function as a rewarder.
 
     Args:
-        function: `(state, action, next_state) -> reward`.
+        function: `(state, action, next_state) -> reward`; where it has a parameter `rng`, it is given a generator.
         low: The lowest reward it gives.
         high: The highest.
     """
@@ -133,9 +92,19 @@ class FunctionReward(Rewarder):
     def __init__(self, function: RewardFunction, low: float = -float("inf"), high: float = float("inf")) -> None:
         self.function = function
         self.reward_range = (low, high)
+        self._draws = takes_rng(function)
 
-    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+    @property
+    def draws(self) -> bool:
+        return self._draws
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        if self._draws:
+            return call(self.function, (state, action, next_state), rng)
         return self.function(state, action, next_state)
+
+    def parts(self) -> list[tuple[str, Any]]:
+        return [("function", self.function), ("reward_range", self.reward_range)]
 
 
 class ModelReward(Rewarder):
@@ -198,6 +167,26 @@ class NativeReward(Rewarder):
             ) from None
 
 
+class Drawing(Rewarder):
+    """A rewarder as an environment calls it whose rewards are drawn: from that environment's own stream.
+
+    Args:
+        rewarder: The rewarder, which takes a generator.
+        process: The environment.
+    """
+
+    def __init__(self, rewarder: Rewarder, process: Any) -> None:
+        self.rewarder, self.process = rewarder, process
+
+    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
+        return self.rewarder.drawn(state, action, next_state, self.process.streams.reward)
+
+
+def drawing(rewarder: Rewarder, process: Any) -> Rewarder:
+    """A rewarder as `process` calls it: as it is, unless it takes a generator."""
+    return Drawing(rewarder, process) if rewarder.draws else rewarder
+
+
 def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
     """The reward of a step of an imported environment, whose own reward for it is `native`."""
     token = _IN_PROGRESS.set(native)
@@ -229,10 +218,14 @@ class Sum(Rewarder):
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return spec_range(self.spec)
 
-    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        total = self.terms[0](state, action, next_state)
+    @property
+    def draws(self) -> bool:
+        return any(term.draws for term in self.terms)
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        total = self.terms[0].drawn(state, action, next_state, rng)
         for term in self.terms[1:]:
-            total = _added(total, term(state, action, next_state))
+            total = _added(total, term.drawn(state, action, next_state, rng))
         return total
 
 
@@ -262,8 +255,12 @@ class Scaled(Rewarder):
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return spec_range(self.spec)
 
-    def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        reward = self.rewarder(state, action, next_state)
+    @property
+    def draws(self) -> bool:
+        return self.rewarder.draws
+
+    def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
+        reward = self.rewarder.drawn(state, action, next_state, rng)
         if isinstance(reward, Mapping):
             return {agent: self.weight * own for agent, own in cast("Mapping[Any, Any]", reward).items()}
         return self.weight * reward

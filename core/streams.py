@@ -1,7 +1,7 @@
 """Seeded random streams: one seed, independent generators.
 
-What an environment draws for its dynamics, for its observations, for its context and for sampled actions comes
-from four generators, so that looking at an observation or sampling an action never changes the future.
+What an environment draws for its dynamics, for its observations, for its context, for sampled actions and for random
+rewards comes from five generators, so that looking at an observation or sampling an action never changes the future.
 The children are those of `numpy.random.SeedSequence.spawn`; s and s+1 share nothing.
 """
 
@@ -56,7 +56,7 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
 
 
 class Streams:
-    """The four generators of an environment, each made when it is first asked for.
+    """The five generators of an environment, each made when it is first asked for.
 
     Args:
         seed: An integer of at least 0; None takes entropy from the operating system.
@@ -66,6 +66,7 @@ class Streams:
         observation: For noise in observations.
         context: For choosing contexts.
         action: For sampling actions.
+        reward: For rewards and terminations that are drawn.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -106,6 +107,11 @@ class Streams:
     def action(self) -> np.random.Generator:
         """For sampling actions."""
         return self._child(3)
+
+    @cached_property
+    def reward(self) -> np.random.Generator:
+        """For rewards and terminations that are drawn."""
+        return self._child(4)
 
     def copy(self) -> Streams:
         """Streams that will draw what these will, independently of them."""

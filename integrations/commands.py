@@ -162,6 +162,10 @@ def train(
 @app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="The output folder of envoi train.", show_default=False)],
+    env: Annotated[
+        str | None,
+        typer.Option(help="Another env of the same observations and actions.", show_default="the run's"),
+    ] = None,
     episodes: Annotated[int, typer.Option(help="How many whole episodes.")] = 20,
     seed: Annotated[int, typer.Option(help="The same seed gives the same episodes.")] = 0,
     explore: Annotated[
@@ -173,11 +177,14 @@ def evaluate(
     max_steps: Annotated[int, typer.Option(help="An episode longer than this is an error.")] = 100_000,
     debug: Debug = False,
 ) -> None:
-    """Run a trained policy: its return with a 95 % interval, into evaluation.json as well."""
+    """Run a trained policy: its return with a 95 % interval, into evaluation.json as well.
+
+    An env with a set of contexts is begun in each of them in turn.
+    """
     del debug
     from .display import evaluating
 
-    evaluating(folder, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
+    evaluating(folder, env=env, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
 
 
 @app.command()

@@ -186,11 +186,14 @@ def _sparkline(values: list[float], width: int = 32) -> str:
     return "".join(_BARS[round((value - low) * scale)] for value in picked)
 
 
-def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: str, max_steps: int) -> None:
+def evaluating(
+    folder: Path, *, env: str | None, episodes: int, seed: int, explore: bool, form: str, max_steps: int
+) -> None:
     """Evaluate and show it.
 
     Args:
         folder: The output folder of a job.
+        env: The name of another env than that of the job, or None.
         episodes: How many.
         seed: What their seeds are made from.
         explore: Sample the actions.
@@ -220,6 +223,7 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
         with redirected(run.log):
             found = evaluate(
                 folder,
+                env=env,
                 episodes=episodes,
                 seed=seed,
                 explore=explore,
@@ -233,6 +237,8 @@ def evaluating(folder: Path, *, episodes: int, seed: int, explore: bool, form: s
         )
         console.print(f"return [bold]{found.episode_return}[/bold]  (95 % interval, Student's t)")
         console.print(f"length {found.length}")
+        for key, returns in (found.contexts or {}).items():
+            console.print(f"    in context {escape(str(key))}: return {returns}")
         if found.forms_agree:
             console.print("the gymnasium and the core form gave the [bold green]same episodes[/bold green]: "
                           "returns, lengths and observations")  # fmt: skip

@@ -35,12 +35,14 @@ class Episode:
         episode_return: Sum of the rewards, not discounted.
         length: Steps.
         trace: SHA-256 of all observations in their canonical form.
+        context_id: The context that it had, where the env has contexts.
     """
 
     seed: int
     episode_return: float
     length: int
     trace: str
+    context_id: Any = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Evaluation:
     """What an evaluation found.
 
     Args:
-        env: Name of the env.
+        env: Name of the env that the episodes are from.
         algo: Name of the algorithm.
         checkpoint: The checkpoint, relative to the folder.
         form: The form of the env that the episodes are from.
@@ -80,6 +82,7 @@ class Evaluation:
         episode_return: The return.
         length: The length.
         episodes: The episodes.
+        contexts: The return in each context, by id, where the env has several; else None.
     """
 
     env: str
@@ -92,12 +95,13 @@ class Evaluation:
     episode_return: Estimate
     length: Estimate
     episodes: tuple[Episode, ...]
+    contexts: dict[Any, Estimate] | None = None
 
 
 class _Played(Protocol):
     """An env in some form, reduced to what an episode needs."""
 
-    def begin(self, seed: int) -> Any: ...
+    def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]: ...
 
     def step(self, action: Any) -> tuple[Any, float, bool]: ...
 
@@ -108,8 +112,8 @@ class _Core:
     def __init__(self, env: envoi.Env) -> None:
         self._env = env
 
-    def begin(self, seed: int) -> Any:
-        return self._env.reset(seed=seed).observation
+    def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+        return self._env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool]:
         step = self._env.step(action)
@@ -123,8 +127,8 @@ class _Gymnasium:
     def __init__(self, env: envoi.Env) -> None:
         self._env = to_gymnasium(env)
 
-    def begin(self, seed: int) -> Any:
-        return self._env.reset(seed=seed)[0]
+    def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+        return self._env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool]:
         observation, reward, terminated, truncated, _ = self._env.step(action)
@@ -137,6 +141,7 @@ class _Gymnasium:
 def evaluate(
     folder: str | Path,
     *,
+    env: str | None = None,
     episodes: int = 20,
     seed: int = 0,
     explore: bool = False,
@@ -146,8 +151,12 @@ def evaluate(
 ) -> Evaluation:
     """Run the policy that a job trained, and write `evaluation.json` into its folder.
 
+    An env that goes through a set of contexts (`envoi.Contextual`) is begun in each of them in turn.
+
     Args:
         folder: The job's output folder.
+        env: The name of another env of the same observations and actions, such as one with other contexts; None for
+            the one that the policy was trained on.
         episodes: How many episodes.
         seed: What their seeds are made from; the same seed gives the same episodes.
         explore: Sample the actions as in training, rather than take the best.
@@ -159,7 +168,8 @@ def evaluate(
         What was found.
 
     Raises:
-        envoi.EnvoiError: The folder holds no trained policy, an episode did not end, or the forms differ.
+        envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, or the env has
+            other observations or actions than the policy.
     """
     if episodes < 1:
         raise envoi.EnvoiError(f"episodes must be at least 1, got {episodes}")
@@ -168,19 +178,21 @@ def evaluate(
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     found: dict[Form, tuple[Episode, ...]] = {}
+    name = settings.env if env is None else env
     for form in forms:
-        env = one_agent(load(settings.env), "envoi evaluate")
-        codec = Codec(env)
-        played: _Played = _Core(env) if form == "core" else _Gymnasium(env)
+        core = one_agent(load(name), "envoi evaluate")
+        codec = Codec(core)
+        _check_fits(name, codec, policy)
+        played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
         try:
-            found[form] = tuple(_episodes(played, codec, policy, seeds, max_steps, observe))
+            found[form] = tuple(_episodes(played, codec, policy, seeds, _rounds(core), max_steps, observe))
         finally:
             played.close()
     first, *others = found.values()
     for form, other in zip(forms[1:], others, strict=True):
         _compare(first, other, forms[0], form)
     evaluation = Evaluation(
-        env=settings.env,
+        env=name,
         algo=settings.algo,
         checkpoint=run.checkpoint.readlink().as_posix() if run.checkpoint.is_symlink() else "checkpoint",
         form=forms[0],
@@ -190,9 +202,12 @@ def evaluate(
         episode_return=estimate([e.episode_return for e in first]),
         length=estimate([float(e.length) for e in first]),
         episodes=first,
+        contexts=_by_context(first),
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
-    write_atomically(run.evaluation, json.dumps(document, indent=1))
+    if evaluation.contexts is not None:
+        document["contexts"] = {str(key): found for key, found in document["contexts"].items()}
+    write_atomically(run.evaluation, json.dumps(document, indent=1, default=str))
     return evaluation
 
 
@@ -201,12 +216,14 @@ def _episodes(
     codec: Codec,
     policy: Any,
     seeds: Sequence[int],
+    contexts: Sequence[Any],
     max_steps: int,
     observe: Callable[[Episode], None] | None,
 ) -> Iterator[Episode]:
-    for seed in seeds:
+    for index, seed in enumerate(seeds):
         policy.reset(seed)
-        observation = codec.encode(env.begin(seed))
+        first, info = env.begin(seed, {"context_id": contexts[index % len(contexts)]} if contexts else None)
+        observation = codec.encode(first)
         trace = hashlib.sha256(np.ascontiguousarray(observation).tobytes())
         rewards: list[float] = []
         over = False
@@ -220,10 +237,32 @@ def _episodes(
             observation = codec.encode(observed)
             trace.update(np.ascontiguousarray(observation).tobytes())
             rewards.append(reward)
-        episode = Episode(seed, sum(rewards), len(rewards), trace.hexdigest())
+        episode = Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
         if observe is not None:
             observe(episode)
         yield episode
+
+
+def _rounds(env: Any) -> Sequence[Any]:
+    """The ids of a set of contexts, which seeds alone would not go through; empty where there is no such set."""
+    while isinstance(env, envoi.Wrapper) and not isinstance(env, envoi.Contextual):
+        env = env.env
+    several = isinstance(env, envoi.Contextual) and len(env.contexts) > 1
+    return list(env.contexts) if several else ()
+
+
+def _by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
+    returns: dict[Any, list[float]] = {}
+    for episode in episodes:
+        returns.setdefault(episode.context_id, []).append(episode.episode_return)
+    return {key: estimate(values) for key, values in returns.items()} if len(returns) > 1 else None
+
+
+def _check_fits(name: str, codec: Codec, policy: Any) -> None:
+    for what in ("observation_space", "action_space"):
+        has, wants = getattr(codec, what), getattr(policy, what)
+        if has.shape != wants.shape or has.dtype != wants.dtype or getattr(has, "n", None) != getattr(wants, "n", None):
+            raise envoi.EnvoiError(f"{name}: the policy was trained with the {what} {wants}, and this env has {has}")
 
 
 def _compare(ours: Sequence[Episode], theirs: Sequence[Episode], our_form: Form, their_form: Form) -> None:

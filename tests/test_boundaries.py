@@ -13,10 +13,12 @@ FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi
 FRAMEWORKS = (
     "gymnasium", "dm_env", "pettingzoo", "ray", "torch", "tensorflow", "tf_agents", "typer", "rich", "matplotlib",
     "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
+    "qgym",
 )  # fmt: skip
 SPOKES = {
     "spaces": {"gymnasium"},
     "codec": {"gymnasium"},
+    "contexts": {"mujoco"},
     "gymnasium_vector": {"gymnasium"},
     "vector": {"gymnasium"},
     "dm": {"dm_env"},
@@ -25,6 +27,7 @@ SPOKES = {
     "rllib": {"ray", "gymnasium"},
     "pettingzoo": {"pettingzoo", "gymnasium"},
     "zoo": {"pettingzoo", "gymnasium"},
+    "qgym": {"qgym", "gymnasium"},
 }
 """What a spoke may import besides envoi, by the name of its file or the first word of it."""
 

@@ -21,10 +21,14 @@ EXPECTED = {
     "bring_yours.py": r"from 4 episodes of dm_control\nRLlib sampled 4 episodes of PettingZoo, each of 20 steps\n"
     r"rllib\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
     r"dm_env\n    agents: number refused",
+    "contexts.py": r"hidden: \(3,\) \['light', 'heavy', 'light'\]\nseen: \(5,\) \[\[10\.0, 0\.5\], \[10\.0, 2\.0\]\]\n"
+    r"drawn: \[.*\] \(5,\)\nchosen: 4\.0 None\n",
     "corridor.py": r"at 10 after walking right all the way, return 0\.\d",
     "frameworks.py": r"gymnasium: \(8, 1\) observations, [1-9]\d arrivals in 40 steps\ndm_env: LAST with discount 1, "
     r"\[10\.\]\nPettingZoo: \['agent_0'\] earned -0\.1\nRLlib: Box\(.*\), Discrete\(2\)\nand back: True\n",
+    "generalisation.py": r"short: .*, return .*\ninside: .*\nlong: .*\nlongest: 3\.0 m, return ",
     "planning.py": r"(episode \d: return \+1\n){5}",
+    "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
     "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
     "train.py": r"walks [0-4]( \d+)* 10\n",

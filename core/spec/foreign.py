@@ -16,30 +16,39 @@ from .base import Spec, set_fields, shown
 class Foreign(Spec):
     """The values that an object of a framework, of a kind of its own, holds to be right (minigrid's missions, say).
 
-    It goes back to that framework as it came, and to no other.
+    It goes back to that framework as it came, and to no other. Or Python objects of a class, which go to no framework
+    unless something represents them, see `Represented`.
 
     Args:
-        origin: An object with `contains(value)`, `seed(seed)` and `sample()`, as a space of gymnasium's has them.
+        origin: An object with `contains(value)`, `seed(seed)` and `sample()`, as a space of gymnasium's has them; or a
+            class, whose instances are meant: these cannot be sampled.
         name: What the value is called.
 
     Raises:
-        SpecError: The object has no such methods.
+        SpecError: The object has no such methods, or it is the class of such objects; or what is sampled is a class.
     """
 
     origin: Any
     name: str | None
 
     def __init__(self, origin: Any, name: str | None = None) -> None:
-        for method in ("contains", "seed", "sample"):
-            if not callable(getattr(origin, method, None)):
-                raise SpecError(f"origin: expected an object with contains, seed and sample, got {origin!r}")
+        has = [callable(getattr(origin, method, None)) for method in ("contains", "seed", "sample")]
+        if isinstance(origin, type) and all(has):
+            raise SpecError(f"origin: expected an object with contains, seed and sample, got its class {origin!r}")
+        if not isinstance(origin, type) and not all(has):
+            raise SpecError(f"origin: expected an object with contains, seed and sample, got {origin!r}")
         set_fields(self, origin=origin, name=name)
 
     def validate(self, value: Any, path: str = "value") -> None:
-        if not self.origin.contains(value):
+        if isinstance(self.origin, type):
+            if not isinstance(value, self.origin):
+                raise SpecError(f"{path}: expected an object of class {self.origin.__name__}, got {shown(value)}")
+        elif not self.origin.contains(value):
             raise SpecError(f"{path}: expected a value that {self.origin!r} contains, got {shown(value)}")
 
     def sample(self, rng: np.random.Generator) -> Any:
+        if isinstance(self.origin, type):
+            raise SpecError(f"sample: objects of class {self.origin.__name__} cannot be sampled")
         source = deepcopy(self.origin)  # whose own generator stays where it is
         source.seed(int(rng.integers(2**31)))
         return source.sample()

@@ -75,22 +75,29 @@ class Inner:
         return self._observation
 
 
+class SpaceType(enum.Enum):
+    CATEGORICAL = 0
+    DISCRETE = enum.auto()
+    CONTINUOUS = enum.auto()
+
+
 class Space:
-    def __init__(self, low, high):
+    def __init__(self, space_type, low, high):
+        self.space_type = space_type
         self.lower_bound, self.upper_bound = np.array(low), np.array(high)
 
 
 class StateArrays:
-    space = {"place": Space([0], [10])}
+    space = {"place": Space(SpaceType.DISCRETE, [0], [10]), "end": Space(SpaceType.CATEGORICAL, [0], [2])}
 
     def convert(self, state):
-        return {"place": np.array([state.place])}
+        return {"place": np.array([state.place]), "end": np.array([(state.place == 0) + 2 * (state.place == 10)])}
 
 
 class ObservationArrays:
     """Hands out the same arrays again and again."""
 
-    space = {"place": Space([0], [10]), "far": Space([0.0], [2.0])}
+    space = {"place": Space(SpaceType.DISCRETE, [0], [10]), "far": Space(SpaceType.CONTINUOUS, [0.0], [2.0])}
 
     def __init__(self):
         self._held = {"place": np.zeros(1, int), "far": np.zeros(1)}

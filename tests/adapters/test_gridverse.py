@@ -28,8 +28,31 @@ def test_its_representations_become_specs_with_their_bounds():
         "place": envoi.Array((1,), "int64", [0], [10], "place"),
         "far": envoi.Array((1,), "float64", [0.0], [2.0], "far"),
     }
-    assert env.state_spec == {"place": envoi.Array((1,), "int64", [0], [10], "place")}
+    assert env.state_spec == {
+        "place": envoi.Array((1,), "int64", [0], [10], "place"),
+        "end": envoi.Array((1,), "int64", [0], [2], "end"),
+    }
     assert env.action_spec == envoi.Discrete(3, name="action")
+
+
+def test_the_kinds_of_its_spaces_stay_known_everywhere():
+    env = from_gridverse(gridverse_like.make())
+    kinds = {
+        "observation": {"place": "discrete", "far": "continuous"},
+        "state": {"place": "discrete", "end": "categorical"},
+    }
+    assert env.kinds == kinds
+    for form in (envoi.TimeLimit(env, 5), to_gymnasium(env), from_env(to_gymnasium(env)), envoi.batch(env, 2)):
+        assert form.metadata["kinds"] == kinds
+    for what, spec in (("observation", env.observation_spec), ("state", env.state_spec)):
+        representation = getattr(env.source, f"{what}_representation")
+        for name, space in representation.space.items():
+            again = gridverse_like.Space(
+                gridverse_like.SpaceType[env.kinds[what][name].upper()], spec[name].low, spec[name].high
+            )
+            assert again.space_type is space.space_type
+            assert exact((again.lower_bound, again.upper_bound)) == exact((space.lower_bound, space.upper_bound))
+    assert "state" not in from_gridverse(gridverse_like.make(state=False)).kinds
 
 
 def test_it_plays_as_it_does_alone():
@@ -103,17 +126,36 @@ def test_another_rewarder_sees_represented_states():
 
 
 def test_without_an_observation_representation_it_is_refused():
-    with pytest.raises(envoi.LossyConversion, match=r"observation: the core cannot express its representation"):
+    with pytest.raises(
+        envoi.LossyConversion, match=r"observation: .* \(representation not available\); give the outer"
+    ):
         from_gridverse(gridverse_like.make(observation=False))
 
 
-def test_without_a_state_representation_the_state_is_the_inner_one():
+def test_without_a_state_representation_asking_for_the_state_is_an_error():
     env = from_gridverse(gridverse_like.make(state=False))
     assert env.state_spec is None
     env.reset(seed=0)
-    state = env.state
-    assert state == env.source.inner_env.state
-    assert state is not env.source.inner_env.state
+    with pytest.raises(
+        envoi.NotRepresented, match=r"state: representation not available; .*\.source\.inner_env\.state"
+    ):
+        env.state  # noqa: B018
+
+
+def test_without_a_state_representation_other_rewarders_see_the_objects():
+    env, seen = from_gridverse(gridverse_like.make(state=False)), []
+
+    def rewarder(state, action, next_state):
+        seen.append((state, next_state))
+        return float(next_state.place)
+
+    env.rewarder = rewarder
+    env.reset(seed=0)
+    assert env.step(2).reward == env.source.inner_env.state.place
+    before, after = copy.deepcopy(seen[0])
+    env.step(0)
+    assert seen[0] == (before, after)
+    assert seen[1][0] == after
 
 
 def test_it_goes_on_to_gymnasium():

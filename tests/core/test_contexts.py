@@ -209,7 +209,7 @@ def test_a_feature_answers_about_any_value(feature, value):
     elif isinstance(feature, Categorical):
         assert feature.allows(value) == (value in feature.choices)
     else:
-        assert feature.allows(value) == (isinstance(value, float) and not math.isnan(value))
+        assert feature.allows(value) == (isinstance(value, float) and math.isfinite(value))
 
 
 def test_an_integer_feature_takes_no_fraction():

@@ -1,6 +1,7 @@
 """Rewards are values of their own: composed, compared, replaced, and applied to what was recorded."""
 
 import copy
+import dataclasses
 import math
 import pickle
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
-from traces import exact
+from traces import exact, trace
 
 import envoi
 from envoi import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, SpecError, Sum, TimeLimit, Validated
@@ -303,6 +304,79 @@ def test_the_declared_reward_stays_known_and_can_be_put_back(make_env):
 def test_the_range_of_a_nested_reward_spans_its_leaves():
     spec = {"a": envoi.Array((2,), "float64", [0, -3], 1), "b": envoi.Array((), "float64", 0)}
     assert NativeReward(spec).reward_range == (-3, math.inf)
+
+
+# Rewards that are drawn.
+
+
+def tip(state, action, next_state, *, rng):
+    return rng.random(np.shape(next_state.position)[:-1]) + 1.0
+
+
+def unrewarded(said):
+    """A trace without its rewards."""
+    first, *rest = said
+    return [first, *((action, (kind, parts[:1] + parts[2:])) for action, (kind, parts) in rest)]
+
+
+@pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
+def test_drawn_rewards_follow_from_the_seed_and_change_nothing_else(make_env):
+    env, other, plain = make_env(), make_env(), make_env()
+    env.rewarder, other.rewarder = Distance() + FunctionReward(tip), Distance() + tip
+    assert env.rewarder == other.rewarder == Distance() + tip
+    first = trace(env, 30, seed=3)
+    assert trace(env, 30, seed=4) != first
+    assert trace(env, 30, seed=3) == trace(other, 30, seed=3) == first
+    assert unrewarded(first) == unrewarded(trace(plain, 30, seed=3))
+    # Lanes draw each for itself.
+    env.reset(seed=3)
+    env.rewarder = tip
+    assert len(set(np.atleast_1d(env.step(env.sample_action()).reward).tolist())) == (env.batch_size or 1)
+
+
+def test_a_snapshot_holds_what_rewards_will_be_drawn():
+    env = Walk()
+    env.rewarder = FunctionReward(tip)
+    env.reset(seed=0)
+    held = env.snapshot()
+    first = env.step(0).reward
+    for twin in (env, copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        twin.restore(held)
+        assert twin.step(0).reward == first
+
+
+def test_a_composition_gives_its_generator_to_those_who_take_one():
+    composed = 2 * FunctionReward(tip) - Fixed(1) + (lambda state, action, next_state, rng=None: rng.random())
+    assert composed.draws
+    assert not (Fixed(1) + Distance()).draws
+    state = Walk().initial(np.random.default_rng(0), {"drift": 0.0})
+    rng, again = np.random.default_rng(7), np.random.default_rng(7)
+    expected = [2 * (again.random() + 1) - 1 + again.random() for _ in range(5)]
+    assert composed.relabel([(state, 0, state)] * 5, rng=rng).tolist() == expected
+    with pytest.raises(SpecError, match=r"rng: .*tip.* draws random numbers; call it with rng="):
+        FunctionReward(tip)(state, 0, state)
+
+
+def test_a_drawn_reward_of_one_agent_is_drawn_for_it_as_one_of_several():
+    alone, several = Walk(), envoi.as_multi(Walk(), "walker")
+    alone.rewarder = FunctionReward(tip)
+    several.rewarder = lambda state, action, next_state, *, rng: {"walker": tip(state, action, next_state, rng=rng)}
+    assert several.rewarder.draws
+    alone.reset(seed=2)
+    several.reset(seed=2)
+    assert several.step({"walker": 0}).rewards == {"walker": alone.step(0).reward}
+
+
+@dataclasses.dataclass
+class Prices:
+    """Compared by its attributes, and not hashable."""
+
+    bread: float
+
+
+def test_what_a_rewarder_holds_is_compared_by_attributes_where_it_cannot_be_hashed():
+    assert Fixed(Prices(1.0)) == Fixed(Prices(1.0)) != Fixed(Prices(2.0))
+    assert hash(Fixed(Prices(1.0))) == hash(Fixed(Prices(1.0)))
 
 
 # qgym's initial mapping (van der Linde et al., 2023) with its own numbers: qubits are placed one a step, and a

@@ -46,6 +46,38 @@ def test_a_seed_gives_the_same_episodes_again(trained, explore):
     assert first.episodes != other.episodes
 
 
+CONTEXTS = """
+import envoi
+from envoi.models import Catch
+
+def make():
+    sets = {"one": {"weight": 1.0}, "two": {"weight": 2.0}}
+    weigh = lambda env, context: setattr(env, "rewarder", context["weight"] * Catch().rewarder)
+    return envoi.Contextual(Catch(), sets, bind=weigh, hide_context=True)
+"""
+
+
+def test_another_env_is_played_in_each_of_its_contexts_in_turn(cli, trained, tmp_path, monkeypatch):
+    (tmp_path / "heavier_catch.py").write_text(CONTEXTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, out, err = cli("evaluate", trained, "--env", "python:heavier_catch:make", "--episodes", "7")
+    assert (code, err) == (0, "")
+    assert "in context two: return" in out
+    document = json.loads((trained / "evaluation.json").read_text())
+    assert document["env"] == "python:heavier_catch:make"
+    assert [e["context_id"] for e in document["episodes"]] == ["one", "two"] * 3 + ["one"]
+    assert {abs(e["episode_return"]) for e in document["episodes"][::2]} == {1.0}
+    assert {abs(e["episode_return"]) for e in document["episodes"][1::2]} == {2.0}
+    means = {key: found["mean"] for key, found in document["contexts"].items()}
+    assert means["two"] == sum(e["episode_return"] for e in document["episodes"][1::2]) / 3
+
+
+def test_an_env_that_the_policy_does_not_fit_is_refused(cli, trained):
+    code, _, err = cli("evaluate", trained, "--env", "envoi:cartpole")
+    assert code == 2
+    assert "envoi:cartpole: the policy was trained with the observation_space" in err
+
+
 def test_forms_that_differ_are_an_error():
     from envoi.integrations.evaluation import Episode, _compare
 

@@ -1,0 +1,70 @@
+"""Contexts: the parameters that tell one instance of an environment from another.
+
+A context maps feature names to values (`{"gravity": 9.8, "length": 0.5}`). A `ContextSpace` says which features
+there are, their defaults, and what values they may have; a set of contexts maps ids to contexts; and a `Selector`
+says which of them the next episode has.
+
+    space = ContextSpace([UniformFloat("length", 0.1, 2, default=0.5), Categorical("floor", ("wood", "ice"))])
+    save_contexts("train.yaml", space.sample(10, seed=0))
+"""
+
+from .binding import Attributes, Binding, Factory, Function, Native
+from .configspace import (
+    CategoricalContextFeature,
+    Hyperparameter,
+    NormalFloatContextFeature,
+    UniformFloatContextFeature,
+    UniformIntegerContextFeature,
+)
+from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
+from .files import load_contexts, save_contexts
+from .sampled import Sampled
+from .selectors import (
+    AbstractSelector,
+    Custom,
+    CustomSelector,
+    Random,
+    RandomSelector,
+    RoundRobin,
+    RoundRobinSelector,
+    Selector,
+    Static,
+    StaticSelector,
+)
+from .sets import Context, Contexts, fill
+from .space import ContextSpace
+
+__all__ = [
+    "AbstractSelector",
+    "Attributes",
+    "Binding",
+    "Categorical",
+    "CategoricalContextFeature",
+    "Context",
+    "ContextSpace",
+    "Contexts",
+    "Custom",
+    "CustomSelector",
+    "Factory",
+    "Feature",
+    "Function",
+    "Hyperparameter",
+    "Native",
+    "NormalFloat",
+    "NormalFloatContextFeature",
+    "Random",
+    "RandomSelector",
+    "RoundRobin",
+    "RoundRobinSelector",
+    "Sampled",
+    "Selector",
+    "Static",
+    "StaticSelector",
+    "UniformFloat",
+    "UniformFloatContextFeature",
+    "UniformInteger",
+    "UniformIntegerContextFeature",
+    "fill",
+    "load_contexts",
+    "save_contexts",
+]

@@ -1,0 +1,247 @@
+"""How a context reaches an environment.
+
+| binding | for | a feature is |
+|---|---|---|
+| `Native` | environments with a `context_space`: models, imported ones in a catalogue | a feature of that space |
+| `Attributes` | any imported environment | an attribute of it, or a dotted path to one |
+| `Factory` | environments that are made with their parameters | an argument of the function that makes them |
+| `Function` | everything else | what a function of yours makes of it |
+
+A feature that the environment does not have is an error when the binding is made, never a silent nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+
+from ..errors import ContextError, nearest
+from ..spec.base import shown
+from .space import ContextSpace
+
+Context = Mapping[str, Any]
+
+
+class Binding(ABC):
+    """How contexts are put in force.
+
+    Attributes:
+        space: The features that it can set, where these are described.
+    """
+
+    space: ContextSpace | None = None
+
+    @abstractmethod
+    def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
+        """The values that the environment has by itself.
+
+        Args:
+            env: The environment.
+            features: The names that contexts use.
+
+        Raises:
+            ContextError: The environment does not have one of these features.
+        """
+
+    @abstractmethod
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        """Puts contexts in force, right before a reset.
+
+        Args:
+            env: The environment.
+            contexts: One, or for a batch one a lane.
+            lanes: The lanes of a batch whose contexts are new; None for an environment without lanes.
+
+        Returns:
+            The environment, which may be another one than before.
+        """
+
+
+class Native(Binding):
+    """The environment's own features, by its `context`."""
+
+    def __init__(self, space: ContextSpace) -> None:
+        self.space = space
+
+    def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
+        check_names(features, self._features, "feature")
+        return cast("ContextSpace", self.space).defaults
+
+    @property
+    def _features(self) -> Iterable[str]:
+        return cast("ContextSpace", self.space).features
+
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        if lanes is None:
+            env.context = contexts[0]
+        else:
+            env.context = {name: [context[name] for context in contexts] for name in contexts[0]}
+        return env
+
+
+class Attributes(Binding):
+    """Attributes of the bare environment, `env.unwrapped`.
+
+    Args:
+        paths: Where the features are, a mapping from names to attributes or dotted paths (`"model.opt.timestep"`);
+            features that are not in it are attributes of their own name.
+    """
+
+    def __init__(self, paths: Mapping[str, str] | None = None) -> None:
+        self.paths = dict(paths or {})
+
+    def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one in _lanes(env) or [env]:
+            for feature in features:
+                holder, name = self._place(one.unwrapped, feature)
+                value = getattr(holder, name)
+                found.setdefault(feature, value)
+                try:
+                    setattr(holder, name, value)  # whether it can be set at all
+                except Exception as error:  # whatever the environment's own setter raises
+                    raise ContextError(f"context[{feature!r}]: {shown(holder)} lets nobody set it ({error})") from error
+        return found
+
+    def _place(self, native: Any, feature: str) -> tuple[Any, str]:
+        *way, name = self.paths.get(feature, feature).split(".")
+        try:
+            holder = reduce(getattr, way, native)
+            if not callable(getattr(holder, name)):
+                return holder, name
+        except AttributeError:
+            holder = native
+        known = [name for name in getattr(holder, "__dict__", ()) if not name.startswith("_")]
+        raise ContextError(
+            f"context[{feature!r}]: {type(holder).__name__} has no such attribute; {nearest(name, known)} "
+            "Say how to set it by bind="
+        )
+
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        for one, context in _chosen(env, contexts, lanes, self):
+            for feature, value in context.items():
+                holder, name = self._place(one.unwrapped, feature)
+                setattr(holder, name, value)
+        return env
+
+
+class Factory(Binding):
+    """A new environment for every new context: `make(**context)`.
+
+    Args:
+        make: Makes a core environment of the same specs; bring others by `envoi.adapters.from_env`.
+    """
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        if not callable(cast("object", make)):
+            raise ContextError(f"make: expected a function that makes an environment, got {shown(make)}")
+        self.make = make
+
+    def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
+        parameters = inspect.signature(self.make).parameters
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            check_names(features, parameters, f"argument of {getattr(self.make, '__name__', self.make)!s}")
+        return {name: p.default for name, p in parameters.items() if p.default is not p.empty and name in set(features)}
+
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        if lanes is None:
+            return self._made(env, contexts[0])
+        if not hasattr(env, "envs"):
+            raise ContextError(
+                f"bind: the lanes of {env!r} cannot be made anew one by one; use envoi.batch of a plain env"
+            )
+        made = {index: self._made(env.envs[index], contexts[index]) for index in lanes}
+        env.envs = tuple(made.get(index, one) for index, one in enumerate(env.envs))
+        return env
+
+    def _made(self, old: Any, context: Context) -> Any:
+        new = self.make(**context)
+        for name in ("observation_spec", "action_spec"):
+            if getattr(new, name, None) != getattr(old, name):
+                new_spec = getattr(new, name, None)
+                raise ContextError(
+                    f"bind: expected an environment of one {name} under all contexts, {getattr(old, name)}; under "
+                    f"{dict(context)} it is {new_spec}"
+                )
+        old.close()
+        return new
+
+
+class Function(Binding):
+    """A function `(env, context) -> None` of the user's, called before each reset; `env` is the core environment.
+
+    Args:
+        function: Puts a full context in force.
+    """
+
+    def __init__(self, function: Callable[[Any, dict[str, Any]], Any]) -> None:
+        self.function = function
+
+    def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
+        return {}
+
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        for one, context in _chosen(env, contexts, lanes, self):
+            self.function(one, dict(context))
+        return env
+
+
+def binding_of(bind: Any, env: Any) -> Binding:
+    """The binding that `bind=` means.
+
+    Args:
+        bind: A `Binding`, a function `(env, context)`, or None for the environment's own features, else its attributes.
+        env: The environment.
+
+    Raises:
+        ContextError: It is none of these; or None, and the environment has neither features nor foreign attributes.
+    """
+    if isinstance(bind, Binding):
+        return bind
+    if callable(bind):
+        return Function(bind)
+    if bind is not None:
+        raise ContextError(
+            f"bind: expected None, a function (env, context), or a binding of envoi.context, got {shown(bind)}"
+        )
+    space = getattr(env, "context_space", None)
+    if space is not None:
+        return Native(space)
+    from ..process import Process
+
+    if any(isinstance(one.unwrapped, Process) for one in _lanes(env) or [env]):
+        raise ContextError(f"env: {env!r} takes no contexts; give its model a context_space, or say bind=")
+    return Attributes()
+
+
+def check_names(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Raises a ContextError for a name that is not known."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise ContextError(f"context[{name!r}]: no such {what}; {nearest(str(name), map(str, known))}")
+
+
+def _lanes(env: Any) -> tuple[Any, ...] | None:
+    """The environments of a batch that is a loop over them, also inside wrappers; None for one without lanes."""
+    while env is not None and getattr(env, "batch_size", None) is not None:
+        if hasattr(env, "envs"):
+            return env.envs
+        env = getattr(env, "env", None)
+    return None
+
+
+def _chosen(
+    env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None, binding: Binding
+) -> list[tuple[Any, Context]]:
+    if lanes is None:
+        return [(env, contexts[0])]
+    each = _lanes(env)
+    if each is None:
+        raise ContextError(f"bind: {type(binding).__name__} reaches single environments, and {env!r} has only lanes")
+    return [(each[index], contexts[index]) for index in np.asarray(lanes).tolist()]

@@ -1,0 +1,359 @@
+"""Features: one parameter of an environment each, with its default and the values it may have.
+
+They follow the hyperparameters of ConfigSpace (https://automl.github.io/ConfigSpace), which CARL (Benjamins et al.,
+2023, https://github.com/automl/CARL) calls context features, by meaning and by the order of their arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ..errors import ContextError
+from ..spec import Array, Discrete
+
+_LARGEST = sys.float_info.max
+
+_LEAST_MASS = 1e-3
+"""How much of a normal distribution its bounds must hold: drawing again until one falls inside has to end."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One parameter of an environment: a name, a default, and what values it may have.
+
+    A feature of one's own is a frozen dataclass with `default_value`, `allows`, `sample` and `__str__`; where its
+    values are no numbers also with `spec` and `encode`.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("Any", self.name), str) or not self.name:
+            raise ContextError(f"a feature's name: expected a string that is not empty, got {self.name!r}")
+
+    @property
+    def default_value(self) -> Any:
+        """The value where a context does not say one."""
+        raise NotImplementedError
+
+    def allows(self, value: Any) -> bool:
+        """Whether the feature may have this value."""
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """A random value."""
+        raise NotImplementedError
+
+    @property
+    def spec(self) -> Array | Discrete:
+        """What `encode` returns: a float64 scalar without bounds, unless a feature says more."""
+        return Array((), np.float64)
+
+    def encode(self, value: Any) -> np.generic:
+        """An allowed value as a number of `spec`."""
+        return np.float64(value)
+
+    def __str__(self) -> str:
+        raise NotImplementedError
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar as what Python has for it; anything else as it is."""
+    return cast("Any", value).item() if isinstance(value, np.generic) else value
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a finite real number, of Python or numpy; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return bool(-_LARGEST <= plain(value) <= _LARGEST)
+
+
+def _said(number: float) -> str:
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
+class _Numeric(Feature):
+    """A number within bounds, both included; an infinite bound is none."""
+
+    low: float
+    high: float
+    default: float | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("low", "high"):
+            bound = plain(getattr(self, field))
+            if not (is_number(bound) or bound in (math.inf, -math.inf)):
+                raise ContextError(f"{self.name}: {field}: expected a number, or infinity for no bound, got {bound!r}")
+            object.__setattr__(self, field, bound)
+        if not self.low <= self.high or self.low == math.inf or self.high == -math.inf:
+            raise ContextError(f"{self.name}: expected low ≤ high, got {self.low} and {self.high}")
+        if self.default is not None:
+            object.__setattr__(self, "default", plain(self.default))
+            if not self.allows(self.default):
+                raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
+
+    def allows(self, value: Any) -> bool:
+        return is_number(value) and self.low <= plain(value) <= self.high
+
+    @property
+    def spec(self) -> Array:
+        low, high = (bound if math.isfinite(bound) else None for bound in (self.low, self.high))
+        return Array((), np.float64, low, high)
+
+    def _within(self, kind: str) -> str:
+        has_low, has_high = math.isfinite(self.low), math.isfinite(self.high)
+        article = "an" if kind == "integer" else "a"
+        if has_low and has_high:
+            return f"{article} {kind} from {_said(self.low)} to {_said(self.high)}"
+        if not (has_low or has_high):
+            return f"a finite {kind}"
+        return f"a finite {kind} of at " + (f"least {_said(self.low)}" if has_low else f"most {_said(self.high)}")
+
+    def __str__(self) -> str:
+        return self._within("number")
+
+
+@dataclass(frozen=True)
+class _Uniform(_Numeric):
+    """A number between two bounds, uniform or (`log`) with a uniform logarithm.
+
+    Its subclasses are dataclasses by it, without a decorator, which would take each import a millisecond.
+    """
+
+    low: float
+    high: float
+    default: float | None = None
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.log and self.low <= 0:
+            raise ContextError(f"{self.name}: log: expected a low above 0, got {self.low}")
+
+    @property
+    def default_value(self) -> float:
+        if self.default is not None:
+            return self.default
+        if self.log and math.isfinite(self.high):
+            middle = math.exp((math.log(self.low) + math.log(self.high)) / 2)
+        else:
+            middle = (self.low + self.high) / 2
+        return min(max(middle if math.isfinite(middle) else 0.0, self.low), self.high)
+
+    def _check_finite(self) -> None:
+        if not math.isfinite(self.high - self.low):
+            raise ContextError(f"{self.name}: cannot sample uniformly from {self}; give it finite bounds")
+
+
+class UniformFloat(_Uniform):
+    """A real number, uniform between `low` and `high`.
+
+    Args:
+        name: What it is called.
+        low: The smallest value; `-math.inf` for no bound (then there is no sampling).
+        high: The largest value; `math.inf` for no bound.
+        default: The value where a context does not say one; the middle if None.
+        log: Whether the logarithm is what is uniform.
+
+    Raises:
+        ContextError: Impossible bounds, a default outside, or `log` with a `low` that is not positive.
+    """
+
+    def sample(self, rng: np.random.Generator) -> float:
+        self._check_finite()
+        if not self.log:
+            return float(rng.uniform(self.low, self.high))
+        value = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
+        return float(min(max(value, self.low), self.high))
+
+
+class UniformInteger(_Uniform):
+    """An integer, uniform between `low` and `high`, both included.
+
+    Args:
+        name: What it is called.
+        low: The smallest value, or `-math.inf`.
+        high: The largest value, or `math.inf`.
+        default: The value where a context does not say one; the middle if None.
+        log: Whether the logarithm is what is uniform: of a real number below `high + 1` that is rounded down.
+
+    Raises:
+        ContextError: Impossible bounds, a default that is not one of the integers, or `log` with a `low` below 1.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field, bound in (("low", self.low), ("high", self.high)):
+            if math.isfinite(bound) and bound != int(bound):
+                raise ContextError(f"{self.name}: {field}: expected an integer, got {bound}")
+
+    @property
+    def default_value(self) -> int:
+        value = super().default_value
+        return round(value) if self.log else int(value)
+
+    def allows(self, value: Any) -> bool:
+        return super().allows(value) and plain(value) == int(value)
+
+    def sample(self, rng: np.random.Generator) -> int:
+        self._check_finite()
+        low, high = int(self.low), int(self.high)
+        if self.log:
+            value = int(math.exp(rng.uniform(math.log(low), math.log(high + 1))))
+            return min(max(value, low), high)
+        try:
+            return int(rng.integers(low, high, endpoint=True))
+        except ValueError as error:
+            raise ContextError(f"{self.name}: cannot sample from {self}; give it bounds within 64 bits") from error
+
+    @property
+    def spec(self) -> Array:
+        low, high = (int(bound) if math.isfinite(bound) else None for bound in (self.low, self.high))
+        return Array((), np.int64, low, high)
+
+    def encode(self, value: Any) -> np.generic:
+        try:
+            return np.int64(int(value))
+        except OverflowError as error:
+            raise ContextError(f"{self.name}: expected an integer of 64 bits, got {value!r}") from error
+
+    def __str__(self) -> str:
+        return self._within("integer")
+
+
+@dataclass(frozen=True)
+class NormalFloat(_Numeric):
+    """A real number, normally distributed, within bounds if there are any (then the distribution is truncated).
+
+    Args:
+        name: What it is called.
+        mu: The mean.
+        sigma: The standard deviation; 0 for always `mu`.
+        default: The value where a context does not say one; if None, `mu`, or the bound nearest to it.
+        low: The smallest value.
+        high: The largest value.
+
+    Raises:
+        ContextError: Impossible bounds, a default outside, or bounds that hold less than a thousandth of the
+            distribution.
+    """
+
+    mu: float
+    sigma: float
+    default: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        for field in ("mu", "sigma"):
+            object.__setattr__(self, field, plain(getattr(self, field)))
+            if not is_number(getattr(self, field)):
+                raise ContextError(f"{self.name}: {field}: expected a finite number, got {getattr(self, field)!r}")
+        if self.sigma < 0:
+            raise ContextError(f"{self.name}: sigma: expected at least 0, got {self.sigma}")
+        super().__post_init__()
+        if self._mass < _LEAST_MASS:
+            raise ContextError(
+                f"{self.name}: expected bounds that hold at least {_LEAST_MASS:.1%} of the distribution "
+                f"(mu {_said(self.mu)}, sigma {_said(self.sigma)}), got {self}"
+            )
+
+    @property
+    def _mass(self) -> float:
+        """How much of the distribution lies within the bounds."""
+        if not self.sigma:
+            return float(self.low <= self.mu <= self.high)
+        low, high = ((bound - self.mu) / self.sigma / math.sqrt(2) for bound in (self.low, self.high))
+        return (math.erf(high) - math.erf(low)) / 2
+
+    @property
+    def default_value(self) -> float:
+        return min(max(self.mu, self.low), self.high) if self.default is None else self.default
+
+    def sample(self, rng: np.random.Generator) -> float:
+        while True:
+            value = float(rng.normal(self.mu, self.sigma))
+            if self.low <= value <= self.high:
+                return value
+
+
+_FIRST: Any = object()
+
+
+@dataclass(frozen=True)
+class Categorical(Feature):
+    """One of a few values.
+
+    Args:
+        name: What it is called.
+        choices: The values, in order; `encode` gives their index.
+        default: The value where a context does not say one; the first choice unless given.
+        weights: How likely each choice is, up to a factor; all alike if None.
+
+    Raises:
+        ContextError: No choice, a default that is none of them, or not one weight of at least 0 for each.
+    """
+
+    choices: tuple[Hashable, ...]
+    default: Any = _FIRST
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "choices", tuple(plain(choice) for choice in self.choices))
+        if not self.choices:
+            raise ContextError(f"{self.name}: expected at least one choice, got none")
+        if self.default is _FIRST or (self.default is None and None not in self.choices):
+            object.__setattr__(self, "default", self.choices[0])
+        if not self.allows(self.default):
+            raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
+        if self.weights is not None:
+            weights = tuple(plain(weight) for weight in self.weights)
+            object.__setattr__(self, "weights", weights)
+            if len(weights) != len(self.choices):
+                raise ContextError(
+                    f"{self.name}: weights: expected one for each of {len(self.choices)} choices, got {len(weights)}"
+                )
+            if not all(is_number(weight) and weight >= 0 for weight in weights) or not sum(weights):
+                raise ContextError(f"{self.name}: weights: expected numbers of at least 0, one above, got {weights}")
+
+    @property
+    def default_value(self) -> Any:
+        return self.default
+
+    def _index(self, value: Any) -> int | None:
+        value = plain(value)
+        if isinstance(value, np.ndarray):
+            return None  # comparing it would give an array
+        return self.choices.index(value) if value in self.choices else None
+
+    def allows(self, value: Any) -> bool:
+        return self._index(value) is not None
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        if self.weights is None:
+            return self.choices[int(rng.integers(len(self.choices)))]
+        weights = np.asarray(self.weights, np.float64)
+        return self.choices[int(rng.choice(len(self.choices), p=weights / weights.sum()))]
+
+    @property
+    def spec(self) -> Discrete:
+        return Discrete(len(self.choices))
+
+    def encode(self, value: Any) -> np.generic:
+        index = self._index(value)
+        if index is None:
+            raise ContextError(f"{self.name}: expected {self}, got {value!r}")
+        return np.int64(index)
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(repr(choice) for choice in self.choices)

@@ -1,0 +1,137 @@
+"""Sets of contexts in files; see `formats` for what each holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import ContextError, nearest
+from .features import plain
+from .sets import Context, Contexts, contexts_of
+from .space import ContextSpace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".csv": "csv"}
+
+
+def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[Any, dict[str, Any]]:
+    """A set of contexts from a file.
+
+    Args:
+        path: A `.yaml`, `.yml`, `.json` or `.csv` file.
+        space: The features to check it against: a `ContextSpace`, or what makes one. Nothing is filled in.
+
+    Returns:
+        Contexts by id, as `save_contexts` was given them: ids are strings and integers, values are numbers, strings,
+        bools and None.
+
+    Raises:
+        ContextError: Another kind of file; an empty one; not what its kind is, with the line; an id twice; an id,
+            feature or value that cannot be; or one that `space` does not allow.
+        MissingBackend: A YAML file, and pyyaml is not installed.
+        OSError: The file cannot be read.
+    """
+    file, read, _ = _format(path)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        document = read(text) if text.strip() else None
+        if document is None:
+            raise ContextError("expected contexts by id, got an empty file")
+        return _checked(document, space)
+    except UnicodeDecodeError as error:
+        raise ContextError(f"{path}: expected text in UTF-8: {error}") from error
+    except ContextError as error:
+        raise ContextError(f"{path}: {error}") from error.__cause__
+
+
+def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Context], *, space: Any = None) -> None:
+    """Writes a set of contexts, so that `load_contexts` gives it back; whole, or not at all.
+
+    Args:
+        path: A `.yaml`, `.yml`, `.json` or `.csv` file. In CSV the features of a context come back in the order of
+            the columns.
+        contexts: Contexts by id; a list counts as ids 0, 1, 2, …. Numpy's scalars are written as numbers.
+        space: The features to check it against.
+
+    Raises:
+        ContextError: Another kind of file; or an id, feature or value that cannot be written, or that `space` does
+            not allow. Then nothing is written.
+        MissingBackend: A YAML file, and pyyaml is not installed.
+        OSError: The file cannot be written.
+    """
+    file, _, write = _format(path)
+    try:
+        data = write(_checked(contexts_of(contexts), space)).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ContextError(f"{path}: expected text that UTF-8 can hold: {error}") from error
+    except ContextError as error:
+        raise ContextError(f"{path}: {error}") from error.__cause__
+    temporary = file.with_name(f".{file.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
+    """The file behind a path, and the functions that read and write its kind."""
+    # Not before a file comes: `import envoi` is to be quick.
+    from pathlib import Path
+
+    from . import formats
+
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        raise ContextError(f"{path}: expected a file of a known kind, got {suffix!r}; {nearest(suffix, _FORMATS)}")
+    name = _FORMATS[suffix]
+    # A link stays one: what it leads to is replaced.
+    return Path(path).resolve(), getattr(formats, f"read_{name}"), getattr(formats, f"write_{name}")
+
+
+def _checked(document: Any, space: Any) -> dict[Any, dict[str, Any]]:
+    """Contexts whose ids and values every format can hold, numpy's scalars as Python's."""
+    if not isinstance(document, Mapping):
+        raise ContextError(f"expected contexts by id, as {{id: {{feature: value}}}}, got {document!r}")
+    contexts: dict[Any, dict[str, Any]] = {}
+    for key, context in cast("Mapping[Any, Any]", document).items():
+        own = _exact(key)
+        if isinstance(own, bool) or not isinstance(own, (str, int)):
+            raise ContextError(f"contexts: expected ids that are strings or integers, got {key!r}")
+        if own in contexts:
+            raise ContextError(f"contexts: expected each id once, got {own!r} twice")
+        if not isinstance(context, Mapping):
+            raise ContextError(f"contexts[{own!r}]: expected a mapping of features to values, got {context!r}")
+        contexts[own] = {}
+        for name, value in cast("Mapping[Any, Any]", context).items():
+            if not isinstance(name, str):
+                raise ContextError(f"contexts[{own!r}]: expected names of features as strings, got {name!r}")
+            contexts[own][str.__str__(name)] = _value(value, f"contexts[{own!r}][{name!r}]")
+    if space is not None:
+        space = ContextSpace.of(space)
+        for key, context in contexts.items():
+            space.verify(context, f"contexts[{key!r}]")
+    return contexts
+
+
+def _value(value: Any, path: str) -> Any:
+    exact = _exact(value)
+    if exact is None or type(exact) in (bool, int, float, str):
+        return exact
+    raise ContextError(f"{path}: expected a number, a string, a bool or None, got {value!r}")
+
+
+def _exact(value: Any) -> Any:
+    """A scalar as exactly Python's own type, without what subclasses and numpy add."""
+    value = plain(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return str.__str__(value) if isinstance(value, str) else value

@@ -1,0 +1,162 @@
+"""What an agent sees of a context: some of its features, as numbers, scaled, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ContextError, nearest
+from ..spec import Discrete
+from .binding import check_names
+from .features import is_number
+from .space import ContextSpace
+
+SCALES = ("no", "by_mean", "by_default")
+CHANGING = "changing_context_features"
+
+Context = Mapping[str, Any]
+
+
+class Visible:
+    """The features of a context that an agent sees, and how.
+
+    Args:
+        contexts: The full contexts that there may be, at least one.
+        default: The full default context, or None where nothing says what it is.
+        space: The features that are described, by name.
+        chosen: Which are seen, in order; None for all; `"changing_context_features"` for those whose values differ.
+        mask: Which are not seen, after all.
+        scale: By what each is divided: `"no"`, `"by_mean"` (over the contexts), `"by_default"`; a factor of 0 is 1.
+        bounds: `(low, high)` or `(low, high, dtype)` by feature, instead of those of the space.
+        unbounded: The features whose values may leave their bounds.
+        hidden: Whether none is seen, whatever else is said (which is checked all the same).
+
+    Attributes:
+        names: The features seen, in order.
+        sizes: How many numbers each one is.
+
+    Raises:
+        ContextError: An unknown feature, scale, or bound; or a feature that is no number.
+    """
+
+    def __init__(
+        self,
+        contexts: Sequence[Context],
+        default: Context | None,
+        space: ContextSpace | None,
+        chosen: Sequence[str] | str | None,
+        mask: Sequence[str] | None,
+        scale: str,
+        bounds: Mapping[str, Sequence[Any]],
+        unbounded: frozenset[str],
+        hidden: bool = False,
+    ) -> None:
+        first = contexts[0]
+        self._features = {} if space is None else space.features
+        names = self._selected(contexts, chosen, mask)
+        self.names: list[str] = [] if hidden else names
+        check_names(bounds, first, "feature")
+        if scale not in SCALES:
+            raise ContextError(f"scale_context_features: {nearest(str(scale), SCALES)} Got {scale!r}")
+        if scale == "by_default" and default is None:
+            raise ContextError("scale_context_features: 'by_default' needs default_context, for nothing else says it")
+        self.sizes = {name: np.size(first[name]) for name in self.names}
+        for context in contexts:
+            for name in self.names:
+                self._number(name, context[name])
+        self._factors = {name: np.asarray(1.0) for name in self.names}
+        for name in self.names:
+            if scale == "no" or isinstance(getattr(self._features.get(name), "spec", None), Discrete):
+                continue  # the number of a choice has no scale
+            values = [context[name] for context in contexts] if scale == "by_mean" else [cast("Context", default)[name]]
+            factor = np.mean([np.asarray(value, np.float64) for value in values], axis=0)
+            self._factors[name] = np.where(factor == 0, 1.0, factor)
+        self._any_scale = any((factor != 1.0).any() for factor in self._factors.values())
+        self.low, self.high = self._bounds(contexts, bounds, unbounded)
+
+    @staticmethod
+    def _selected(
+        contexts: Sequence[Context], chosen: Sequence[str] | str | None, mask: Sequence[str] | None
+    ) -> list[str]:
+        known = list(contexts[0])
+        if isinstance(chosen, str):
+            if chosen != CHANGING:
+                raise ContextError(
+                    f"state_context_features: expected a list of features, None or {CHANGING!r}, got {chosen!r}"
+                )
+            names = [n for n in known if any(not np.array_equal(c[n], contexts[0][n]) for c in contexts)]
+        else:
+            names = known if chosen is None else list(chosen)
+        _check_known("state_context_features", names, known)
+        if isinstance(mask, str):
+            raise ContextError(f"context_mask: expected a list of features, got {mask!r}")
+        _check_known("context_mask", mask or (), known)
+        return [name for name in names if name not in (mask or ())]
+
+    def _number(self, name: str, value: Any) -> NDArray[np.float64]:
+        if name in self._features:
+            return np.asarray(self._features[name].encode(value), np.float64)
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ContextError(
+                f"context[{name!r}]: expected a number to be seen, got {value!r}; describe it by a Categorical, or do "
+                "not show it (context_mask, hide_context)"
+            )
+        return array.astype(np.float64)
+
+    def _bounds(
+        self, contexts: Sequence[Context], given: Mapping[str, Sequence[Any]], unbounded: frozenset[str]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        lows: list[Any] = []
+        highs: list[Any] = []
+        for name in self.names:
+            low, high = self.bounds_of(name, given)
+            if name in unbounded:
+                low, high = -np.inf, np.inf
+            for context in contexts:
+                value = self._number(name, context[name])
+                if (value < low).any() or (value > high).any():
+                    raise ContextError(
+                        f"context[{name!r}]: expected a number from {low} to {high}, got {context[name]!r}"
+                    )
+            ends = np.broadcast_to(self._factors[name], np.shape(contexts[0][name]))
+            with np.errstate(invalid="ignore"):
+                one, other = np.asarray(low) / ends, np.asarray(high) / ends
+            lows.append(np.minimum(one, other).ravel())
+            highs.append(np.maximum(one, other).ravel())
+        return (np.concatenate(lows), np.concatenate(highs)) if lows else (np.zeros(0), np.zeros(0))
+
+    def bounds_of(self, name: str, given: Mapping[str, Sequence[Any]]) -> tuple[Any, Any]:
+        """The bounds of a feature's number, before it is scaled."""
+        if name in given:
+            said = given[name]
+            pair = list(said[:2]) if isinstance(cast("Any", said), Sequence) and len(said) in (2, 3) else []
+            if not pair or not all(is_number(bound) or bound in (-np.inf, np.inf) for bound in pair):
+                raise ContextError(
+                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), got {said!r}"
+                )
+            return said[0], said[1]
+        spec = getattr(self._features.get(name), "spec", None)
+        if isinstance(spec, Discrete):
+            return spec.start, spec.start + spec.n - 1
+        low, high = getattr(spec, "low", None), getattr(spec, "high", None)
+        return (-np.inf if low is None else low), (np.inf if high is None else high)
+
+    def vector(self, context: Context) -> NDArray[np.float64]:
+        """What is seen of a full context: float64, of shape (numbers,)."""
+        return np.concatenate([np.zeros(0), *(part.ravel() for part in self._parts(context))])
+
+    def _parts(self, context: Context) -> list[NDArray[np.float64]]:
+        parts = [self._number(name, context[name]) for name in self.names]
+        if not self._any_scale:
+            return parts
+        return [part / self._factors[name] for name, part in zip(self.names, parts, strict=True)]
+
+
+def _check_known(what: str, names: Sequence[str], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ContextError(f"{what}: no feature {name!r}; {nearest(str(name), known)}")

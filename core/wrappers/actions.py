@@ -1,0 +1,230 @@
+"""Other ways to say an action: out of bounds, from zero on, by number, one-hot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..change import Change, Specs
+from ..errors import SpecError
+from ..lift import Lifted
+from ..spec import Array, Discrete, MultiDiscrete, SpecTree
+from ..spec.base import shown
+from ..spec.nested import check_branch
+from .bounds import Bound, bounds, counts, integers
+
+
+class ActionClip(Lifted):
+    """Takes actions out of bounds too, and clips them to the bounds of the action spec, in every leaf that has some.
+
+    The action spec stays as it is, for its bounds are what an agent aims at: exploration at random, policies that
+    squash and frameworks that normalise all read them there. (So it is in TF-Agents; gymnasium's `ClipAction` drops
+    the bounds, and `unbounded` does so here.)
+
+    Args:
+        env: The environment.
+        unbounded: Whether the spec says so too: the bounds of its floating-point leaves are dropped.
+
+    Raises:
+        SpecError: No leaf of the action has a bound.
+    """
+
+    def __init__(self, env: Any, unbounded: bool = False) -> None:
+        self.unbounded = unbounded
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        if all(low is None and high is None for low, high in (bounds(leaf) for _, leaf in tree.leaves(spec))):
+            raise SpecError(f"ActionClip: expected an action with bounds, got {spec!r}")
+        ends: Any = tree.map_leaves(bounds, spec)
+        return Change(
+            action_spec=tree.map_leaves(_without_bounds, spec) if self.unbounded else None,
+            action=lambda action: tree.map_leaves(_clipped, spec, ends, action),
+        )
+
+
+def _without_bounds(spec: Any) -> Any:
+    is_float = isinstance(spec, Array) and spec.dtype.kind == "f"
+    return Array(spec.shape, spec.dtype, name=spec.name) if is_float else spec
+
+
+def _clipped(spec: Any, ends: tuple[Bound, Bound], value: Any) -> Any:
+    low, high = ends
+    return value if low is None and high is None else np.clip(np.asarray(value), low, high)
+
+
+class ActionOffset(Lifted):
+    """Counts the integers of an action from zero on, as learners expect that know no negative actions.
+
+    Args:
+        env: The environment; every leaf of its action is of integers with bounds.
+
+    Raises:
+        SpecError: A leaf of the action is not, or its dtype does not hold as many.
+    """
+
+    def change(self, specs: Specs) -> Change:
+        from_zero = _each_leaf(specs.action, self._from_zero)
+        start: Any = tree.map_leaves(lambda leaf: bounds(leaf)[0], specs.action)
+        return Change(
+            action_spec=from_zero,
+            action=lambda action: tree.map_leaves(_plus, start, action),
+        )
+
+    def _from_zero(self, spec: Any, path: str) -> Any:
+        ends = integers(spec)
+        if ends is None:
+            raise SpecError(f"{path}: expected integers with bounds to count from zero on, got {spec!r}")
+        if isinstance(spec, Discrete):
+            return Discrete(spec.n, 0, spec.dtype, spec.name)
+        if isinstance(spec, MultiDiscrete):
+            return MultiDiscrete(spec.nvec, 0, spec.dtype, spec.name)
+        return Array(spec.shape, spec.dtype, 0, counts(*ends) - 1, spec.name) if isinstance(spec, Array) else spec
+
+
+def _plus(start: NDArray[Any], number: Any) -> Any:
+    # In the dtype of the start: int64 and uint64 would make floats.
+    return np.add(start, number, dtype=start.dtype, casting="unsafe")
+
+
+class ActionDiscretize(Lifted):
+    """Numbers some evenly spaced values of each continuous element of an action: 0 is its lower bound, n - 1 its upper.
+
+    An array of one element becomes `Discrete`, one of more `MultiDiscrete`. Leaves that are no floating-point arrays
+    stay as they are.
+
+    Args:
+        env: The environment; the floating-point leaves of its action have finite bounds.
+        num_actions: How many values, at least 2: one number for all elements, or an array that broadcasts to the
+            shape of the action; for a nested action also such of each leaf, nested as the action is.
+
+    Raises:
+        SpecError: There is nothing continuous, or it is unbounded; or the numbers are none or do not fit.
+    """
+
+    def __init__(self, env: Any, num_actions: Any) -> None:
+        self.num_actions = num_actions
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        tables: Any = _each_leaf(spec, _table, _spread(self.num_actions, spec, "num_actions"))
+        if all(table is None for _, table in tree.leaves(tables)):
+            raise SpecError(f"ActionDiscretize: expected a continuous action, got {spec!r}")
+        return Change(
+            action_spec=tree.map_leaves(_numbered, spec, tables),
+            action=lambda action: tree.map_leaves(_looked_up, spec, tables, action),
+        )
+
+
+def _spread(given: Any, spec: SpecTree, path: str) -> Any:
+    """What is said of all leaves, or of each, in the structure of the spec."""
+    if not tree.is_branch(spec) or not tree.is_branch(given):
+        return tree.map_leaves(lambda leaf: given, spec)
+    check_branch(spec, given, path)
+    return tree.rebuild(spec, [_spread(given[key], sub, path + part) for part, key, sub in tree.children(spec)])
+
+
+class _Values:
+    """The values that an element of an array may have, by their numbers.
+
+    Args:
+        number: How many values each element has, of the array's shape.
+        values: Shape (*shape, most), the surplus being nan.
+    """
+
+    def __init__(self, number: NDArray[np.int64], values: NDArray[Any]) -> None:
+        self.number, self.values = number, values
+
+
+def _table(spec: Any, path: str, number: Any) -> _Values | None:
+    if not (isinstance(spec, Array) and spec.dtype.kind == "f"):
+        return None
+    if spec.low is None or spec.high is None or not np.isfinite([spec.low, spec.high]).all():
+        raise SpecError(f"{path}: expected finite bounds to divide, got {spec!r}")
+    given = np.asarray(number)
+    try:
+        many = np.broadcast_to(given, spec.shape)
+    except ValueError:
+        many = None
+    if many is None or given.dtype.kind not in "iu" or (many < 2).any():
+        raise SpecError(
+            f"num_actions: expected integers of at least 2, one or an array that broadcasts to the shape {spec.shape} "
+            f"of {path}, got {number!r}"
+        )
+    low, high = spec.low.astype(np.float64)[..., None], spec.high.astype(np.float64)[..., None]
+    index = np.arange(int(many.max(initial=2)))
+    share = index / (many[..., None] - 1)
+    # Weighted, for the difference of two bounds may overflow; and clipped, for the weights may round.
+    values = np.clip(low * (1 - share) + high * share, low, high).astype(spec.dtype)
+    return _Values(many.astype(np.int64), np.where(index < many[..., None], values, np.nan).astype(spec.dtype))
+
+
+def _numbered(spec: Any, table: _Values | None) -> Any:
+    if table is None:
+        return spec
+    is_one = table.number.size == 1
+    return (
+        Discrete(int(table.number.flat[0]), name=spec.name) if is_one else MultiDiscrete(table.number, name=spec.name)
+    )
+
+
+def _looked_up(spec: Any, table: _Values | None, number: Any) -> Any:
+    if table is None:
+        return number
+    chosen = np.asarray(number)
+    if table.number.size == 1:
+        return np.asarray(table.values.reshape(-1)[chosen]).reshape(chosen.shape + spec.shape)
+    return table.values[(*np.indices(spec.shape, sparse=True), chosen)]
+
+
+class OneHotAction(Lifted):
+    """Takes the integers of an action as vectors whose largest element counts, the first of equally large ones.
+
+    Each integer becomes a last axis with an element for each of its values; leaves that are no bounded integers stay as
+    they are.
+
+    Args:
+        env: The environment; its action has a leaf of integers with bounds, each element of as many values.
+
+    Raises:
+        SpecError: There is none, or the elements of an array have different numbers of values.
+    """
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        if all(integers(leaf) is None for _, leaf in tree.leaves(spec)):
+            raise SpecError(f"OneHotAction: expected an action with integers that have bounds, got {spec!r}")
+        hot: Any = _each_leaf(spec, _one_hot)
+        numbers = tree.map_leaves(lambda leaf, one: None if integers(leaf) is None else one.shape[-1], spec, hot)
+        start: Any = tree.map_leaves(lambda leaf: bounds(leaf)[0], spec)
+        return Change(action_spec=hot, action=lambda action: tree.map_leaves(_largest, numbers, start, action))
+
+
+def _one_hot(spec: Any, path: str) -> Any:
+    ends = integers(spec)
+    if ends is None:
+        return spec
+    number = np.unique(counts(*ends))
+    if len(number) != 1:
+        raise SpecError(f"{path}: expected one number of values for all elements, got {number.tolist()} in {spec!r}")
+    return Array((*spec.shape, int(number[0])), spec.dtype, 0, 1, spec.name)
+
+
+def _largest(number: int | None, start: Any, value: Any) -> Any:
+    if number is None:
+        return value
+    if np.shape(value)[-1:] != (number,):
+        raise SpecError(f"action: expected a last axis of {number}, one-hot, got {shown(value)}")
+    return _plus(start, np.argmax(value, axis=-1))
+
+
+def _each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:
+    """`function(leaf, path, …)` of each leaf, in the structure of the spec."""
+    paths = iter([path for path, _ in tree.leaves(spec, "action")])
+    return tree.map_leaves(lambda leaf, *rest: function(leaf, next(paths), *rest), spec, *cast("Any", others))

@@ -1,0 +1,58 @@
+"""What values lie between, and specs between other bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SpecError
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
+
+Bound = NDArray[Any] | None
+
+
+def bounds(spec: Any) -> tuple[Bound, Bound]:
+    """The (lowest, highest) value of each element; None where there is no bound, or where no array holds the values."""
+    if isinstance(spec, Discrete):
+        return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
+    if isinstance(spec, MultiDiscrete):
+        return spec.start, spec.last
+    if isinstance(spec, MultiBinary):
+        return np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
+    return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
+
+
+def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The (lowest, highest) value of each element where these are integers with both bounds, else None."""
+    low, high = bounds(spec)
+    if low is None or high is None or spec.dtype.kind not in "iu":
+        return None
+    return low, high
+
+
+def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """How many integers there are from `low` to `high`, of an integer dtype that holds them."""
+    # Python's integers, for the difference need not fit the dtype of the two.
+    number = np.asarray(high.astype(object) - low.astype(object) + 1)
+    return np.array(number.tolist(), None if number.size else np.int64).reshape(number.shape)
+
+
+def with_zero(spec: Any) -> Array:
+    """A spec of arrays like these that allows zero too, in every element."""
+    low, high = bounds(spec)
+    low = None if low is None else np.minimum(low, 0).astype(spec.dtype)
+    high = None if high is None else np.maximum(high, 0).astype(spec.dtype)
+    return Array(spec.shape, spec.dtype, low, high, spec.name)
+
+
+def at_least(value: Any, least: int, name: str) -> int:
+    """An argument that is to be an integer of at least so much.
+
+    Raises:
+        SpecError: It is not.
+    """
+    if not isinstance(value, (int, np.integer)) or value < least:
+        raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
+    return int(value)

@@ -1,0 +1,607 @@
+"""Contextual environments: a context for every episode, and what the agent sees of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from os import PathLike
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..around import Around
+from ..change import Change, Specs
+from ..context.binding import Binding, Factory, Function, Native, binding_of
+from ..context.features import Categorical, Feature, NormalFloat, UniformInteger
+from ..context.files import load_contexts
+from ..context.sampled import Sampled
+from ..context.selectors import RoundRobin, Selector
+from ..context.sets import contexts_of, fill
+from ..context.visible import Visible
+from ..errors import ContextError, SpecError, nearest
+from ..lift import Lifted
+from ..modelbatch import batch_streams
+from ..process import Snapshot
+from ..spec import Array, SpecTree
+from ..spec.base import shown
+from ..streams import Streams
+
+Logger = Callable[[int, int, dict[str, Any]], Any]
+"""`(episode, total steps, context)`, called at the beginning of each episode."""
+
+
+class Contextual(Lifted):
+    """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
+
+    Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
+    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` says which it is.
+    A reset with a seed begins the selector anew, for it fixes everything that follows: who seeds every episode, and
+    wants more than the first context of a round, takes `Random`, or chooses by options.
+    Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
+
+        env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
+
+    For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
+    selector where it stands; options that are named like a feature set it over the chosen context. In a batch every
+    lane has a context of its own, which changes only when that lane begins anew. Several agents share one.
+
+    Args:
+        env: The environment: one agent's, several agents', or a batch.
+        contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
+            file, see `envoi.context.load_contexts`. What a context leaves out has its default. None or an empty set is
+            the default context alone.
+        default_context: Defaults, over those that the environment has by itself.
+        context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
+        context_selector_kwargs: What to make the selector's class with.
+        hide_context: Whether the agent does not see the context; specs then are those of `env`.
+        state_context_features: The features that it sees, in this order; None for all, `[]` for none,
+            `"changing_context_features"` for those that differ over the set.
+        context_mask: Features that it does not see, whatever else is said.
+        scale_context_features: By what a seen value is divided: `"no"`, `"by_mean"` of the set, `"by_default"`, the
+            default value; by 1 where that is 0.
+        add_gaussian_noise_to_context: Whether each episode's values are drawn around those of the set, with standard
+            deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
+        gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
+        max_episode_length: After how many steps an episode is truncated; None for no limit.
+        dict_observation_space: Whether the agent sees `{"state": …, "context": …}` (the context a vector), which any
+            observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
+        logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
+            such a method `write_context`.
+        bind: How a context reaches the environment: None for its own features or else its attributes; a function
+            `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
+        n_envs: Make a batch of so many lanes of `env`.
+        noisy_features: Which features get noise; None for all numbers.
+        clip_noise: Whether noise keeps a value within its feature's bounds.
+        context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
+            the environment does not describe.
+        obs_context_features: Another name of `state_context_features`, CARL's newer one.
+        obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
+            or a vector (False); None for `dict_observation_space`.
+
+    Attributes:
+        contexts: The full contexts by id.
+        default_context: The default one, or None where nothing says it.
+        context_selector: The selector.
+
+    Raises:
+        ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
+            environment that takes no contexts.
+        SpecError: The layout does not allow the environment's observation.
+    """
+
+    memory = ("_in_force", "_ids", "_vectors", "_next", "_fixed", "_bound", "_episodes", "_total")
+
+    def __init__(
+        self,
+        env: Any,
+        contexts: Mapping[Any, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | str | PathLike[str] | None = None,
+        *,
+        default_context: Mapping[str, Any] | None = None,
+        context_selector: Selector | type[Selector] | None = None,
+        context_selector_kwargs: Mapping[str, Any] | None = None,
+        hide_context: bool = False,
+        state_context_features: Sequence[str] | str | None = None,
+        context_mask: Sequence[str] | None = None,
+        scale_context_features: str = "no",
+        add_gaussian_noise_to_context: bool = False,
+        gaussian_noise_std_percentage: float = 0.01,
+        max_episode_length: int | None = None,
+        dict_observation_space: bool = False,
+        logger: Logger | Any = None,
+        bind: Binding | Callable[[Any, dict[str, Any]], Any] | None = None,
+        n_envs: int | None = None,
+        noisy_features: Sequence[str] | None = None,
+        clip_noise: bool = True,
+        context_bounds: Mapping[str, Sequence[Any]] | None = None,
+        obs_context_features: Sequence[str] | str | None = None,
+        obs_context_as_dict: bool | None = None,
+    ) -> None:
+        Around.__init__(self, env)
+        if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
+            from ..loop import batch
+
+            env = batch(env, n_envs)
+        if max_episode_length is not None and (
+            not isinstance(cast("object", max_episode_length), (int, np.integer)) or max_episode_length < 1
+        ):
+            raise SpecError(f"max_episode_length: expected an integer of at least 1, got {max_episode_length!r}")
+        self._lanes: int | None = getattr(env, "batch_size", None)
+        self._limit = max_episode_length
+        self._log: Any = getattr(logger, "write_context", logger)
+        self._hidden, self._as_dict = hide_context, obs_context_as_dict
+        self._keys = ("obs", "context") if obs_context_as_dict is not None else ("state", "context")
+        self._in_dict = dict_observation_space or obs_context_as_dict is not None
+        self._binding = binding_of(bind, env)
+        self.context_selector = _selector(context_selector, context_selector_kwargs)
+        self.contexts, self.default_context = self._filled(env, contexts, default_context)
+        self.context_selector.begin(self.contexts, self._binding.space)
+        self._deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
+        if not 0 <= self._deviation < np.inf:
+            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {self._deviation}")
+        self._noisy = self._with_noise(noisy_features) if self._deviation else []
+        self._clip, self._given_bounds = clip_noise, dict(context_bounds or {})
+        self._env_bounds: tuple[Any, Any] = (None, None)
+        if obs_context_features is not None:
+            state_context_features = obs_context_features
+        self._seen_as = (state_context_features, context_mask, scale_context_features)
+        self._visible = self._view()
+        self._chooser: np.random.Generator | None = None
+        n = self._lanes or 1
+        first, context = next(iter(self.contexts.items()))
+        # By lane; an environment without lanes has one.
+        self._in_force: tuple[dict[str, Any], ...] = (dict(context),) * n
+        self._ids: tuple[Hashable, ...] = (first,) * n
+        self._vectors: NDArray[np.float64] = np.array([self._visible.vector(context)] * n)
+        self._next: tuple[Hashable, dict[str, Any]] | None = None
+        self._fixed: tuple[tuple[Hashable, dict[str, Any]], ...] | None = None
+        self._bound: tuple[Mapping[str, Any], ...] | None = None
+        self._episodes, self._total = 0, 0
+        super().__init__(env)
+
+    # The set.
+
+    def _filled(
+        self, env: Any, contexts: Any, default_context: Mapping[str, Any] | None
+    ) -> tuple[dict[Any, dict[str, Any]], dict[str, Any] | None]:
+        given = contexts_of(load_contexts(cast("Any", contexts)) if isinstance(contexts, (str, PathLike)) else contexts)
+        named = dict.fromkeys(name for context in (default_context or {}, *given.values()) for name in context)
+        own = self._binding.defaults(env, named)
+        default = {**own, **(default_context or {})}
+        filled = fill(given, default)
+        for key, context in filled.items():
+            if self._binding.space is not None:
+                self._binding.space.verify(context, f"contexts[{key!r}]")
+            if missing := [name for one in filled.values() for name in one if name not in context]:
+                raise ContextError(
+                    f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
+                )
+        return filled, default or None
+
+    def _with_noise(self, chosen: Sequence[str] | None) -> list[str]:
+        first = next(iter(self.contexts.values()))
+        features = self._binding.space.features if self._binding.space is not None else {}
+        numbers = [
+            name
+            for name, value in first.items()
+            if np.asarray(value).dtype.kind in "iuf"
+            and not isinstance(features.get(name), (Categorical, UniformInteger))
+        ]
+        for name in chosen or ():
+            if name not in first:
+                raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, first)}")
+            if name not in numbers:
+                raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {first[name]!r}")
+        return numbers if chosen is None else list(chosen)
+
+    def _view(self) -> Visible:
+        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
+        chosen, mask, scale = self._seen_as
+        contexts = list(self.contexts.values())
+        if isinstance(self.context_selector, Sampled):
+            contexts = self._ends(contexts[0])[:2]  # every feature that varies differs, and their mean is the middle
+        free = frozenset(() if self._clip else self._noisy)
+        space, bounds = self._binding.space, self._given_bounds
+        return Visible(contexts, self.default_context, space, chosen, mask, scale, bounds, free, self._hidden)
+
+    # What the agent sees.
+
+    def change(self, specs: Specs) -> Change:
+        n, limit = specs.lanes, self._limit
+        zero: Any = 0 if n is None else np.zeros(n, np.int64)
+        inner = self._inner_spec(specs)
+        hidden = (None if inner is specs.observation else inner, None, np.copy)
+        spec, observation, held = hidden if self._hidden else self._layout(inner)
+
+        def begin(_: Any) -> Any:
+            ids: Any = self._ids[0] if n is None else _objects(self._ids)
+            vector = self._vectors[0] if n is None else self._vectors
+            return held(vector), {"context_id": ids}, zero
+
+        counts = limit is not None or self._log is not None
+        return Change(
+            observation_spec=spec,
+            observation=observation,
+            shared=True,
+            begin=begin,
+            remember=(lambda m, action, seen, reward: (m[0], m[1], m[2] + 1)) if counts else None,
+            truncated=None if limit is None else (lambda flag, memory: flag | (memory[2] >= limit)),
+            info=lambda memory: memory[1],
+        )
+
+    def _inner_spec(self, specs: Specs) -> SpecTree:
+        """The inner observation spec under all contexts that there may be."""
+        under = specs.observation
+        if isinstance(self._binding, Native):
+            under = self.env.spec_under(self._reachable())
+            under = under if specs.agent is None else under[specs.agent]
+        low, high = self._env_bounds
+        if low is None and high is None:
+            return specs.observation if under == specs.observation else under
+        if not isinstance(under, Array):
+            raise SpecError("env_lower_bounds, env_upper_bounds: expected an observation that is one array")
+        low, high = (under.low if low is None else low), (under.high if high is None else high)
+        wide = Array(under.shape, under.dtype, low, high, under.name)
+        for name, wider in (("low", np.less_equal), ("high", np.greater_equal)):
+            own, new = getattr(under, name), getattr(wide, name)
+            if own is not None and new is not None and not (wider(new, own) | np.isinf(own)).all():
+                raise SpecError(f"build_observation_space: observations reach {own}, beyond the {name} of {new}")
+        return wide
+
+    def _reachable(self) -> list[dict[str, Any]]:
+        """Contexts between which all lie that may be in force."""
+        contexts = list(self.contexts.values())
+        if isinstance(self.context_selector, Sampled):
+            contexts = [*contexts, *self._ends(contexts[0])]
+        if not self._noisy:
+            return contexts
+        space = self._binding.space
+        wide: list[dict[str, Any]] = []
+        for end in (-1, 1):
+            for context in contexts:
+                # Normal noise has no end; eight deviations are never drawn in practice, and the rest is clipped.
+                moved = {n: context[n] + end * self._reach * np.abs(context[n]) for n in self._noisy}
+                wide.append({**context, **{n: self._clipped(n, v, space) for n, v in moved.items()}})
+        return [*contexts, *wide]
+
+    def _ends(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The lowest and the highest context that a sampler draws, and each of its features at its ends alone."""
+        features = cast("Sampled", self.context_selector).space.features
+        ends = {name: pair for name, feature in features.items() if (pair := _ends_of(feature, context.get(name)))}
+        low, high = ({**context, **{name: pair[i] for name, pair in ends.items()}} for i in (0, 1))
+        return [low, high, *({**context, name: end} for name, pair in ends.items() for end in pair)]
+
+    @property
+    def _reach(self) -> float:
+        return 8 * self._deviation
+
+    def _layout(self, inner: SpecTree) -> tuple[SpecTree, Callable[[Any, Any], Any], Callable[[Any], Any]]:
+        """The spec of an observation with its context, what makes one, and what is held of a context for that."""
+        seen = self._visible
+        if not self._in_dict:
+            return _appended(inner, seen)
+        state, key = self._keys
+        context = _between(seen.low, seen.high, np.dtype(np.float64))
+        if not self._as_dict:
+            spec = {state: inner, key: context}
+            return spec, lambda observation, memory: {state: observation, key: memory[0].copy()}, np.copy
+        ends = np.cumsum([0, *seen.sizes.values()]).tolist()
+        places = {
+            name: slice(start, end) if seen.sizes[name] != 1 else start
+            for name, start, end in zip(seen.names, ends, ends[1:], strict=False)
+        }
+        by_name = {
+            name: _between(np.asarray(seen.low[place]), np.asarray(seen.high[place]), context.dtype)
+            for name, place in places.items()
+        }
+
+        def as_dict(observation: Any, memory: Any) -> Any:
+            return {state: observation, key: {name: np.array(memory[0][..., at]) for name, at in places.items()}}
+
+        return {state: inner, key: by_name}, as_dict, np.copy
+
+    def build_observation_space(
+        self,
+        env_lower_bounds: Any = None,
+        env_upper_bounds: Any = None,
+        context_bounds: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Sets bounds of the observation spec anew; what is None is as at construction. Forms read specs when made.
+
+        Args:
+            env_lower_bounds: Of the environment's own observation, which is one array.
+            env_upper_bounds: Likewise; none may cut off what the environment says that it observes.
+            context_bounds: `(low, high)` or `(low, high, dtype)` by feature.
+
+        Raises:
+            ContextError: An unknown feature, or a context outside of the bounds.
+            SpecError: Observations reach beyond the bounds.
+        """
+        before = self._env_bounds, self._given_bounds, self._visible
+        try:
+            self._env_bounds = (env_lower_bounds, env_upper_bounds)
+            if context_bounds is not None:
+                self._given_bounds = dict(context_bounds)
+            self._visible = self._view()
+            self._plan()
+        except Exception:
+            self._env_bounds, self._given_bounds, self._visible = before
+            self._plan()
+            raise
+
+    # Choosing.
+
+    def select_next(self) -> tuple[Hashable, dict[str, Any]]:
+        """Chooses the context of the next episode now; the selector moves on.
+
+        Returns:
+            Its id and the full context, before noise.
+        """
+        self._next = self.context_selector.select(self._rng_of_choice)
+        return self._next[0], dict(self._next[1])
+
+    def peek(self) -> tuple[Hashable, dict[str, Any]]:
+        """The id and the context (before noise) of the next episode, or of the next lane that begins; nothing moves."""
+        if self._fixed is not None:
+            key, context = self._fixed[0]
+        else:
+            key, context = self._next or self.context_selector.peek(self._rng_of_choice)
+        return key, dict(context)
+
+    def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
+        """Fixes the context of all coming episodes, while the selector stands still; None goes on with the selector.
+
+        Args:
+            context: An id, or `{feature: value}`, with the default for what it leaves out and the id None; in a batch
+                also a list of one a lane.
+
+        Raises:
+            ContextError: There is no such context.
+        """
+        if context is None:
+            self._fixed = None
+        elif isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts):
+            each = cast("Sequence[Any]", context)
+            if len(each) != (self._lanes or 1):
+                raise ContextError(f"set: expected one context for each of {self._lanes or 1} lanes, got {len(each)}")
+            self._fixed = tuple(self._found(one, "set") for one in each)
+        else:
+            self._fixed = (self._found(context, "set"),) * (self._lanes or 1)
+
+    def _found(self, context: Any, what: str) -> tuple[Hashable, dict[str, Any]]:
+        if isinstance(context, Mapping):
+            full = {**(self.default_context or {}), **cast("Mapping[str, Any]", context)}
+            known = next(iter(self.contexts.values()))
+            for name in full:
+                if name not in known:
+                    raise ContextError(f"{what}: context[{name!r}]: no such feature; {nearest(str(name), known)}")
+            if self._binding.space is not None:
+                self._binding.space.verify(full, what)
+            if missing := [name for name in known if name not in full]:
+                raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
+            self._check_declared(full, what)
+            return None, {name: full[name] for name in known}
+        if context not in self.contexts:
+            raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self.contexts))}")
+        return context, self.contexts[context]
+
+    def _check_declared(self, context: dict[str, Any], what: str) -> None:
+        """Whether the observation spec holds under a context that was not in the set."""
+        vector = self._visible.vector(context)
+        if (vector < self._visible.low).any() or (vector > self._visible.high).any():
+            raise ContextError(f"{what}: {context} lies outside of the bounds of the context")
+        if not isinstance(self._binding, Native):
+            return
+        under = self.env.spec_under([*self._reachable(), context])
+        if under != self.env.spec_under(self._reachable()):
+            raise ContextError(
+                f"{what}: under {context} an observation could lie outside of its spec; let the set of contexts "
+                "(Contextual(env, contexts=…)) reach as far"
+            )
+
+    @property
+    def context(self) -> Any:
+        """The full context in force, noise and all; in a batch a tuple of one a lane. Setting it is `set`."""
+        return tuple(map(dict, self._in_force)) if self._lanes is not None else dict(self._in_force[0])
+
+    @context.setter
+    def context(self, context: Any) -> None:
+        self.set(context)
+
+    @property
+    def context_id(self) -> Any:
+        """The id of the context in force; in a batch a tuple of one a lane."""
+        return self._ids if self._lanes is not None else self._ids[0]
+
+    @property
+    def _rng_of_choice(self) -> np.random.Generator:
+        if self._chooser is None:
+            self._chooser = copy.deepcopy(self.env.streams.context)
+        return self._chooser
+
+    def _choose(self, lanes: Sequence[int], wish: Any = None, over: Mapping[str, Any] | None = None) -> None:
+        """Chooses contexts for lanes that are about to begin, and puts them in force."""
+        in_force, ids = list(self._in_force), list(self._ids)
+        vectors = self._vectors.copy()
+        for lane in lanes:
+            if wish is not None:
+                key, context = wish
+            elif self._fixed is not None:
+                key, context = self._fixed[lane]
+            else:
+                key, context = self._next or self.context_selector.select(self._rng_of_choice)
+                self._next = None
+            if self._noisy and key is not None:
+                context = self._noised(context)
+            if over:
+                _, context = self._found({**context, **over}, "options")
+            in_force[lane], ids[lane], vectors[lane] = context, key, self._vector(key, context)
+        self._bind(tuple(in_force), lanes)
+        self._in_force, self._ids, self._vectors = tuple(in_force), tuple(ids), vectors
+        if self._log is not None:
+            for lane in lanes:
+                self._log(self._episodes, self._total, dict(in_force[lane]))
+                self._episodes += 1
+
+    def _vector(self, key: Hashable, context: Mapping[str, Any]) -> NDArray[np.float64]:
+        if key not in self.contexts or context is not self.contexts[key]:
+            return self._visible.vector(context)
+        if key not in self._vector_of:
+            self._vector_of[key] = self._visible.vector(context)
+        return self._vector_of[key]
+
+    def _bind(self, contexts: tuple[Mapping[str, Any], ...], lanes: Sequence[int]) -> None:
+        if contexts == self._bound and not isinstance(self._binding, Function):
+            return
+        self._bound = contexts
+        env = self._binding.apply(self.env, contexts, None if self._lanes is None else lanes)
+        if env is not self.env:
+            self.env = env
+            self._plan()
+
+    def _noised(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        rng, space = self._rng_of_choice, self._binding.space
+        noised = dict(context)
+        for name in self._noisy:
+            value = np.asarray(context[name], np.float64)
+            drawn = value + rng.normal(size=value.shape) * self._deviation * np.abs(value)
+            drawn = np.clip(drawn, value - self._reach * np.abs(value), value + self._reach * np.abs(value))
+            noised[name] = self._clipped(name, drawn, space)
+        return noised
+
+    def _clipped(self, name: str, value: Any, space: Any) -> Any:
+        if self._clip:
+            value = np.clip(value, *self._visible.bounds_of(name, self._given_bounds))
+        return value if np.ndim(value) else float(value)
+
+    # Episodes.
+
+    def reset(self, **arguments: Any) -> Any:
+        mask, options = arguments.get("mask"), dict(arguments.get("options") or {})
+        wish, over = self._wishes(options)
+        seed, n = arguments.get("seed"), self._lanes
+        if seed is not None:
+            streams = Streams(seed) if n is None else batch_streams(seed, n)
+            if streams is not None:
+                self._chooser = streams.context
+                if mask is None or np.all(mask):
+                    self.context_selector.begin(self.contexts, self._binding.space)  # a seed fixes what is chosen
+                    self._next = None
+        lanes = range(n or 1) if mask is None else np.flatnonzero(mask).tolist()
+        self._count(lanes)
+        self._choose(lanes, wish, over)
+        if seed is None and isinstance(self._binding, Factory):
+            arguments["seed"] = int(self._rng_of_choice.integers(2**31))  # a new environment follows from the old
+        if "options" in arguments:
+            arguments["options"] = options or None
+        return super().reset(**arguments)
+
+    def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """What options say of the context, taken out of them."""
+        wish = None
+        if "context_id" in options:
+            wish = self._found(options.pop("context_id"), "options['context_id']")
+        if "context" in options:
+            wish = self._found(options.pop("context"), "options['context']")
+        known = next(iter(self.contexts.values()))
+        return wish, {name: options.pop(name) for name in list(options) if name in known}
+
+    def beginning(self, restart: NDArray[np.bool_]) -> None:
+        lanes = np.flatnonzero(restart).tolist()
+        self._count(lanes)
+        self._choose(lanes)
+
+    def _count(self, lanes: Sequence[int]) -> None:
+        memory = getattr(self, "_memory", getattr(self, "_common", None))
+        if self._log is not None and memory is not None:
+            elapsed = np.atleast_1d(memory[2])
+            self._total += int(elapsed[np.asarray(lanes, np.intp)].sum())
+
+    # Copies.
+
+    def over(self, env: Any) -> Any:
+        args, kwargs = self._arguments
+        kwargs = {name: value for name, value in kwargs.items() if name != "n_envs"}
+        return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The inner environment's generator; settable there, and the choice of contexts follows from it."""
+        return self.env.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self.env.rng = generator
+        self._chooser = None
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._kind, (super().snapshot().content, copy.deepcopy((self.context_selector, self._chooser))))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, (selector, chooser) = self._content(snapshot)
+        if isinstance(self._binding, Factory):
+            contexts = content[1]["_in_force"]
+            self._bound = None
+            self._bind(contexts, range(len(contexts)))
+        super().restore(Snapshot(self._kind, content))
+        self.context_selector, self._chooser = copy.deepcopy((selector, chooser))
+
+
+def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
+    if given is None:
+        given = RoundRobin
+    if isinstance(given, type) and issubclass(given, Selector):
+        return given(**(arguments or {}))
+    if not isinstance(given, Selector):
+        raise ContextError(f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}")
+    if arguments:
+        raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
+    return given
+
+
+def _ends_of(feature: Feature, default: Any) -> tuple[Any, Any] | None:
+    """Between what a feature's samples lie, eight deviations of a normal one; None for choices without an order."""
+    if isinstance(feature, Categorical):
+        return (feature.choices[0], feature.choices[-1]) if len(feature.choices) > 1 else None
+    low, high = (float(getattr(feature, name, np.nan)) for name in ("low", "high"))
+    if isinstance(feature, NormalFloat):
+        low, high = max(low, feature.mu - 8 * feature.sigma), min(high, feature.mu + 8 * feature.sigma)
+    return (low, high) if np.isfinite([low, high]).all() else (default, default)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        array[index] = value
+    return array
+
+
+def _between(low: NDArray[Any], high: NDArray[Any], dtype: np.dtype[Any]) -> Array:
+    below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
+    return Array(low.shape, dtype, below, above)
+
+
+def _appended(inner: SpecTree, seen: Visible) -> tuple[Array, Callable[[Any, Any], Any], Callable[[Any], Any]]:
+    """The layout `[state…, context…]`."""
+    if not (isinstance(inner, Array) and len(inner.shape) == 1 and inner.dtype.kind == "f"):
+        raise SpecError(
+            f"observation: expected a one-dimensional float array to append a context to, got {inner}; "
+            "use dict_observation_space=True, or hide_context=True"
+        )
+    dtype, context = inner.dtype, _between(seen.low, seen.high, inner.dtype)
+    place = (Ellipsis, slice(inner.shape[0]))
+    ends: list[Any] = []
+    for name, none in (("low", -np.inf), ("high", np.inf)):
+        bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
+        ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
+
+    def held(vector: NDArray[np.float64]) -> NDArray[Any]:
+        # A whole observation without its state, for copying it is quicker than joining two arrays.
+        return np.concatenate((np.zeros((*vector.shape[:-1], *inner.shape)), vector), -1).astype(dtype)
+
+    def joined(observation: Any, memory: Any) -> NDArray[Any]:
+        whole = memory[0].copy()
+        whole[place] = observation
+        return whole
+
+    return Array((inner.shape[0] + context.shape[0],), dtype, *ends, inner.name), joined, held

@@ -1,0 +1,179 @@
+"""Nested observations and actions as flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from numpy.typing import DTypeLike, NDArray
+
+from ..change import Change, Specs
+from ..errors import SpecError, nearest
+from ..flattening import Flattening
+from ..lift import Lifted
+from ..spec import SpecTree
+
+
+class _Flattened(Lifted):
+    """What the two have in common.
+
+    Attributes:
+        flattenings: How each agent's values lie; under None where there is but one agent.
+    """
+
+    def __init__(self, env: Any, order: str, dtype: DTypeLike, discrete: str) -> None:
+        self.order, self.dtype, self.discrete = order, dtype, discrete
+        self.flattenings: dict[Any, Flattening] = {}
+        super().__init__(env)
+
+    def _made(self, spec: Any, what: str, agent: Any) -> Flattening:
+        self.flattenings[agent] = made = Flattening(spec, self.order, self.dtype, self.discrete, what)
+        return made
+
+    def flattening(self, agent: Any = None) -> Flattening:
+        """How values lie in the flat array: `slices` by path, and `spec`.
+
+        Args:
+            agent: Whose, where there are several.
+
+        Raises:
+            SpecError: There is no such agent.
+        """
+        if agent not in self.flattenings:
+            raise SpecError(f"agent: got {agent!r}; {nearest(str(agent), map(str, self.flattenings))}")
+        return self.flattenings[agent]
+
+    def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
+        """A nested value as an array of shape (…, k); the leading axes of its leaves, such as lanes, are kept."""
+        return self.flattening(agent).flatten(value)
+
+    def unflatten(self, array: Any, agent: Any = None) -> Any:
+        """The exact inverse: an array of shape (…, k) as a nested value, each leaf in its own dtype."""
+        return self.flattening(agent).unflatten(array)
+
+
+class FlattenObservation(_Flattened):
+    """Packs a nested observation into one flat array.
+
+    Args:
+        env: The environment.
+        allowlist: What to keep of an observation that is a dict: keys, or paths of keys into dicts inside, such as
+            `"robot/arm"`; None keeps all. The order is the observation's own, whatever the order of the names.
+        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it, and
+            gymnasium in a `Dict` made from a plain dict.
+        dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
+        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`.
+        observations_whitelist: The allowlist, by the name that it had in TF-Agents once.
+        observations_allowlist: The allowlist, by its name in TF-Agents.
+
+    Attributes:
+        allowlist: What is kept, or None.
+
+    Raises:
+        SpecError: The allowlist names what there is not, a leaf is no array of numbers, or dtypes do not go together.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        allowlist: Iterable[Any] | None = None,
+        *,
+        order: str = "insertion",
+        dtype: DTypeLike = "strict",
+        discrete: str = "integer",
+        observations_whitelist: Iterable[Any] | None = None,
+        observations_allowlist: Iterable[Any] | None = None,
+    ) -> None:
+        given = [one for one in (allowlist, observations_whitelist, observations_allowlist) if one is not None]
+        if len(given) > 1:
+            raise SpecError(f"allowlist: expected it once, got it {len(given)} times, under several names")
+        names = given[0] if given else None
+        self.allowlist = names if names is None or isinstance(names, str) else tuple(names)
+        super().__init__(env, order, dtype, discrete)
+
+    def change(self, specs: Specs) -> Change:
+        what = _called("observation", specs.agent)
+        spec = specs.observation if self.allowlist is None else _chosen(specs.observation, self.allowlist, what)
+        made = self._made(spec, what, specs.agent)
+        if specs.lanes is None:
+            return Change(observation_spec=made.spec, observation=made.one)
+        many, lead = made.many, (specs.lanes,)
+
+        def all_lanes(values: Any) -> Any:
+            return many(values, lead)
+
+        return Change(observation_spec=made.spec, observation=all_lanes)
+
+
+class FlattenAction(_Flattened):
+    """Takes one flat array for a nested action.
+
+    Every array in the flat spec is an action: a float becomes the nearest integer where an integer is due.
+
+    Args:
+        env: The environment.
+        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it.
+        dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
+        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`, of which the largest counts.
+
+    Raises:
+        SpecError: A leaf is no array of numbers, or dtypes do not go together.
+    """
+
+    def __init__(
+        self, env: Any, *, order: str = "insertion", dtype: DTypeLike = "strict", discrete: str = "integer"
+    ) -> None:
+        super().__init__(env, order, dtype, discrete)
+
+    def change(self, specs: Specs) -> Change:
+        made = self._made(specs.action, _called("action", specs.agent), specs.agent)
+        return Change(action_spec=made.spec, action=made.unflatten)
+
+
+def _called(what: str, agent: Any) -> str:
+    return what if agent is None else f"{what}[{agent!r}]"
+
+
+def _chosen(spec: SpecTree, names: Iterable[Any], what: str) -> SpecTree:
+    """The part of a dict of specs that is named, in the order of the spec.
+
+    Args:
+        spec: A dict of specs.
+        names: Keys of the dict, or paths of keys into dicts inside, such as `"robot/arm"`.
+        what: How to call the value in messages.
+
+    Raises:
+        SpecError: The spec is no dict, or has no such keys.
+    """
+    if isinstance(names, str):
+        raise SpecError(f"allowlist: expected a list of names, got {names!r}; write [{names!r}]")
+    if not isinstance(spec, dict):
+        raise SpecError(
+            f"allowlist: expected None, for {what} is no dict and has no names to choose from; it is {spec}"
+        )
+    known = dict(_named(cast("dict[Any, SpecTree]", spec)))
+    kept: list[tuple[Any, ...]] = []
+    for name in names:
+        if name not in known:
+            raise SpecError(f"allowlist: {what} has no {name!r}; {nearest(str(name), map(str, known))}")
+        kept.append(known[name])
+    return _pruned(cast("dict[Any, SpecTree]", spec), kept)
+
+
+def _named(spec: dict[Any, SpecTree]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The `(name, keys)` of what an allowlist can name; a key as it stands comes last, for it goes before a path."""
+    for key, sub in spec.items():
+        if isinstance(sub, dict):
+            for name, keys in _named(cast("dict[Any, SpecTree]", sub)):
+                yield f"{key}/{name}", (key, *keys)
+    for key in spec:
+        yield key, (key,)
+
+
+def _pruned(spec: dict[Any, SpecTree], kept: Sequence[tuple[Any, ...]]) -> SpecTree:
+    result: dict[Any, SpecTree] = {}
+    for key, sub in spec.items():
+        inside = [keys[1:] for keys in kept if keys[0] == key]
+        if inside:
+            result[key] = sub if () in inside else _pruned(sub, inside)
+    return type(spec)(result)

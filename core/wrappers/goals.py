@@ -1,0 +1,92 @@
+"""Goals within observations, and episodes told again as if another goal had been meant."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..change import Change, Specs
+from ..lift import Lifted
+from ..spec import SpecTree
+
+
+class GoalReplay(Lifted):
+    """Adds the goal of the episode to its observations, for hindsight experience replay (Andrychowicz et al., 2017).
+
+    A subclass says where goals are in observations, by three functions, and by a fourth where it relabels rewards of
+    states that are no observations. They are pure; over a batch their values have a leading lane axis, unless the class
+    says `by_lane = True`.
+
+        class Reach(envoi.GoalReplay):
+            def desired(self, observation): return observation["target"]
+            def achieved(self, observation): return observation["position"]
+            def with_goal(self, observation, goal): return {**observation, "target": goal}
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        by_lane: Whether the functions take one lane of a batch at a time.
+    """
+
+    by_lane: bool = False
+
+    @abstractmethod
+    def desired(self, observation: Any) -> Any:
+        """The goal of an episode that begins with this observation: an array, or nested arrays."""
+
+    @abstractmethod
+    def achieved(self, observation: Any) -> Any:
+        """The goal that would have been reached where this is seen."""
+
+    @abstractmethod
+    def with_goal(self, observation: Any, goal: Any) -> Any:
+        """What the agent sees: an observation with a goal, in place of the one that it may hold already."""
+
+    def spec_with_goal(self, spec: SpecTree) -> SpecTree:
+        """The spec of `with_goal`, from that of the observation inside; unless overridden it is the same."""
+        return spec
+
+    def state_with_goal(self, state: Any, goal: Any) -> Any:
+        """A state as the rewarder reads it, with another goal; unless overridden states are observations."""
+        return self.with_goal(state, goal)
+
+    def change(self, specs: Specs) -> Change:
+        return Change(
+            observation_spec=self.spec_with_goal(specs.observation),
+            begin=self.desired,
+            observation=self.with_goal,
+            by_lane=self.by_lane,
+        )
+
+    def relabel(
+        self,
+        observations: Sequence[Any],
+        actions: Sequence[Any],
+        states: Sequence[Any] | None = None,
+        goal: Any = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[list[Any], NDArray[Any]]:
+        """A recorded episode, or a part of one, as if another goal had been meant.
+
+        Args:
+            observations: What one agent saw in T steps, of length T + 1; with a goal or without one.
+            actions: What was done in each, of length T, as the rewarder takes it.
+            states: The `env.state` of each observation; None where the observations are the states.
+            goal: The goal; None for the one achieved at the end.
+            rng: What a rewarder draws from that takes a generator.
+
+        Returns:
+            The T + 1 observations with the goal, and the T rewards that the rewarder gives for it.
+
+        Raises:
+            SpecError: The reward is an imported environment's own, which nobody else can compute.
+        """
+        goal = self.achieved(observations[-1]) if goal is None else goal
+        told = [self.state_with_goal(state, goal) for state in (observations if states is None else states)]
+        seen = [self.with_goal(observation, goal) for observation in observations]
+        return seen, self.rewarder.relabel(zip(told[:-1], actions, told[1:], strict=True), rng)

@@ -1,0 +1,102 @@
+"""What was seen and done before."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..change import Change, Specs
+from ..errors import SpecError
+from ..lift import Lifted
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from .bounds import at_least, bounds, counts
+
+
+class History(Lifted):
+    """Shows the last observations, and actions, as one: each array leaf gets a first axis, the newest last.
+
+    What lies before the beginning is zeros, which the bounds of the specs then allow too.
+
+    Args:
+        env: The environment.
+        history_length: How many observations, at least 1.
+        include_actions: Whether the actions that led to them are shown too; an observation then is a dict of
+            `"observation"` and `"action"`, the action before the first being zeros.
+        tile_first_step_obs: Whether the first observation takes the place of the zeros before it.
+
+    Raises:
+        SpecError: The length is no such number, or a leaf has values that no array holds.
+    """
+
+    def __init__(
+        self, env: Any, history_length: int = 3, include_actions: bool = False, tile_first_step_obs: bool = False
+    ) -> None:
+        self.history_length = at_least(history_length, 1, "history_length")
+        self.include_actions, self.tile_first_step_obs = include_actions, tile_first_step_obs
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        n, tiles, axis = self.history_length, self.tile_first_step_obs, 0 if specs.lanes is None else 1
+        kept: dict[str, SpecTree] = {"observation": specs.observation}
+        shown: Any = _stacked(specs.observation, "observation", n, 0 if tiles else n - 1)
+        if self.include_actions:
+            kept["action"] = specs.action
+            shown = {"observation": shown, "action": _stacked(specs.action, "action", n, n)}
+
+        def newest(spec: Any, value: Any) -> NDArray[Any]:
+            return np.expand_dims(np.asarray(value, spec.dtype), axis)
+
+        def first(spec: Any, value: Any) -> NDArray[Any]:
+            last = newest(spec, value)
+            return np.concatenate([*([last if tiles else np.zeros_like(last)] * (n - 1)), last], axis)
+
+        def none(spec: Any) -> NDArray[Any]:
+            return np.zeros((n, *spec.shape) if specs.lanes is None else (specs.lanes, n, *spec.shape), spec.dtype)
+
+        def next_one(spec: Any, old: NDArray[Any], value: Any) -> NDArray[Any]:
+            return np.concatenate([old[1:] if axis == 0 else old[:, 1:], newest(spec, value)], axis)
+
+        def begin(observation: Any) -> dict[str, Any]:
+            seen = tree.map_leaves(first, specs.observation, observation)
+            done = {"action": tree.map_leaves(none, specs.action)} if self.include_actions else {}
+            return {"observation": seen, **done}
+
+        def remember(held: Any, action: Any, observation: Any, reward: Any) -> Any:
+            return tree.map_leaves(next_one, kept, held, {"observation": observation, "action": action})
+
+        return Change(
+            observation_spec=shown,
+            begin=begin,
+            remember=remember,
+            observation=lambda observation, held: held if self.include_actions else held["observation"],
+        )
+
+
+def _stacked(spec: SpecTree, path: str, n: int, padded: int) -> Any:
+    """The spec of n values along a first axis, of which the first `padded` may be zeros."""
+    if tree.is_branch(spec):
+        return tree.rebuild(spec, [_stacked(sub, path + part, n, padded) for part, _, sub in tree.children(spec)])
+    if isinstance(spec, MultiBinary):
+        return MultiBinary((n, *spec.shape), spec.name)
+    if not isinstance(spec, (Array, Discrete, MultiDiscrete)):
+        raise SpecError(f"{path}: expected a spec whose values are arrays to stack, got {spec!r}")
+    below, above = bounds(spec)
+    low = None if below is None else np.repeat(below[None], n, 0)
+    high = None if above is None else np.repeat(above[None], n, 0)
+    if low is not None:
+        low[:padded] = np.minimum(low[:padded], 0)
+    if high is not None:
+        high[:padded] = np.maximum(high[:padded], 0)
+    if isinstance(spec, Array):
+        return Array((n, *spec.shape), spec.dtype, low, high, spec.name)
+    return _between(spec, cast("Any", low), cast("Any", high))
+
+
+def _between(spec: Discrete | MultiDiscrete, low: NDArray[Any], high: NDArray[Any]) -> MultiDiscrete | Array:
+    number = counts(low, high)
+    if number.max(initial=0) > np.iinfo(np.int64).max:
+        return Array(low.shape, spec.dtype, low, high, spec.name)
+    return MultiDiscrete(number, low, spec.dtype, spec.name)

@@ -1,0 +1,178 @@
+"""Objects inside, arrays outside: representations of states and observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, cast
+
+from .. import tree
+from ..batchmodel import BatchModel
+from ..change import Change, Specs
+from ..env import Reset, Step
+from ..errors import NotRepresented, SpecError, nearest
+from ..lanes import stack, take
+from ..lift import Lifted
+from ..multi import MultiEnv
+from ..process import Snapshot
+from ..spec import SpecTree, check_spec
+from ..spec.base import shown
+from ..structure import Structured
+
+
+class Representation(Structured):
+    """A function from objects to arrays, and what it gives. Whatever can be called and has a `spec` serves as one.
+
+    Args:
+        function: `(value) -> representation`; the same for the same value, which it does not change.
+        spec: What it gives, possibly nested. What it calls `Discrete` or `MultiDiscrete` is categorical, an `Array` of
+            integers is discrete, one of floats continuous.
+
+    Raises:
+        SpecError: The spec is none, or the function cannot be called.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], spec: SpecTree) -> None:
+        if not callable(cast("object", function)):
+            raise SpecError(f"function: expected a function of one value, got {shown(function)}")
+        check_spec(spec)
+        self.function, self.spec = function, spec
+
+    def __call__(self, value: Any) -> Any:
+        return self.function(value)
+
+
+class Represented(Lifted):
+    """Shows states and observations, which are objects inside, as arrays.
+
+    The objects stay where they are: `env.env.state`, and rewarders are given them as before. There is no way back
+    from arrays to objects; what is set as the `state` is an object.
+
+    An observation is represented once, when it is made, and a state when it is asked for, once until the next step.
+    Observations without a representation stay as they are. States without one are shown where they are described (by
+    a `state_spec`) and so need none.
+
+    Args:
+        env: The environment.
+        state: What represents the state: a `Representation`, or a dict, list or tuple of several, which all represent
+            the same value, each a part of it.
+        observation: What represents observations, likewise; for several agents it may differ, as a dict by agent, and
+            those that are not named see what they see inside.
+        by_lane: Whether representations take one lane's value; otherwise they take the values of all lanes of a batch.
+
+    Attributes:
+        state_spec: What the represented state may be.
+
+    Raises:
+        SpecError: Something that represents cannot be called or has no `spec`, or an agent is unknown.
+    """
+
+    def __init__(self, env: Any, state: Any = None, observation: Any = None, *, by_lane: bool = True) -> None:
+        self.by_lane = by_lane
+        self._shown: tuple[Any] | None = None
+        self._of_state = None if state is None else _joined(state, "state")
+        self._of_observation: dict[Any, Representation] = {}
+        if observation is not None:
+            by_agent = isinstance(env, MultiEnv) and isinstance(observation, Mapping)
+            given = cast("Mapping[Any, Any]", observation if by_agent else {None: observation})
+            for agent, one in given.items():
+                if by_agent and agent not in env.possible_agents:
+                    known = map(str, env.possible_agents)
+                    raise SpecError(f"observation: there is no agent {agent!r}; {nearest(str(agent), known)}")
+                where = f"observation[{agent!r}]" if by_agent else "observation"
+                self._of_observation[agent] = _joined(one, where)
+        super().__init__(env)
+        if self._of_state is not None:
+            self.state_spec = self._of_state.spec
+
+    def change(self, specs: Specs) -> Change:
+        represent = self._of_observation.get(specs.agent, self._of_observation.get(None))
+        if represent is None:
+            return Change()
+        if specs.lanes is not None:
+            return Change(observation_spec=represent.spec, observation=represent, by_lane=self.by_lane)
+
+        def seen(value: Any, memory: tuple[Any, Any]) -> Any:
+            return memory[1] if memory[0] is value else represent(value)  # the state may have been set since
+
+        return Change(
+            observation_spec=represent.spec,
+            begin=lambda value: (value, represent(value)),
+            remember=lambda memory, action, value, reward: (value, represent(value)),
+            observation=seen,
+        )
+
+    def reset(self, **arguments: Any) -> Reset:
+        self._shown = None
+        return super().reset(**arguments)
+
+    def step(self, action: Any, restart: Any = None) -> Step:
+        self._shown = None
+        return super().step(action, restart)
+
+    def step_lanes(self, action: Any, lanes: Any) -> Step:
+        self._shown = None
+        return super().step_lanes(action, lanes)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._shown = None
+        super().restore(snapshot)
+
+    @property
+    def state(self) -> Any:
+        """The represented state; settable, to a state of the environment inside.
+
+        Raises:
+            NotRepresented: There is no representation of it, and it is not described either.
+            EpisodeError: Before the first reset.
+        """
+        if self._of_state is None:
+            if self.env.state_spec is None:
+                raise NotRepresented(
+                    "state: representation not available; give Represented a state=Representation(function, spec), "
+                    "or look at the object itself, .env.state"
+                )
+            return self.env.state
+        if self._shown is None:
+            self._shown = (self._represented(self._of_state, self.env.state),)
+        return self._shown[0]
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._shown = None
+        cast("Any", self.env).state = state
+
+    def _represented(self, represent: Representation, state: Any) -> Any:
+        n: int | None = getattr(self.env, "batch_size", None)  # several agents have no lanes
+        if n is None or not self.by_lane:
+            return represent(state)
+        # Lanes that are looped over have a tuple of states; others have arrays with a leading axis.
+        is_each = type(state) is tuple and not isinstance(self.env.unwrapped, BatchModel)
+        return stack(
+            represent.spec,
+            [represent(state[lane] if is_each else take(state, lane)) for lane in range(n)],
+        )
+
+
+def _joined(given: Any, what: str) -> Representation:
+    """One representation, of one or of a tree of several.
+
+    Raises:
+        SpecError: Something in it represents nothing.
+    """
+    for path, one in tree.leaves(given, what):
+        if isinstance(one, type) or not callable(one) or not hasattr(one, "spec"):
+            raise SpecError(
+                f"{path}: expected something with a spec that can be called, got {shown(one)}; "
+                "say what a function gives by Representation(function, spec)"
+            )
+        check_spec(cast("Any", one).spec, f"{path}.spec")
+    spec = tree.map_leaves(attrgetter("spec"), given)
+    if tree.is_branch(given):
+        return Representation(partial(_each, given), spec)
+    return given if isinstance(given, Representation) else Representation(given, spec)
+
+
+def _each(representations: Any, value: Any) -> Any:
+    return tree.map_leaves(lambda one: one(value), representations)

@@ -1,0 +1,87 @@
+"""Ends of episodes that an environment does not have itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..env import Step
+from ..lift import Lifted
+from ..loop import Lanes
+from ..multi import MultiEnv, MultiStep
+from ..termination import Termination, TerminationFunction, as_termination
+
+
+class Terminated(Lifted):
+    """Terminates episodes where a termination says so, besides where the environment ends them itself.
+
+        env = Terminated(env, caught | out_of_time & ~has_key)
+
+    The discount is 0 there. Several agents end together. What a termination draws comes from the environment's stream
+    for rewards.
+
+    Args:
+        env: The environment; its `state` is what the termination is told of.
+        termination: A `Termination`, or a function `(state, action, next_state) -> bool`. Of a batch that is one model
+            it is told of all lanes at once; of one that is a loop over environments, of each by itself.
+    """
+
+    def __init__(self, env: Any, termination: Termination | TerminationFunction) -> None:
+        self.termination = as_termination(termination)
+        super().__init__(env)
+
+    def step(self, action: Any, restart: Any = None) -> Any:
+        before = self.env.state if self._begun else None
+        result: Any = super().step(action, restart)
+        if isinstance(self, MultiEnv):
+            return self._of_several(before, action, result)
+        if self.batch_size is None:
+            return self._of_one(before, action, result)
+        verdict = self._verdicts(before, action)
+        if restart is not None:
+            verdict = verdict & ~np.asarray(restart)
+        self._cut = verdict
+        discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), result.discount)
+        return result._replace(terminated=result.terminated | verdict, discount=discount)
+
+    @property
+    def _begun(self) -> bool:
+        try:
+            return self.env.state is not None
+        except Exception:  # before the first reset; the step itself says so
+            return False
+
+    def _verdict(self, before: Any, action: Any, after: Any) -> Any:
+        return self.termination.drawn(before, action, after, self.streams.reward)
+
+    def _verdicts(self, before: Any, action: Any) -> Any:
+        after, inner = self.env.state, self.env
+        while hasattr(inner, "env"):
+            inner = inner.env
+        if not isinstance(inner, Lanes):
+            return np.broadcast_to(self._verdict(before, action, after), cast("int", self.batch_size))
+        from ..lanes import lane
+
+        each = [lane(self.action_spec, action, index) for index in range(len(after))]
+        return np.array([self._verdict(*one) for one in zip(before, each, after, strict=True)], bool)
+
+    def _of_one(self, before: Any, action: Any, step: Step) -> Step:
+        self._cut = bool(self._verdict(before, action, self.env.state))
+        return step._replace(terminated=True, discount=0.0 * step.discount) if self._cut else step
+
+    def _of_several(self, before: Any, actions: Any, step: MultiStep) -> MultiStep:
+        self._cut = bool(self._verdict(before, actions, self.env.state))
+        if not self._cut:
+            return step
+        agents = step.rewards
+        seen = {a: step.observations[a] if a in step.observations else self.env.observation(a) for a in agents}
+        discounts = {agent: 0.0 * discount for agent, discount in step.discounts.items()}
+        return step._replace(observations=seen, terminated=dict.fromkeys(agents, True), discounts=discounts)
+
+
+def _zero_where(verdict: Any, discounts: Any) -> Any:
+    result = np.array(discounts)
+    result[verdict] = 0
+    return result

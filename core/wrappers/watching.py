@@ -1,0 +1,118 @@
+"""What is counted and measured of a run, which changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..errors import SpecError
+from ..lift import Lifted, ended
+from .bounds import at_least
+
+if TYPE_CHECKING:
+    from cProfile import Profile
+
+
+class RunStats(Lifted):
+    """Counts steps and episodes, over all lanes of a batch; for several agents the steps are those of all together.
+
+    A restored snapshot takes `episode_steps` along; what has been run has been run.
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        episodes: How many episodes have ended.
+        resets: How many have begun.
+        total_steps: How many steps were taken.
+        episode_steps: How many of these in the current episode; in a batch an array of shape (n,).
+    """
+
+    memory = ("episode_steps",)
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        n = getattr(self, "batch_size", None)
+        self.episodes = self.resets = self.total_steps = 0
+        self.episode_steps: Any = 0 if n is None else np.zeros(n, np.int64)
+
+    def reset(self, **arguments: Any) -> Any:
+        result = super().reset(**arguments)
+        mask = arguments.get("mask")
+        self._count(True if mask is None else mask, False, False)
+        return result
+
+    def step(self, action: Any, restart: Any = None) -> Any:
+        step = super().step(action, restart)
+        self._count(False if restart is None else restart, True, ended(self, step))
+        return step
+
+    def step_lanes(self, action: Any, lanes: Any) -> Any:
+        step = super().step_lanes(action, lanes)
+        self._count(False, lanes, ended(self, step))
+        return step
+
+    def _count(self, began: Any, acted: Any, over: Any) -> None:
+        """Counts what happened; each is a bool, or for a batch may be one a lane."""
+        shape = np.shape(self.episode_steps)
+        began, acted, over = (np.broadcast_to(flag, shape) for flag in (began, acted, over))
+        steps = np.where(began, 0, self.episode_steps + acted)
+        self.episode_steps = steps if shape else int(steps)
+        self.resets += int(began.sum())
+        self.total_steps += int((acted & ~began).sum())
+        self.episodes += int(over.sum())
+
+
+class PerformanceProfiler(Lifted):
+    """Profiles what is inside with `cProfile`, and hands over a profile every so many steps. Outside it costs nothing.
+
+    Args:
+        env: The environment.
+        process_profile_fn: Called with a `cProfile.Profile` of the steps, and of the resets among them.
+        process_steps: After how many steps, at least 1; a step of a batch is one.
+
+    Raises:
+        SpecError: The number is none, or what is to be called cannot be.
+    """
+
+    def __init__(self, env: Any, process_profile_fn: Callable[[Profile], Any], process_steps: int) -> None:
+        if not callable(cast("object", process_profile_fn)):
+            raise SpecError(f"process_profile_fn: expected a function of a profile, got {process_profile_fn!r}")
+        self.process_profile_fn = process_profile_fn
+        self.process_steps = at_least(process_steps, 1, "process_steps")
+        self._profile: Profile | None = None
+        self._steps = 0
+        super().__init__(env)
+
+    def reset(self, **arguments: Any) -> Any:
+        return self._profiled(super().reset, **arguments)
+
+    def step(self, action: Any, restart: Any = None) -> Any:
+        return self._counted(self._profiled(super().step, action, restart))
+
+    def step_lanes(self, action: Any, lanes: Any) -> Any:
+        return self._counted(self._profiled(super().step_lanes, action, lanes))
+
+    def _profiled(self, call: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
+        if self._profile is None:
+            from cProfile import Profile  # only who profiles waits for it
+
+            self._profile = Profile()
+        self._profile.enable()
+        try:
+            return call(*args, **arguments)
+        finally:
+            self._profile.disable()
+
+    def _counted(self, step: Any) -> Any:
+        self._steps += 1
+        if self._steps >= self.process_steps:
+            profile, self._profile, self._steps = self._profile, None, 0
+            self.process_profile_fn(cast("Profile", profile))
+        return step
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A profile is of this process and cannot be copied; a copy begins its own.
+        return {**super().__getstate__(), "_profile": None, "_steps": 0}

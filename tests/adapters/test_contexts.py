@@ -1,0 +1,327 @@
+"""The contexts of imported environments: one protocol, the same as a model's."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import cloudpickle
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+from context_features import actions_of, alone, trajectory
+from traces import exact
+
+from envoi import ContextError, ContextSpace, Contextual, UniformFloat, batch, validate
+from envoi.adapters import (
+    contexts,
+    from_dm_env,
+    from_gymnasium,
+    from_gymnasium_vector,
+    load,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+)
+from envoi.adapters.contexts import Bindable
+
+NAME = "Pendulum-v1"
+ACTIONS = actions_of(NAME, 30)
+
+
+def pendulum(**context):
+    env = load(f"gymnasium:{NAME}")
+    if context:
+        env.context = context
+    return env
+
+
+def test_reading_gives_the_full_context_in_the_order_of_the_features():
+    env = pendulum(m=2.0, g=3.7)
+    assert list(env.context) == list(env.context_space.features)
+    assert env.context == {**env.context_space.defaults, "m": 2.0, "g": 3.7}
+    env.context["g"] = 0
+    assert env.context["g"] == 3.7
+
+
+def test_setting_replaces_the_whole_context():
+    env = pendulum(m=2.0, g=3.7)
+    env.context = {"l": 0.5}
+    assert env.context == {**env.context_space.defaults, "l": 0.5}
+    env.context = {}
+    assert env.context == env.context_space.defaults
+
+
+def test_a_context_begins_with_the_next_reset_and_not_before():
+    env, plain = pendulum(), pendulum()
+    env.reset(seed=0)
+    plain.reset(seed=0)
+    env.context = {"g": 3.7, "initial_velocity_max": 4.0}
+    for action in ACTIONS:
+        assert exact(env.step(action)) == exact(plain.step(action))
+    first, _ = env.reset(seed=0)
+    assert env.unwrapped.g == 3.7
+    assert first.tolist() == pendulum(initial_velocity_max=4.0).reset(seed=0).observation.tolist()
+    assert first.tolist() != plain.reset(seed=0).observation.tolist()
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"mas": 1}, r"context\['mas'\]: no such feature; did you mean .*'m'"),
+        ({"max_sped": 1}, r"context\['max_sped'\]: no such feature; did you mean 'max_speed'"),
+        ({"m": -1}, r"context\['m'\]: expected a .*number of at least 1e-06, got -1"),
+        ({"m": "heavy"}, r"context\['m'\]: expected a .*number.*, got 'heavy'"),
+        ({"g": float("inf")}, r"context\['g'\]: expected a finite number.*, got inf"),
+    ],
+)
+def test_what_is_no_context_is_refused_and_changes_nothing(context, message):
+    env = pendulum(l=0.5)
+    before = env.context
+    with pytest.raises(ContextError, match=message):
+        env.context = context
+    with pytest.raises(ContextError, match=message):
+        env.spec_under([context])
+    assert env.context == before
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), np.int64(2)])
+def test_numbers_of_numpy_do_not_change_the_precision_of_the_source(number):
+    env = pendulum(l=number)
+    assert type(env.context["l"]) is float
+    assert trajectory(env, ACTIONS) == trajectory(pendulum(l=float(number)), ACTIONS)
+
+
+def test_an_environment_without_a_context_is_left_alone():
+    env, source = load(f"gymnasium:{NAME}"), gymnasium.make(NAME)
+    env.reset(seed=0)
+    source.reset(seed=0)
+    assert env.context["g"] == 10.0
+    env.reset(seed=1)
+    assert sorted(vars(env.unwrapped)) == sorted(vars(source.unwrapped))
+    assert trajectory(env, ACTIONS) == alone(NAME, ACTIONS)
+
+
+@pytest.fixture
+def applied(monkeypatch):
+    """What is put in force on the source, one by one."""
+    seen = []
+
+    def counted(source):
+        space = ContextSpace([UniformFloat("g", 0, 20, 10.0)])
+        return Bindable(space, lambda context: seen.append(dict(context)))
+
+    monkeypatch.setattr(contexts, "bindable", counted)
+    return seen
+
+
+def test_a_context_is_put_in_force_only_when_it_is_another(applied):
+    env = pendulum()
+    env.reset(seed=0)
+    env.reset()
+    assert applied == []
+    env.context = {}
+    env.reset()
+    assert applied == []
+    env.context = {"g": 3.0}
+    env.context = {"g": 5.0}
+    assert applied == []
+    env.reset()
+    env.reset(seed=1)
+    env.context = {"g": 5}
+    env.reset()
+    assert applied == [{"g": 5.0}]
+    env.context = {}
+    env.reset()
+    assert applied == [{"g": 5.0}, {"g": 10.0}]
+
+
+def test_a_source_that_a_factory_makes_anew_gets_the_context_again(monkeypatch):
+    class Sink(dm_env.Environment):
+        depth = 1.0
+
+        def reset(self):
+            return dm_env.restart(np.array([self.depth]))
+
+        def step(self, action):
+            return dm_env.transition(0.0, np.array([self.depth]))
+
+        def observation_spec(self):
+            return dm_env.specs.Array((1,), np.float64)
+
+        def action_spec(self):
+            return dm_env.specs.DiscreteArray(2)
+
+    def known(source):
+        return Bindable(ContextSpace([UniformFloat("depth", 0, 9, 1.0)]), lambda context: vars(source).update(context))
+
+    monkeypatch.setattr(contexts, "bindable", known)
+    env = from_dm_env(lambda seed: Sink())
+    env.context = {"depth": 3.0}
+    assert [env.reset(seed=seed).observation.tolist() for seed in (None, 0, 1, None)] == [[3.0]] * 4
+    assert to_dm_env(env) is not env.source  # whose resets know nothing of contexts
+
+
+def test_what_no_catalogue_has_takes_no_contexts():
+    env = load("gymnasium:FrozenLake-v1")
+    assert env.context_space is None
+    assert env.context == {}
+    env.context = {}
+    assert env.spec_under([{}]) is env.observation_spec
+    with pytest.raises(ContextError, match=r"context\['slippery'\]: .*no catalogue.*bind="):
+        env.context = {"slippery": 1}
+
+
+def test_a_form_of_the_environment_begins_its_episodes_in_the_context():
+    env = pendulum(g=3.7)
+    form = to_gymnasium(env)
+    form.reset(seed=0)
+    assert env.unwrapped.g == 3.7
+    assert to_gymnasium(pendulum()).unwrapped is not form
+    plain = pendulum()
+    assert to_gymnasium(plain) is plain.source
+
+
+def test_a_vector_env_that_is_brought_begins_its_episodes_in_the_contexts():
+    source = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make(NAME)] * 2)
+    lanes = from_gymnasium_vector(source)
+    assert to_gymnasium_vector(lanes) is source
+    lanes.context = {"g": [3.7, 10.0]}
+    to_gymnasium_vector(lanes).reset(seed=0)
+    assert [env.unwrapped.g for env in source.envs] == [3.7, 10.0]
+
+
+# Observations and their spec.
+
+
+def test_a_context_that_moves_the_bounds_must_be_declared():
+    env = pendulum()
+    with pytest.raises(
+        ContextError, match=r"context\['max_speed'\]: with 16 an observation.*Contextual\(env, contexts"
+    ):
+        env.context = {"g": 3.0, "max_speed": 16}
+    with pytest.raises(ContextError, match="initial_velocity_max"):
+        env.context = {"initial_velocity_max": 9.0}
+    assert env.context == env.context_space.defaults
+    spec = env.spec_under([{"max_speed": 16}])
+    assert spec.high.tolist() == [1, 1, 16]
+    env.context = {"max_speed": 12.0}
+    with pytest.raises(ContextError, match="max_speed"):
+        env.context = {"max_speed": 17}
+    assert env.observation_spec.high.tolist() == [1, 1, 8]
+    # The present one counts, too.
+    assert env.spec_under([]).high.tolist() == [1, 1, 12]
+    assert env.spec_under([{"g": 3.0}]).high.tolist() == [1, 1, 12]
+
+
+def test_wrappers_of_the_source_that_change_observations_leave_the_bounds_unknown():
+    source = gymnasium.wrappers.RescaleObservation(gymnasium.make(NAME), np.float32(0), np.float32(1))
+    env = from_gymnasium(source)
+    assert env.spec_under([{"g": 3.0}]) is env.observation_spec
+    env.context = {"g": 3.0, "max_speed": 4.0}
+    with pytest.raises(ContextError, match="wrap it in envoi's wrappers"):
+        env.spec_under([{"max_speed": 16}])
+    with pytest.raises(ContextError, match="max_speed"):
+        env.context = {"max_speed": 16}
+
+
+def test_contextual_takes_them_as_they_are():
+    found = {"slow": {"max_speed": 4.0}, "fast": {"max_speed": 16.0, "g": 20.0, "initial_velocity_max": 10.0}}
+    env = Contextual(load(f"gymnasium:{NAME}"), contexts=found, hide_context=True)
+    assert env.observation_spec.high.tolist() == [1, 1, 16]
+    speeds = {}
+    for seed in (1, None):
+        observation, info = env.reset(seed=seed)
+        name = info["context_id"]
+        for _ in range(60):
+            validate(env.observation_spec, observation)
+            speeds[name] = max(speeds.get(name, 0), abs(observation[2]))
+            observation = env.step(np.array([2], "float32")).observation
+    assert speeds["slow"] <= 4.0 < 8.0 < speeds["fast"]
+
+
+# Copies and snapshots.
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "cloudpickle": lambda env: cloudpickle.loads(cloudpickle.dumps(env)),
+}
+CONTEXTS = {
+    "Pendulum-v1": {"g": 3.7, "initial_velocity_max": 4.0},
+    "CartPole-v1": {"length": 1.0, "initial_state_upper": 0.1},
+    "Acrobot-v1": {"LINK_MASS_1": 2.0, "INITIAL_ANGLE_UPPER": 1.0},
+    "MountainCar-v0": {"force": 0.002, "min_position_start": -0.7},
+    "MountainCarContinuous-v0": {"power": 0.003, "max_position_start": -0.3},
+}
+
+
+@pytest.mark.parametrize("twin", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_copy_goes_on_in_the_context_and_has_one_of_its_own(name, twin):
+    env, actions = load(f"gymnasium:{name}"), actions_of(name, 10)
+    env.context = CONTEXTS[name]
+    env.reset(seed=0)
+    env.step(actions[0])
+    other = twin(env)
+    assert other.context == env.context
+    assert other.context_space == env.context_space
+    for action in actions[1:]:
+        assert exact(other.step(action)) == exact(env.step(action))
+    assert trajectory(other, actions) == trajectory(env, actions)
+    in_context = trajectory(env, actions)
+    other.context = {}
+    assert trajectory(other, actions) == alone(name, actions)
+    assert trajectory(env, actions) == in_context != alone(name, actions)
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_context_that_is_yet_to_come_is_copied_too(name):
+    env, actions = load(f"gymnasium:{name}"), actions_of(name, 10)
+    env.context = CONTEXTS[name]
+    other = pickle.loads(pickle.dumps(env))
+    assert trajectory(other, actions) == trajectory(env, actions) != alone(name, actions)
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_snapshot_holds_what_is_in_force_and_what_is_to_come(name):
+    env, actions = load(f"gymnasium:{name}"), actions_of(name, 10)
+    plain = trajectory(load(f"gymnasium:{name}"), actions)
+    before = env.snapshot()
+    env.context = CONTEXTS[name]
+    in_context = trajectory(env, actions)
+    env.reset(seed=0)
+    env.context = {}
+    held = env.snapshot()
+    after = [exact(env.step(action)) for action in actions]
+    assert trajectory(env, actions) == plain
+    for each in (env, load(f"gymnasium:{name}")):
+        each.restore(held)
+        assert [exact(each.step(action)) for action in actions] == after
+        assert each.context == each.context_space.defaults
+        assert trajectory(each, actions) == plain
+    env.context = CONTEXTS[name]
+    assert trajectory(env, actions) == in_context
+    env.restore(before)
+    assert env.context == env.context_space.defaults
+    assert trajectory(env, actions) == plain
+
+
+def test_the_lanes_of_a_batch_have_contexts_of_their_own():
+    env = batch(load(f"gymnasium:{NAME}"), 2)
+    env.context = {"g": [3.7, 10.0]}
+    env.reset(seed=[0, 0])
+    assert [lane.unwrapped.g for lane in env.envs] == [3.7, 10.0]
+
+
+def test_looking_for_a_catalogue_imports_no_framework():
+    code = (
+        "import sys, types, envoi.adapters.contexts as c\n"
+        "assert c.bindable(types.SimpleNamespace()) is None\n"
+        "assert not {'gymnasium', 'mujoco', 'dm_control', 'Box2D', 'dm_env'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert contexts.bindable(SimpleNamespace()) is None

@@ -1,0 +1,266 @@
+"""Every context feature of gymnasium's Box2D environments changes what happens, and only in its own environment."""
+
+import itertools
+import pickle
+import sys
+import threading
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from context_features import actions_of, alone, imported, trajectory
+from traces import exact
+
+from envoi import ContextError, UniformInteger, validate
+from envoi.adapters import load
+
+LANDER = {
+    "FPS": 50,
+    "SCALE": 30.0,
+    "MAIN_ENGINE_POWER": 13.0,
+    "SIDE_ENGINE_POWER": 0.6,
+    "INITIAL_RANDOM": 1000.0,
+    "LEG_AWAY": 20,
+    "LEG_DOWN": 18,
+    "LEG_W": 2,
+    "LEG_H": 8,
+    "LEG_SPRING_TORQUE": 40,
+    "SIDE_ENGINE_HEIGHT": 14,
+    "SIDE_ENGINE_AWAY": 12,
+    "VIEWPORT_W": 600,
+    "VIEWPORT_H": 400,
+    "GRAVITY_X": 0.0,
+    "GRAVITY_Y": -10.0,
+}
+WALKER = {
+    "FPS": 50,
+    "SCALE": 30.0,
+    "FRICTION": 2.5,
+    "TERRAIN_STEP": 14 / 30,
+    "TERRAIN_LENGTH": 200,
+    "TERRAIN_HEIGHT": 400 / 30 / 4,
+    "TERRAIN_GRASS": 10,
+    "TERRAIN_STARTPAD": 20,
+    "MOTORS_TORQUE": 80,
+    "SPEED_HIP": 4,
+    "SPEED_KNEE": 6,
+    "LIDAR_RANGE": 160 / 30,
+    "LEG_DOWN": -8 / 30,
+    "LEG_W": 8 / 30,
+    "LEG_H": 34 / 30,
+    "INITIAL_RANDOM": 5,
+    "VIEWPORT_W": 600,
+    "VIEWPORT_H": 400,
+    "GRAVITY_X": 0.0,
+    "GRAVITY_Y": -10.0,
+}
+CAR = {
+    "FPS": 50,
+    "TRACK_RAD": 150.0,
+    "TRACK_TURN_RATE": 0.31,
+    "TRACK_WIDTH": 40 / 6,
+    "ENGINE_POWER": 40000.0,
+    "WHEEL_MOMENT_OF_INERTIA": 1.6,
+    "FRICTION_LIMIT": 400.0,
+}
+DEFAULTS = {
+    "LunarLander-v3": LANDER,
+    "LunarLanderContinuous-v3": LANDER,
+    "BipedalWalker-v3": WALKER,
+    "BipedalWalkerHardcore-v3": WALKER,
+    "CarRacing-v3": CAR,
+}
+STEPS = {"CarRacing-v3": 8}
+CASES = [(name, feature) for name, defaults in DEFAULTS.items() for feature in defaults]
+
+
+def _actions(name):
+    steps = STEPS.get(name, 60)
+    return [np.array([0.1, 1, 0], "float32")] * steps if name == "CarRacing-v3" else actions_of(name, steps)
+
+
+def _another(name, feature):
+    """Halfway from the default to a bound."""
+    known = load(f"gymnasium:{name}").context_space.features[feature]
+    end = known.high if known.high != known.default_value else known.low
+    value = (known.default_value + end) / 2
+    return int(value) if isinstance(known, UniformInteger) else value
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return {name: alone(name, _actions(name)) for name in DEFAULTS}
+
+
+@pytest.mark.parametrize(("name", "feature"), CASES)
+def test_each_feature_changes_the_trajectory(name, feature, plain):
+    env = imported(name, {feature: _another(name, feature)})
+    assert trajectory(env, _actions(name)) != plain[name]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_default_context_is_gymnasiums_and_gives_its_trajectory(name, plain):
+    env = imported(name)
+    assert env.context == pytest.approx(DEFAULTS[name], rel=1e-12)
+    assert trajectory(env, _actions(name)) == plain[name]
+    # One that was set and taken back before it came into force, and one that was in force.
+    env = imported(name, {"FPS": 60})
+    env.context = {}
+    assert trajectory(env, _actions(name)) == plain[name]
+    env = imported(name, {"FPS": 60})
+    env._take_context()
+    env.context = {}
+    assert trajectory(env, _actions(name)) == plain[name]
+
+
+def test_after_an_episode_in_another_context_the_default_gives_the_sources_trajectory_again(plain):
+    # The others' worlds outlive an episode, and remember some of it also without contexts.
+    name = "LunarLander-v3"
+    for feature in LANDER:
+        env = imported(name, {feature: _another(name, feature)})
+        trajectory(env, _actions(name))
+        env.context = {}
+        assert trajectory(env, _actions(name)) == plain[name], feature
+
+
+def test_what_a_feature_does_not_touch_stays_exactly_as_it_is():
+    # The width of the window scales one element of the observation; parts that are made anew must be the same parts.
+    env, other = load("gymnasium:BipedalWalker-v3"), imported("BipedalWalker-v3", {"VIEWPORT_W": 900})
+    for one in (env, other):
+        one.reset(seed=4)
+    for action in actions_of("BipedalWalker-v3", 60):
+        ours, theirs = other.step(action), env.step(action)
+        np.testing.assert_array_equal(np.delete(ours.observation, 2), np.delete(theirs.observation, 2))
+        np.testing.assert_allclose(ours.observation[2], 1.5 * theirs.observation[2], rtol=1e-5, atol=1e-7)
+
+
+def test_gravity_pulls_where_it_points():
+    for name in ("LunarLander-v3", "BipedalWalker-v3"):
+        env = imported(name, {"GRAVITY_X": 3.0, "GRAVITY_Y": -5.0})
+        for seed in (0, 1):  # a world of its own for each episode of the lander
+            env.reset(seed=seed)
+            assert tuple(env.unwrapped.world.gravity) == (3.0, -5.0)
+
+
+def test_only_a_lander_in_the_wind_has_features_of_it():
+    assert "wind_power" not in load("gymnasium:LunarLander-v3").context
+    actions = actions_of("LunarLander-v3", 20)
+    windy = {"enable_wind": True, "wind_power": 5.0}
+    env = imported("LunarLander-v3", **windy)
+    assert (env.context["wind_power"], env.context["turbulence_power"]) == (5.0, 1.5)
+    before = trajectory(env, actions)
+    assert before == alone("LunarLander-v3", actions, **windy)
+    for feature, value in (("wind_power", 15.0), ("turbulence_power", 0.5)):
+        assert trajectory(imported("LunarLander-v3", {feature: value}, **windy), actions) != before
+
+
+@pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3", "CarRacing-v3"])
+def test_environments_with_different_contexts_do_not_disturb_one_another(name):
+    actions = _actions(name)
+    contexts = [None, {"FPS": 60}, {"FPS": 25}, None]
+    apart = [trajectory(imported(name, context), actions) for context in contexts]
+    assert apart[0] == apart[3]
+    assert len({str(each) for each in apart}) == 3
+    # Step by step in turns.
+    envs = [imported(name, context) for context in contexts]
+    turns = [_turns(env, actions) for env in envs]
+    together = [[] for _ in envs]
+    for _ in range(len(actions) + 1):
+        for turn, seen in zip(turns, together, strict=True):
+            seen.extend(itertools.islice(turn, 1))
+    assert together == apart
+
+
+def _turns(env, actions):
+    yield exact(np.array(env.reset(seed=3).observation))
+    for action in actions:
+        step = env.step(action)
+        yield exact(np.array(step.observation)), float(step.reward), step.terminated
+        if step.terminated or step.truncated:
+            return
+
+
+def test_nor_do_they_in_threads():
+    name, results = "LunarLander-v3", {}
+    actions, contexts = actions_of("LunarLander-v3", 60), [None, {"FPS": 60}, {"FPS": 25}, {"SCALE": 20.0}]
+    apart = [trajectory(imported(name, context), actions) for context in contexts]
+    envs = [imported(name, context) for context in contexts]
+    start = threading.Barrier(len(envs))
+
+    def play(index):
+        start.wait()
+        results[index] = [trajectory(envs[index], actions) for _ in range(5)]
+
+    threads = [threading.Thread(target=play, args=(index,)) for index in range(len(envs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [results[index] for index in range(len(envs))] == [[each] * 5 for each in apart]
+
+
+def test_the_modules_of_gymnasium_stay_as_they_are():
+    modules = [
+        sys.modules[f"gymnasium.envs.box2d.{m}"]
+        for m in ("lunar_lander", "bipedal_walker", "car_racing", "car_dynamics")
+    ]
+    kinds = [modules[0].LunarLander, modules[1].BipedalWalker, modules[2].CarRacing, modules[3].Car]
+    before = [dict(vars(one)) for one in (*modules, *kinds)]
+    for name in ("LunarLander-v3", "BipedalWalker-v3", "CarRacing-v3"):
+        imported(name, {"FPS": 60}).reset(seed=0)
+        assert [dict(vars(one)) for one in (*modules, *kinds)] == before
+
+
+@pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3"])
+@pytest.mark.parametrize("copy", [deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+def test_a_copy_has_the_context_and_leaves_the_original_alone(name, copy):
+    actions = _actions(name)
+    expected = trajectory(imported(name, {"FPS": 60}), actions)
+    env = imported(name, {"FPS": 60})
+    assert trajectory(copy(env), actions) == expected
+    env._take_context()
+    twin = copy(env)
+    assert twin.unwrapped is not env.unwrapped
+    assert trajectory(twin, actions) == expected
+    twin.context = {}
+    assert trajectory(twin, actions) == alone(name, actions)
+    assert trajectory(env, actions) == expected
+
+
+@pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3"])
+def test_other_constants_than_the_sources_leave_speeds_without_bounds(name):
+    env = load(f"gymnasium:{name}")
+    with pytest.raises(ContextError, match=r"context\['FPS'\]: with 5 an observation could lie outside"):
+        env.context = {"FPS": 5}
+    spec = env.spec_under([{"FPS": 5}])
+    bounded = np.isfinite(spec.high)
+    np.testing.assert_array_equal(spec.high[bounded], env.observation_spec.high[bounded])
+    assert bounded.sum() == {"LunarLander-v3": 2, "BipedalWalker-v3": 12}[name]
+    env.context = {"FPS": 5}
+    env.reset(seed=0)
+    outside = False
+    for action in actions_of(name, 60):
+        step = env.step(action)
+        validate(spec, step.observation)
+        outside |= not env.observation_spec.contains(step.observation)
+        if step.terminated:
+            env.reset()
+    assert outside
+
+
+def test_pixels_keep_their_bounds():
+    env = load("gymnasium:CarRacing-v3")
+    assert env.spec_under([{"FPS": 100}, {"TRACK_WIDTH": 3}]) is env.observation_spec
+    env.context = {"TRACK_WIDTH": 3}
+
+
+def test_a_subclass_with_methods_of_its_own_is_in_no_catalogue():
+    from gymnasium.envs.box2d.lunar_lander import LunarLander
+
+    from envoi.adapters import from_gymnasium
+
+    class Mine(LunarLander):
+        def step(self, action):
+            return super().step(action)
+
+    assert from_gymnasium(Mine()).context_space is None

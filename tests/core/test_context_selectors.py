@@ -1,0 +1,346 @@
+"""Which context the next episode has: in order, at random, fixed, as a function says, or made on the way."""
+
+import copy
+import pickle
+import re
+
+import ConfigSpace
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envoi
+from envoi import Categorical, ContextError, ContextSpace, NormalFloat, UniformFloat, UniformInteger
+from envoi.context import (
+    AbstractSelector,
+    Custom,
+    CustomSelector,
+    Random,
+    RandomSelector,
+    RoundRobin,
+    RoundRobinSelector,
+    Sampled,
+    Selector,
+    Static,
+    StaticSelector,
+)
+
+CONTEXTS = {"a": {"g": 1.0}, "b": {"g": 2.0}, 7: {"g": 3.0}}
+SPACE = [UniformFloat("g", 0, 1), UniformInteger("n", 0, 1000)]
+
+
+def last_but_one(selector):
+    return selector.contexts_keys[-2]
+
+
+def any_of_them(selector):
+    return selector.contexts_keys[selector.rng.integers(len(selector.contexts))]
+
+
+SELECTORS = {
+    "round robin": RoundRobin,
+    "random": Random,
+    "static": lambda: Static("b"),
+    "custom": lambda: Custom(any_of_them),
+    "sampled": lambda: Sampled(SPACE),
+    "sampled, a few": lambda: Sampled(SPACE, 3),
+}
+every_selector = pytest.mark.parametrize("make", SELECTORS.values(), ids=SELECTORS)
+
+
+def begun(make, contexts=CONTEXTS):
+    selector = make() if callable(make) else make
+    selector.begin(dict(list(contexts.items())[:1]) if isinstance(selector, Sampled) else contexts)
+    return selector
+
+
+def ids(selector, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [selector.select(rng)[0] for _ in range(n)]
+
+
+def test_round_robin_begins_anew_after_the_last():
+    assert ids(begun(RoundRobin), 7) == ["a", "b", 7, "a", "b", 7, "a"]
+
+
+def test_random_takes_all_alike_and_follows_the_seed():
+    drawn = ids(begun(Random), 3000)
+    assert drawn == ids(begun(Random), 3000)
+    assert drawn != ids(begun(Random), 3000, seed=1)
+    assert all(abs(drawn.count(key) - 1000) < 100 for key in CONTEXTS)
+
+
+def test_static_stays_at_its_context_or_at_the_first():
+    assert ids(begun(Static), 2) == ["a", "a"]
+    assert ids(begun(lambda: Static(7)), 2) == [7, 7]
+    assert ids(begun(lambda: Static(context_id="b")), 2) == ["b", "b"]
+
+
+def test_those_that_need_no_randomness_draw_none():
+    for make in (RoundRobin, Static, lambda: Custom(last_but_one)):
+        rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
+        begun(make).select(rng)
+        assert rng.random() == untouched.random()
+
+
+@every_selector
+def test_a_selector_counts_and_remembers_the_last(make):
+    selector, rng = begun(make), np.random.default_rng(0)
+    assert (selector.n_calls, selector.context_id) == (0, None)
+    for n in range(1, 6):
+        key, context = selector.select(rng)
+        assert (selector.n_calls, selector.context_id, selector.context_key) == (n, key, key)
+        if not isinstance(selector, Sampled):
+            assert context is CONTEXTS[key]
+    assert selector.contexts_keys == list(selector.contexts)
+    assert selector.context_ids == list(range(len(selector.contexts)))
+
+
+@every_selector
+@given(steps=st.lists(st.booleans(), max_size=8))
+def test_looking_ahead_moves_nothing(make, steps):
+    selector, untouched = begun(make), begun(make)
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    for look in steps:
+        if look:
+            seen = selector.peek(rng)
+            assert seen == selector.peek(rng)
+            assert (selector.position, rng.bit_generator.state) == (untouched.position, same.bit_generator.state)
+            assert seen == copy.deepcopy(selector).select(copy.deepcopy(rng))
+        assert selector.select(rng) == untouched.select(same)
+
+
+@every_selector
+def test_going_back_to_a_position_repeats_what_followed(make):
+    selector, rng = begun(make), np.random.default_rng(0)
+    selector.select(rng)
+    position, state = copy.deepcopy(selector.position), copy.deepcopy(rng)
+    followed = [selector.select(rng) for _ in range(4)]
+    selector.position = position
+    assert [selector.select(state) for _ in range(4)] == followed
+
+
+@every_selector
+def test_copies_and_pickles_go_on_by_themselves(make):
+    selector, rng = begun(make), np.random.default_rng(0)
+    selector.select(rng)
+    for twin in (copy.deepcopy(selector), pickle.loads(pickle.dumps(selector))):
+        assert twin.position == selector.position
+        assert twin.position is not selector.position
+        expected = [copy.deepcopy(selector).select(np.random.default_rng(5)) for _ in range(2)]
+        assert [copy.deepcopy(twin).select(np.random.default_rng(5)) for _ in range(2)] == expected
+        twin.select(np.random.default_rng(5))
+        assert selector.n_calls == 1
+
+
+def test_a_copy_shares_the_contexts_and_nothing_else():
+    def remember(selector):
+        selector.position.setdefault("seen", []).append(selector.n_calls)
+        return "a"
+
+    selector = begun(lambda: Custom(remember))
+    selector.select(np.random.default_rng(0))
+    twin = copy.deepcopy(selector)
+    assert twin.contexts is selector.contexts
+    twin.select(np.random.default_rng(0))
+    assert (selector.position["seen"], twin.position["seen"]) == ([0], [0, 1])
+    twin.begin({0: {}})
+    assert selector.contexts is CONTEXTS
+
+
+@every_selector
+def test_beginning_again_goes_to_the_start(make):
+    selector, rng = begun(make), np.random.default_rng(0)
+    first = [selector.select(rng) for _ in range(4)]
+    selector.begin(selector.contexts)
+    rng = np.random.default_rng(0)
+    assert (selector.n_calls, selector.context_id) == (0, None)
+    assert [selector.select(rng) for _ in range(4)] == first
+
+
+# What CARL's users bring.
+
+
+def test_carls_names_and_its_way_of_giving_contexts_first():
+    assert (AbstractSelector, RoundRobinSelector, RandomSelector) == (Selector, RoundRobin, Random)
+    assert (StaticSelector, CustomSelector) == (Static, Custom)
+    assert ids(RoundRobinSelector(CONTEXTS), 4) == ["a", "b", 7, "a"]
+    assert ids(RoundRobinSelector(contexts=CONTEXTS), 2) == ["a", "b"]
+    assert ids(StaticSelector(CONTEXTS), 2) == ids(StaticSelector(contexts=CONTEXTS), 2) == ["a", "a"]
+    assert ids(Static(CONTEXTS, 7), 1) == ids(Static(7, CONTEXTS), 1) == [7]
+    assert set(ids(RandomSelector(CONTEXTS), 50)) == set(CONTEXTS)
+    assert RandomSelector(CONTEXTS).contexts == CONTEXTS
+
+
+def carls_function(inst):
+    # The example of CARL's documentation.
+    context_id = 1 if inst.n_calls == 0 else 0
+    return inst.contexts[inst.contexts_keys[context_id]], context_id
+
+
+@pytest.mark.parametrize("contexts", [CONTEXTS, {1: {"g": 0}, 0: {"g": 1}, 2: {"g": 1}}], ids=["names", "numbers"])
+def test_carls_function_says_a_place_and_ours_an_id(contexts):
+    first, second, _ = contexts
+    for selector in (
+        CustomSelector(contexts=contexts, selector_function=carls_function),
+        CustomSelector(contexts, carls_function),
+        begun(lambda: Custom(carls_function), contexts),
+        begun(lambda: Custom(selector_function=carls_function), contexts),
+    ):
+        assert ids(selector, 3) == [second, first, first]
+    by_id = {key: begun(lambda key=key: Custom(lambda s: (s.contexts[key], key)), contexts) for key in contexts}
+    assert {key: ids(selector, 1)[0] for key, selector in by_id.items()} == {key: key for key in contexts}
+
+
+def test_an_id_is_given_back_as_it_was_written():
+    key, _ = begun(lambda: Custom(lambda selector: np.int64(7))).select(np.random.default_rng(0))
+    assert type(key) is int
+    assert ids(begun(lambda: Custom(lambda selector: (1, 2)), {(1, 2): {}}), 1) == [(1, 2)]
+
+
+def test_a_selector_of_ones_own_is_one_function():
+    class Heaviest(envoi.Selector):
+        def choose(self, rng):
+            return max(self.contexts, key=lambda context_id: self.contexts[context_id]["g"])
+
+    assert ids(begun(Heaviest), 2) == [7, 7]
+    assert repr(Heaviest()).endswith("Heaviest()")
+    with pytest.raises(TypeError, match="choose"):
+        Selector()
+
+
+# Contexts that are made on the way.
+
+
+def test_sampled_makes_a_fresh_context_each_time_over_the_defaults():
+    selector = Sampled(SPACE)
+    selector.begin({0: {"mass": 5, "g": 9, "n": 9}}, ContextSpace([*SPACE, UniformFloat("mass", 0, 9)]))
+    rng = np.random.default_rng(0)
+    drawn = [selector.select(rng) for _ in range(20)]
+    assert [key for key, _ in drawn] == list(range(20))
+    assert len({context["g"] for _, context in drawn}) == 20
+    assert all(list(context) == ["mass", "g", "n"] and context["mass"] == 5 for _, context in drawn)
+    same = ContextSpace(SPACE).sample(20, seed=0)
+    assert [{"g": c["g"], "n": c["n"]} for _, c in drawn] == same
+
+
+def test_a_few_sampled_contexts_come_round_again_whatever_is_drawn_in_between():
+    selector = begun(lambda: Sampled(SPACE, 3))
+    rng = np.random.default_rng(0)
+    first = [selector.select(rng) for _ in range(3)]
+    assert [key for key, _ in first] == [0, 1, 2]
+    assert len({context["g"] for _, context in first}) == 3
+    rng.random(5)
+    assert [selector.select(rng) for _ in range(3)] == first
+    other = begun(lambda: Sampled(SPACE, 3))
+    assert other.select(np.random.default_rng(1)) != first[0]
+
+
+def test_sampled_takes_whatever_is_a_space_and_defaults_of_its_own():
+    configurations = ConfigSpace.ConfigurationSpace({"g": (0.0, 1.0)})
+    for space in (configurations, list(configurations.values()), {"g": UniformFloat("g", 0, 1)}, ContextSpace(SPACE)):
+        key, context = begun(lambda space=space: Sampled(space, defaults={"mass": 2})).select(np.random.default_rng(0))
+        assert key == 0
+        assert 0 <= context["g"] <= 1
+        assert context["mass"] == 2
+
+
+def test_what_is_sampled_fits_the_environments_features():
+    space = ContextSpace([UniformFloat("g", 0.5, 5), UniformInteger("n", 0, 3)])
+    selector = Sampled([NormalFloat("g", 1, 1)])
+    selector.begin({0: space.defaults}, space)
+    rng = np.random.default_rng(0)
+    assert min(selector.select(rng)[1]["g"] for _ in range(200)) >= 0.5
+    for wrong, message in (
+        (UniformFloat("g", 0, 5), r"features\['g'\]: expected to draw a number from 0.5 to 5"),
+        (UniformFloat("gg", 1, 2), r"features\['gg'\]: no such feature; did you mean 'g'\?"),
+    ):
+        with pytest.raises(ContextError, match=message):
+            Sampled([wrong]).begin({0: space.defaults}, space)
+
+
+def test_all_that_is_sampled_lies_between_the_corners():
+    features = [UniformFloat("g", 1, 2), NormalFloat("m", 0, 1, high=2), Categorical("c", ("x", "y", "z"))]
+    corners = begun(lambda: Sampled(features)).corners({"other": 1})
+    assert len(corners) == 12
+    assert {(c["g"], c["m"], c["c"], c["other"]) for c in corners} == {
+        (g, m, c, 1) for g in (1, 2) for m in (-8, 2) for c in "xyz"
+    }
+    many = [UniformFloat(f"x{i}", i, i + 1) for i in range(12)]
+    corners = begun(lambda: Sampled(many)).corners({})
+    assert len(corners) == 2 + 24
+    for i in range(12):
+        assert {corner[f"x{i}"] for corner in corners} == {i, i + 0.5, i + 1}
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: begun(lambda: Static("c")), r"Static: there is no context 'c'; there are: 7, a, b"),
+        (lambda: begun(lambda: Static("7")), r"Static: there is no context '7', but 7 \(int\)"),
+        (lambda: begun(lambda: Static(["a"])), r"Static: there is no context \['a'\]"),
+        (lambda: Static("gravitie", {"gravity": {}}), r"no context 'gravitie'; did you mean 'gravity'\?"),
+        (lambda: ids(begun(lambda: Custom(lambda s: "c")), 1), r"Custom: there is no context 'c'; there are: 7, a, b"),
+        (lambda: ids(begun(lambda: Custom(lambda s: ["a"])), 1), r"Custom: there is no context \['a'\]"),
+        (lambda: ids(begun(lambda: Custom(lambda s: None)), 1), r"Custom: there is no context None"),
+        (
+            lambda: ids(begun(lambda: Custom(lambda s: ({"g": 1.0}, 0))), 1),
+            r"Custom: expected one of selector.contexts",
+        ),
+        (lambda: ids(begun(lambda: Custom(lambda s: (s.contexts["a"], 1))), 1), r"Custom: expected one of .* and 1;"),
+        (lambda: ids(begun(lambda: Custom(lambda s: (s.contexts["a"], [1]))), 1), r"Custom: expected one of"),
+        (lambda: Custom(), r"Custom: expected one function \(selector\) -> context id, got \[\]"),
+        (lambda: Custom("a"), r"Custom: expected one function"),
+        (lambda: Custom(len, len), r"Custom: expected one function"),
+        (lambda: ids(RoundRobin(), 1), r"RoundRobin: there are no contexts yet; call begin\(contexts\) first"),
+        (lambda: ids(Random(), 1), r"Random: there are no contexts yet"),
+        (lambda: ids(Static(), 1), r"Static: there are no contexts yet"),
+        (lambda: RoundRobin().begin({}), r"contexts: expected at least one, got none"),
+        (lambda: RoundRobin(3), r"contexts: expected a mapping of ids to contexts, or a list of contexts, got 3"),
+        (lambda: Sampled(SPACE, 0), r"Sampled: n: expected how many contexts, at least 1, or None, got 0"),
+        (lambda: Sampled(SPACE, 1.5), r"Sampled: n: expected how many contexts"),
+        (lambda: Sampled(SPACE, True), r"Sampled: n: expected how many contexts"),
+        (lambda: Sampled(3), r"features: expected a list of features"),
+        (
+            lambda: Sampled(SPACE).begin(CONTEXTS),
+            r"Sampled: makes its own contexts, so it would never use \['a', 'b', 7\]",
+        ),
+    ],
+)
+def test_a_wrong_selector_or_choice_is_refused(wrong, message):
+    with pytest.raises(ContextError, match=message):
+        wrong()
+
+
+def test_contexts_given_twice_must_be_the_same():
+    selector = RoundRobin(CONTEXTS)
+    selector.begin({key: {**context, "default": 1} for key, context in CONTEXTS.items()})
+    assert selector.contexts["a"] == {"g": 1.0, "default": 1}
+    with pytest.raises(ContextError, match=r"the selector was made with \['a', 'b', 7\], the environment has \['a'\]"):
+        selector.begin({"a": {"g": 1.0}})
+    with pytest.raises(ContextError, match=r"contexts\['b'\]\['g'\]: the selector was made with 2.0, .* has 5.0; give"):
+        RoundRobin(CONTEXTS).begin({**CONTEXTS, "b": {"g": 5.0}})
+    with pytest.raises(ContextError, match=r"contexts\['b'\]\['g'\]: the selector was made with 2.0, .* has None"):
+        RoundRobin(CONTEXTS).begin({**CONTEXTS, "b": {}})
+
+
+def test_an_error_in_a_function_leaves_the_selector_where_it_was():
+    selector = begun(lambda: Custom(lambda s: {}[s.n_calls]))
+    for call in (selector.select, selector.peek):
+        with pytest.raises(KeyError):
+            call(np.random.default_rng(0))
+    assert (selector.position, selector.rng) == ({"n_calls": 0, "context_id": None}, None)
+
+
+def test_the_repr_says_how_it_was_made():
+    assert repr(begun(RoundRobin)) == "RoundRobin()"
+    assert repr(Static("a")) == "Static(context_id='a')"
+    assert repr(RoundRobin({0: {"g": 1}})) == "RoundRobin(contexts={0: {'g': 1}})"
+    assert re.fullmatch(r"Custom\(function=<function last_but_one at .*>\)", repr(Custom(last_but_one)))
+    assert repr(Sampled([Categorical("c", "ab")], 3)) == (
+        "Sampled(space=ContextSpace([Categorical(name='c', choices=('a', 'b'), default='a', weights=None)]), n=3)"
+    )

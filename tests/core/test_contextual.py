@@ -1,0 +1,633 @@
+"""`Contextual`: every option, over one agent, several, and batches."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envoi
+from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
+from envoi.context import (
+    Attributes,
+    Categorical,
+    Custom,
+    Factory,
+    Random,
+    RoundRobin,
+    Sampled,
+    Static,
+    save_contexts,
+)
+from envoi.models import CartPole, Pendulum, Pursuit
+
+MASSES = {"a": {"m": 2.0}, "b": {"m": 1.0}, "c": {"m": 0.5}}
+
+
+def pendulum(contexts=None, **options):
+    return Contextual(Pendulum(), contexts, **options)
+
+
+def ids(env, n=4, **first):
+    return [env.reset(**(first if i == 0 else {})).info["context_id"] for i in range(n)]
+
+
+# What the agent sees.
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({"hide_context": True}, 3),
+        ({}, 10),
+        ({"state_context_features": ["g", "m"]}, 5),
+        ({"obs_context_features": ["g", "m"]}, 5),
+        ({"state_context_features": []}, 3),
+        ({"context_mask": ["g", "m"]}, 8),
+        ({"state_context_features": ["g", "m"], "context_mask": ["m"]}, 4),
+    ],
+)
+def test_the_size_of_an_observation(options, size):
+    env = pendulum(**options)
+    assert env.observation_spec.shape == env.reset(seed=0).observation.shape == (size,)
+
+
+def test_the_features_that_change_over_the_set():
+    changing = {"state_context_features": "changing_context_features"}
+    assert pendulum([{"g": 10.0}, {}], **changing).observation_spec.shape == (3,)
+    env = pendulum([{"g": 9.0, "m": 2.0}, {}], **changing)
+    assert env.observation_spec.shape == (5,)
+    assert env.reset().observation[3:].tolist() == [9.0, 2.0]
+
+
+def test_features_come_in_the_order_of_the_selection_and_by_default_in_that_of_the_space():
+    env = pendulum({"x": {"m": 3.0, "g": 7.0}}, state_context_features=["m", "l", "g"])
+    assert env.reset().observation[3:].tolist() == [3.0, 1.0, 7.0]
+    assert list(pendulum({"x": {"m": 3.0, "g": 7.0}}).contexts["x"]) == list(Pendulum.context_space.features)
+
+
+CARL_SET = [
+    {"max_speed": 16.0, "dt": 0.06, "g": 20.0, "m": 2.0, "l": 3.6},
+    {"max_speed": 8.0, "dt": 0.03, "g": 10.0, "m": 1.0, "l": 1.8},
+]
+DEFAULTS = {"max_speed": 16.0, "dt": 0.1, "g": 20.0, "m": 2.0, "l": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("scale", "seen"),
+    [
+        ("no", [16, 0.06, 20, 2, 3.6, np.pi, 1]),
+        ("by_mean", [16 / 12, 0.06 / 0.045, 20 / 15, 2 / 1.5, 3.6 / 2.7, 1, 1]),
+        ("by_default", [1, 0.6, 1, 1, 1.8, 1, 1]),
+    ],
+)
+def test_scaling_is_the_same_on_reset_and_step(scale, seen):
+    env = pendulum(CARL_SET, default_context=DEFAULTS, scale_context_features=scale)
+    first = env.reset(seed=0).observation
+    assert first[3:] == pytest.approx(seen, rel=1e-6)
+    for _ in range(3):
+        assert (env.step(env.sample_action()).observation[3:] == first[3:]).all()
+    assert env.context["dt"] == 0.06  # the environment has the value itself
+
+
+def test_a_factor_of_zero_is_one_and_integers_stay_exact():
+    class Slope(Pendulum):
+        context_space = ContextSpace(
+            [UniformFloat("angle", -1, 1, default=0.0), UniformInteger("steps", 0, 10, default=4)]
+        )
+
+    env = Contextual(_Slope(Slope.context_space), [{"angle": 0.5, "steps": 2}], scale_context_features="by_default")
+    assert env.reset().observation[-2:].tolist() == [0.5, 0.5]
+    assert env.context["steps"] == 2
+
+
+class _Slope(envoi.Model):
+    """A ball on a slope whose features are of several kinds."""
+
+    observation_spec = envoi.Array((1,), "float32", -1000, 1000)
+    action_spec = envoi.Discrete(2)
+
+    def __init__(self, space):
+        self.context_space = space
+
+    def initial(self, rng, context):
+        return (rng.random(), dict(context))
+
+    def transition(self, state, action, rng):
+        return (state[0] + rng.random() * state[1].get("angle", 1.0), state[1])
+
+    def observe(self, state, rng):
+        return np.array([state[0]], np.float32)
+
+    def reward(self, state, action, next_state):
+        return next_state[0] - state[0]
+
+    def terminal(self, state):
+        return state[0] > 3
+
+
+def test_choices_are_seen_as_their_number_and_have_no_scale():
+    space = ContextSpace([Categorical("floor", ("wood", "ice", "mud")), UniformFloat("angle", 0, 1)])
+    env = Contextual(_Slope(space), [{"floor": "mud"}], scale_context_features="by_mean")
+    assert env.reset().observation[1:].tolist() == [2.0, 1.0]
+    assert env.observation_spec.high.tolist() == [1000.0, 2.0, 2.0]
+
+
+def test_layouts_in_a_dict():
+    env = pendulum(MASSES, dict_observation_space=True, state_context_features=["g", "m"])
+    observation = env.reset(seed=0).observation
+    envoi.validate(env.observation_spec, observation)
+    assert observation["context"].tolist() == [10.0, 2.0]
+    assert observation["state"].tolist() == env.env.observation.tolist()
+    vector = pendulum(MASSES, obs_context_as_dict=False).reset(seed=0).observation
+    assert list(vector) == ["obs", "context"]
+    named = pendulum(MASSES, obs_context_as_dict=True, state_context_features=["g", "m"])
+    observation = named.reset(seed=0).observation
+    envoi.validate(named.observation_spec, observation)
+    assert {name: float(value) for name, value in observation["context"].items()} == {"g": 10.0, "m": 2.0}
+
+
+def test_an_observation_with_a_context_is_its_own():
+    env = pendulum(MASSES, dict_observation_space=True)
+    kept = env.reset(seed=0).observation["context"]
+    kept[:] = 0
+    assert env.step(env.sample_action()).observation["context"][2] == 10.0
+
+
+def test_pictures_and_integers_need_the_dict_layout():
+    class Picture(_Slope):
+        observation_spec = envoi.Array((4, 4, 3), "uint8", 0, 255)
+
+        def observe(self, state, rng):
+            return rng.integers(0, 256, (4, 4, 3), np.uint8)
+
+    space = ContextSpace([UniformFloat("angle", 0, 1)])
+    with pytest.raises(SpecError, match=r"one-dimensional float array to append a context to.*dict_observation_space"):
+        Contextual(Picture(space))
+    for options in ({"dict_observation_space": True}, {"hide_context": True}):
+        env = Contextual(Picture(space), **options)
+        envoi.validate(env.observation_spec, env.reset(seed=0).observation)
+
+
+def test_bounds_and_dtype_are_native_when_hidden_and_cover_the_context_when_not():
+    env = pendulum(MASSES, hide_context=True)
+    assert env.observation_spec == Pendulum.observation_spec
+    assert Pendulum.observation_spec.dtype == np.float32
+    bounds = pendulum(MASSES, context_bounds={"m": (0.25, 4.0), "g": (0, 20, float)}).observation_spec
+    assert bounds.low.tolist()[3:] == pytest.approx([0, 0, 0, 0.25, 1e-6, 0, 0])
+    assert bounds.high.tolist()[5:7] == [20, 4]
+    scaled = pendulum(
+        MASSES, context_bounds={"m": (0.5, 4.0)}, default_context={"m": 2.0}, scale_context_features="by_default"
+    )
+    assert (scaled.observation_spec.low[6], scaled.observation_spec.high[6]) == (0.25, 2.0)
+
+
+def test_build_observation_space_sets_bounds_and_may_be_called_again():
+    env = pendulum(MASSES, state_context_features=["m"])
+    for _ in range(2):
+        env.build_observation_space([-1, -1, -50], [1, 1, 50], {"m": (0.1, 3)})
+        assert env.observation_spec.low.tolist() == pytest.approx([-1, -1, -50, 0.1])
+        assert env.observation_spec.high.tolist() == [1, 1, 50, 3]
+    with pytest.raises(SpecError, match="observations reach"):
+        env.build_observation_space([-0.5, -1, -8])
+    with pytest.raises(ContextError, match=r"'m'.*expected a number from 0.1 to 1"):
+        env.build_observation_space(context_bounds={"m": (0.1, 1)})
+    assert env.observation_spec.high.tolist() == [1, 1, 50, 3]  # as it was
+    envoi.validate(env.observation_spec, env.reset(seed=0).observation)
+
+
+# Which context.
+
+
+def test_selectors():
+    assert ids(pendulum(MASSES)) == ["a", "b", "c", "a"]
+    assert ids(pendulum(MASSES, context_selector=Static("b"))) == ["b"] * 4
+    assert ids(pendulum(MASSES, context_selector=Static, context_selector_kwargs={"context_id": "c"})) == ["c"] * 4
+    heaviest = Custom(lambda selector: max(selector.contexts, key=lambda key: selector.contexts[key]["m"]))
+    assert ids(pendulum(MASSES, context_selector=heaviest)) == ["a"] * 4
+    drawn = [ids(pendulum(MASSES, context_selector=Random), 20, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert set(drawn[0]) == {"a", "b", "c"}
+
+
+def test_sampled_contexts_are_new_each_episode_and_follow_from_the_seed():
+    env = pendulum(
+        context_selector=Sampled([UniformFloat("m", 0.5, 1.5)]), state_context_features="changing_context_features"
+    )
+    assert env.observation_spec.shape == (4,)
+    seen = [[env.reset(seed=seed if i == 0 else None).observation[3] for i in range(5)] for seed in (1, 1, 2)]
+    assert seen[0] == seen[1] != seen[2]
+    assert len(set(seen[0])) == 5
+    assert all(0.5 <= mass <= 1.5 for mass in seen[0])
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_seed_reproduces_all_that_follows(seed):
+    env = pendulum(MASSES, context_selector=Random, add_gaussian_noise_to_context=True)
+
+    def run():
+        found = []
+        for episode in range(4):
+            found.append(env.reset(seed=seed if episode == 0 else None).observation.tolist())
+            found += [env.step(env.sample_action()).observation.tolist() for _ in range(3)]
+        return found
+
+    assert run() == run()
+
+
+def test_the_default_context_alone():
+    for contexts in (None, {}, []):
+        env = pendulum(contexts)
+        assert ids(env, 2) == [0, 0]
+        assert env.context == Pendulum.context_space.defaults
+
+
+def test_what_is_given_is_not_changed():
+    contexts, keywords, mask = {"a": {"m": 2.0}}, {"context_id": "a"}, ["g"]
+    before = copy.deepcopy((contexts, keywords, mask))
+    env = pendulum(contexts, context_selector=Static, context_selector_kwargs=keywords, context_mask=mask,
+                   add_gaussian_noise_to_context=True)  # fmt: skip
+    env.reset(seed=0)
+    assert (contexts, keywords, mask) == before
+    assert env.contexts == {"a": {**Pendulum.context_space.defaults, "m": 2.0}}
+
+
+def test_contexts_of_a_file(tmp_path):
+    save_contexts(tmp_path / "masses.yaml", MASSES)
+    assert pendulum(tmp_path / "masses.yaml").contexts == pendulum(MASSES).contexts
+
+
+def test_peek_select_next_and_set():
+    env = pendulum(MASSES)
+    env.reset()
+    assert env.peek()[0] == env.peek()[0] == "b"
+    assert env.select_next()[0] == "b"
+    assert ids(env, 1) == ["b"]
+    env.set("a")
+    assert env.peek()[0] == "a"
+    assert ids(env, 3) == ["a"] * 3
+    env.set({"m": 0.75})
+    assert ids(env, 2) == [None, None]
+    assert env.context == {**Pendulum.context_space.defaults, "m": 0.75}
+    env.set(None)
+    assert ids(env, 2) == ["c", "a"]  # where it stood
+
+
+def test_options_choose_for_one_episode():
+    env = pendulum(MASSES)
+    assert env.reset(options={"context_id": "c"}).info["context_id"] == "c"
+    assert env.reset(options={"context": {"m": 0.75}}).observation[6] == 0.75
+    observation, info = env.reset(options={"g": 5.0})
+    assert (observation[5], info["context_id"], env.context["m"]) == (5.0, "a", 2.0)
+    assert ids(env, 1) == ["b"]
+
+
+def test_a_context_changes_at_a_reset_only_and_is_told_at_every_step():
+    env = pendulum(MASSES)
+    for expected in "abc":
+        assert env.reset().info["context_id"] == expected
+        for _ in range(3):
+            assert env.step(env.sample_action()).info["context_id"] == expected
+            assert env.context_id == expected
+            env.peek()
+
+
+def test_noise():
+    exact = pendulum(MASSES, add_gaussian_noise_to_context=True, gaussian_noise_std_percentage=0.0)
+    plain = pendulum(MASSES)
+    assert exact.reset(seed=1).observation.tolist() == plain.reset(seed=1).observation.tolist()
+    env = pendulum(
+        {"x": {"m": np.float32(2.0), "g": 0.0}}, add_gaussian_noise_to_context=True, gaussian_noise_std_percentage=0.1
+    )
+    env.reset(seed=0)
+    drawn = [env.context for _ in range(400) if env.reset()]
+    masses = [context["m"] for context in drawn]
+    assert np.std(masses) == pytest.approx(0.2, rel=0.15)  # relative, for numpy's numbers too
+    assert np.mean(masses) == pytest.approx(2.0, abs=0.05)
+    assert {context["g"] for context in drawn} == {0.0}
+    only = pendulum(MASSES, add_gaussian_noise_to_context=True, noisy_features=["l"])
+    only.reset(seed=0)
+    assert {name for name, value in only.context.items() if value != only.contexts["a"][name]} == {"l"}
+
+
+def test_noise_keeps_within_bounds():
+    env = pendulum({"x": {"m": 1.0}}, add_gaussian_noise_to_context=True, gaussian_noise_std_percentage=5.0,
+                   context_bounds={"m": (0.5, 1.5)})  # fmt: skip
+    env.reset(seed=0)
+    masses = {env.context["m"] for _ in range(50) if env.reset()}
+    assert min(masses) == 0.5
+    assert max(masses) == 1.5
+    envoi.validate(env.observation_spec, env.reset().observation)
+
+
+@pytest.mark.parametrize("make", [Pendulum, lambda: envoi.batch(Pendulum(), 3), Pursuit])
+def test_an_episode_is_truncated_at_exactly_its_limit(make):
+    env = Contextual(make(), max_episode_length=5, hide_context=True)
+    for _ in range(2):
+        env.reset(seed=0)
+        for step in range(1, 6):
+            if isinstance(env, envoi.MultiEnv):
+                ends = list(env.step(env.sample_actions()).truncated.values())
+            else:
+                ends = np.atleast_1d(env.step(env.sample_action()).truncated).tolist()
+            assert set(ends) == {step == 5}
+    assert Contextual(_Slope(ContextSpace([UniformFloat("angle", 1, 2)])), max_episode_length=1).reset(seed=0)
+
+
+def test_a_logger_is_told_of_each_episode():
+    class Trials:
+        def __init__(self):
+            self.told = []
+
+        def write_context(self, episode, step, context):
+            self.told.append((episode, step, context["m"]))
+
+    trials, told = Trials(), []
+    for logger in (trials, lambda *said: told.append((*said[:2], said[2]["m"]))):
+        env = pendulum(MASSES, logger=logger)
+        for steps in (3, 2, 4):
+            env.reset()
+            for _ in range(steps):
+                env.step(env.sample_action())
+        env.reset()
+    assert trials.told == told == [(0, 0, 2.0), (1, 3, 1.0), (2, 5, 0.5), (3, 9, 2.0)]
+
+
+# How it reaches the environment.
+
+
+def trajectory(env, n=20):
+    env.streams.action.bit_generator.state = np.random.default_rng(0).bit_generator.state
+    return [env.step(env.sample_action()).observation.tolist() for _ in range(n)]
+
+
+def test_the_dynamics_are_those_of_the_context_and_it_is_in_force_at_the_first_observation():
+    env, alone = pendulum({"x": {"m": 3.0, "initial_angle_max": 0.001}}, hide_context=True), Pendulum()
+    alone.context = {"m": 3.0, "initial_angle_max": 0.001}
+    assert env.reset(seed=3).observation.tolist() == alone.reset(seed=3).observation.tolist()
+    assert env.observation[0] > 0.999
+    assert trajectory(env) == trajectory(alone)
+
+
+class Lamp(envoi.Model):
+    """Something imported, as far as this module is concerned: attributes, and no context space."""
+
+    observation_spec = envoi.Array((1,), "float32")
+    action_spec = envoi.Discrete(2)
+
+    def __init__(self, light=1.0):
+        self.light, self.bulb = light, Bulb()
+
+    def initial(self, rng, context):
+        return self.light * self.bulb.watts
+
+    def transition(self, state, action, rng):
+        return state + self.light
+
+    def observe(self, state, rng):
+        return np.array([state], np.float32)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+class Bulb:
+    def __init__(self):
+        self.watts = 1.0
+
+    @property
+    def volts(self):
+        return 220.0
+
+
+LIGHTS = {"dim": {"light": 0.5}, "bright": {"light": 2.0}}
+
+
+def test_attributes_and_paths_to_them():
+    env = Contextual(Lamp(), LIGHTS, bind=Attributes())
+    assert [env.reset().observation.tolist() for _ in range(3)] == [[0.5, 0.5], [2.0, 2.0], [0.5, 0.5]]
+    env = Contextual(Lamp(), [{"watts": 3.0}], bind=Attributes({"watts": "bulb.watts"}))
+    assert env.default_context == {"watts": 1.0}
+    assert env.reset().observation.tolist() == [3.0, 3.0]
+    with pytest.raises(ContextError, match=r"'lihgt'.*Lamp has no such attribute; did you mean 'light'"):
+        Contextual(Lamp(), [{"lihgt": 1.0}], bind=Attributes())
+    with pytest.raises(ContextError, match="lets nobody set it"):
+        Contextual(Lamp(), [{"volts": 3.0}], bind=Attributes({"volts": "bulb.volts"}))
+
+
+def test_a_model_without_a_context_space_is_refused_rather_than_left_as_it_is():
+    with pytest.raises(ContextError, match="takes no contexts; give its model a context_space"):
+        Contextual(Lamp(), LIGHTS)
+
+
+def test_a_function():
+    env = Contextual(Lamp(), LIGHTS, bind=lambda env, context: setattr(env, "light", context["light"]))
+    assert [env.reset().observation.tolist() for _ in range(2)] == [[0.5, 0.5], [2.0, 2.0]]
+
+
+def test_a_factory():
+    closed = []
+
+    class Closing(Lamp):
+        def close(self):
+            closed.append(self.light)
+
+    env = Contextual(Closing(), LIGHTS, bind=Factory(Closing))
+    assert [env.reset(seed=i or None).observation.tolist() for i in range(2)] == [[0.5, 0.5], [0.5, 0.5]]
+    assert env.reset().observation.tolist() == [2.0, 2.0]
+    assert closed == [1.0, 0.5]
+    with pytest.raises(ContextError, match=r"'lihgt'.*no such argument of Lamp; did you mean 'light'"):
+        Contextual(Lamp(), [{"lihgt": 1.0}], bind=Factory(Lamp))
+
+
+def test_a_factory_goes_on_from_the_seed():
+    def run(env):
+        return [env.reset(seed=5 if i == 0 else None).observation.tolist() for i in range(4)]
+
+    def make(g=10.0):
+        model = Pendulum()
+        model.context = {"g": g}
+        return model
+
+    env = Contextual(make(), [{"g": 9.0}, {"g": 11.0}], bind=Factory(make))
+    first = run(env)
+    assert first == run(env)
+    assert len({tuple(observation[:3]) for observation in first}) == 4
+
+
+# Batches and several agents.
+
+
+@pytest.mark.parametrize(
+    "make", [Pendulum, lambda: envoi.Validated(CartPole()), lambda: envoi.as_single(envoi.as_multi(Pendulum()))]
+)
+def test_each_lane_has_its_own_context_until_it_begins_anew(make):
+    env = envoi.batch(Contextual(make(), [{}, {}, {}], hide_context=True), 4)
+    assert env.reset(seed=0).info[3]["context_id"] == 0
+    expected, over = [0, 1, 2, 0], np.zeros(4, bool)
+    following = 1
+    for step in range(12):
+        restart = np.array([step % 3 == 0, False, step % 4 == 0, False]) | over
+        for lane in np.flatnonzero(restart):
+            expected[lane], following = following % 3, following + 1
+        result = env.step(env.sample_action(), restart)
+        over = result.terminated | result.truncated
+        assert [info["context_id"] for info in result.info] == expected
+
+
+def test_lanes_see_and_have_what_they_were_given():
+    env = envoi.batch(pendulum(MASSES, state_context_features=["m"]), 3)
+    assert env.reset(seed=1).observation[:, 3].tolist() == [2.0, 1.0, 0.5]
+    assert env.unwrapped.context_space == Pendulum.context_space
+    begun = env.reset(mask=np.array([False, True, False]))
+    assert begun.observation[:, 3].tolist() == [2.0, 2.0, 0.5]
+    assert [info.get("context_id") for info in begun.info] == [None, "a", None]
+    assert [context["m"] for context in env.context] == [2.0, 2.0, 0.5]
+    env.set(["c", "b", {"m": 0.7}])
+    assert env.reset().observation[:, 3].tolist() == pytest.approx([0.5, 1.0, 0.7])
+    with pytest.raises(ContextError, match="one context for each of 3 lanes, got 2"):
+        env.set(["c", "b"])
+
+
+def test_n_envs_makes_a_batch():
+    env = pendulum(MASSES, n_envs=3)
+    assert env.batch_size == 3
+    assert env.reset(seed=0).info[1]["context_id"] == "b"
+
+
+def test_a_batch_steps_as_its_lanes_alone():
+    env = envoi.batch(pendulum(MASSES, hide_context=True), 3)
+    env.reset(seed=0)
+    lanes = []
+    for index, key in enumerate(MASSES):
+        alone = Pendulum()
+        alone.context = MASSES[key]
+        alone.reset(seed=0)
+        alone.state = type(env.state)(*(part[index] for part in env.state)) if isinstance(env.state, tuple) else None
+        lanes.append(alone)
+    for _ in range(10):
+        actions = env.sample_action()
+        observations = env.step(actions).observation
+        for index, alone in enumerate(lanes):
+            assert observations[index].tolist() == alone.step(actions[index]).observation.tolist()
+
+
+def test_several_agents_share_a_context():
+    env = Contextual(Pursuit(), [{"stumble": 0.0}, {"stumble": 1.0}], dict_observation_space=True)
+    for expected in (0.0, 1.0):
+        observations, infos = env.reset()
+        for agent, observation in observations.items():
+            envoi.validate(env.observation_spec[agent], observation)
+            assert observation["context"][0] == expected
+            assert infos[agent]["context_id"] == expected
+        step = env.step(env.sample_actions())
+        assert {info["context_id"] for info in step.infos.values()} == {expected}
+
+
+# The life of one.
+
+
+@pytest.mark.parametrize("make", [
+    lambda: pendulum(MASSES, add_gaussian_noise_to_context=True, context_selector=Random),
+    lambda: envoi.batch(pendulum(MASSES, context_selector=Random), 3),
+    lambda: Contextual(envoi.TimeLimit(CartPole(), 4), [{"length": 1.0}, {}], max_episode_length=3),
+    lambda: Contextual(Lamp(), LIGHTS, bind=Factory(Lamp)),
+])  # fmt: skip
+def test_copies_pickles_and_snapshots_go_on_alike(make):
+    env = make()
+    env.reset(seed=2)
+    env.step(env.sample_action())
+
+    def future(env):
+        found = []
+        for _ in range(3):
+            found += [np.asarray(env.step(env.sample_action()).observation).tolist(), env.context_id]
+            found += [np.asarray(env.reset().observation).tolist(), env.context_id]
+        return found
+
+    others = [copy.deepcopy(env)] + ([] if "Factory" in repr(env) else [pickle.loads(pickle.dumps(env))])
+    snapshot = env.snapshot()
+    first = future(env)
+    for other in others:
+        assert future(other) == first
+    env.restore(snapshot)
+    assert future(env) == first
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["no", "by_mean", "by_default"]), st.booleans(), st.booleans())
+def test_observations_lie_in_their_spec(seed, scale, noise, in_dict):
+    env = Contextual(
+        CartPole(),
+        context_selector=Sampled([UniformFloat("length", 0.05, 5), UniformFloat("masspole", 0.01, 1)]),
+        scale_context_features=scale,
+        add_gaussian_noise_to_context=noise,
+        gaussian_noise_std_percentage=0.5,
+        dict_observation_space=in_dict,
+        context_bounds={"gravity": (5, 15)},
+    )
+    for episode in range(3):
+        envoi.validate(env.observation_spec, env.reset(seed=seed if episode == 0 else None).observation)
+        over = False
+        while not over:
+            step = env.step(env.sample_action())
+            envoi.validate(env.observation_spec, step.observation)
+            over = step.terminated
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("contexts", "options", "message"),
+    [
+        ({"a": {"mm": 1.0}}, {}, r"context\['mm'\]: no such feature; did you mean 'm'"),
+        ({"a": {"m": -1.0}}, {}, r"contexts\['a'\]\['m'\]: expected a finite number of at least 1e-06, got -1.0"),
+        ({"a": {"m": "heavy"}}, {}, r"contexts\['a'\]\['m'\]: expected a .*number.*got 'heavy'"),
+        ({"a": 3}, {}, r"contexts\['a'\]: expected a mapping"),
+        (7, {}, "contexts: expected a mapping"),
+        (None, {"context_mask": ["mx"]}, r"context_mask: no feature 'mx'; did you mean 'm'"),
+        (None, {"context_mask": "m"}, "context_mask: expected a list"),
+        (None, {"state_context_features": ["gg"]}, "state_context_features: no feature 'gg'; did you mean 'g'"),
+        (None, {"state_context_features": ["gg"], "hide_context": True}, "state_context_features: no feature 'gg'"),
+        (None, {"state_context_features": "changing"}, "state_context_features: expected a list"),
+        (None, {"scale_context_features": "by_maen"}, "scale_context_features: did you mean 'by_mean'"),
+        (None, {"context_selector": "random"}, "context_selector: expected a selector"),
+        (MASSES, {"context_selector": Static("d")}, "there is no context 'd'"),
+        (MASSES, {"context_selector": RoundRobin(), "context_selector_kwargs": {"a": 1}}, "is made already"),
+        (None, {"default_context": {"gg": 1.0}}, r"context\['gg'\]: no such feature; did you mean 'g'"),
+        (None, {"max_episode_length": 0}, "max_episode_length: expected an integer of at least 1, got 0"),
+        (None, {"gaussian_noise_std_percentage": -0.1, "add_gaussian_noise_to_context": True}, "at least 0, got -0.1"),
+        (None, {"noisy_features": ["gg"], "add_gaussian_noise_to_context": True}, "noisy_features: no feature 'gg'"),
+        (None, {"context_bounds": {"gg": (0, 1)}}, r"context\['gg'\]: no such feature"),
+        (None, {"context_bounds": {"g": 3}}, r"context_bounds\['g'\]: expected \(low, high\)"),
+        (None, {"bind": "attributes"}, "bind: expected None, a function"),
+    ],
+)
+def test_bad_input_is_refused_at_construction(contexts, options, message):
+    with pytest.raises((ContextError, SpecError), match=message):
+        pendulum(contexts, **options)
+
+
+def test_by_default_needs_defaults():
+    bound = {"bind": lambda env, context: None}
+    with pytest.raises(ValueError, match="'by_default' needs default_context"):
+        Contextual(Lamp(), LIGHTS, scale_context_features="by_default", **bound)
+    with pytest.raises(ContextError, match=r"contexts\['a'\]: expected a value of 'heat', as others have"):
+        Contextual(Lamp(), {"a": {"light": 1.0}, "b": {"heat": 1.0}}, **bound)
+
+
+def test_unknown_choices_are_refused_at_once():
+    env = pendulum(MASSES)
+    with pytest.raises(ContextError, match=r"options\['context_id'\]: no context 'd'; there are: a, b, c"):
+        env.reset(options={"context_id": "d"})
+    with pytest.raises(ContextError, match="no such feature; did you mean 'm'"):
+        env.set({"mm": 1.0})
+    with pytest.raises(ContextError, match=r"expected a finite number of at least 1e-06, got -3\.0"):
+        env.reset(options={"context": {"m": -3.0}})
+    with pytest.raises(SpecError, match="expected a core environment"):
+        Contextual("Pendulum-v1", MASSES)

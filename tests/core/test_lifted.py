@@ -1,0 +1,544 @@
+"""A wrapper that is written once holds for one agent, for several, and for batches."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+import envoi
+import envoi.models
+from envoi.integrations.check import check_env
+from envoi.lanes import lane
+from envoi.multi import COMMON
+
+
+class Mirrored(envoi.Lifted):
+    """Everything changed, and nothing remembered."""
+
+    def change(self, specs):
+        return envoi.Change(
+            observation_spec=envoi.Array((3,), "float64"),
+            reward_spec=envoi.Array((), "float64", low=0),
+            action=lambda action: -np.asarray(action),
+            observation=lambda seen: np.concatenate(
+                [-seen["position"], np.asarray(seen["time"], float)[..., None]], axis=-1
+            ),
+            reward=lambda reward: -reward,
+        )
+
+
+class Diary(envoi.Lifted):
+    """Everything remembered: what was done, seen, paid and said; who `tires` ends when it has had enough."""
+
+    def __init__(self, env, by_lane=False, tires=False):
+        self.by_lane, self.tires = by_lane, tires
+        super().__init__(env)
+
+    def change(self, specs):
+        n = () if specs.lanes is None or self.by_lane else (specs.lanes,)
+        return envoi.Change(
+            observation_spec={"now": specs.observation, "sums": envoi.Array((4,), "float64")},
+            reward_spec=envoi.Array((), "float64"),
+            discount_spec=envoi.Array((), "float64", -1, 1),
+            begin=lambda seen: np.concatenate(
+                [np.zeros((*n, 2)), np.asarray(seen["position"])[..., :1], np.zeros((*n, 1))], axis=-1
+            ),
+            remember=lambda sums, action, seen, reward: (
+                sums + np.stack([np.asarray(action), reward, seen["position"][..., 0], np.zeros(n)], axis=-1)
+            ),
+            note=lambda sums, info: sums + np.array([0, 0, 0, 1]),
+            observation=lambda seen, sums: {"now": seen, "sums": sums},
+            reward=lambda reward, sums: reward + sums[..., 0],
+            truncated=(lambda flag, sums: flag | (sums[..., 1] < -5)) if self.tires else None,
+            info=lambda sums: {"done": sums[..., 0], "times": sums[..., 3]},
+            by_lane=self.by_lane,
+        )
+
+
+WRAPPINGS = {
+    "no memory": [Mirrored],
+    "a memory": [Diary],
+    "lane by lane": [lambda env: Diary(env, by_lane=True)],
+    "an end": [lambda env: Diary(env, tires=True)],
+    "an end lane by lane": [lambda env: Diary(env, by_lane=True, tires=True)],
+    "a limit": [lambda env: envoi.TimeLimit(env, 4)],
+    "several": [lambda env: envoi.TimeLimit(env, 7), Diary, lambda env: envoi.ActionRepeat(env, 2), envoi.RunStats],
+    "a history": [lambda env: envoi.History(env, 3, include_actions=True)],
+    "one length": [lambda env: envoi.FixedLength(env, 6)],
+    "a goal": [Diary, lambda env: envoi.FixedLength(env, 9), lambda env: envoi.History(env, 2)],
+}
+
+
+def wrapped(env, name):
+    for wrap in WRAPPINGS[name]:
+        env = wrap(env)
+    return env
+
+
+def walks(n, name):
+    """n lanes of a random walk in wrappers, and each of them alone in the same."""
+    envs = [Walk() for _ in range(n)]
+    return wrapped(envoi.Lanes(envs), name), [wrapped(Walk(), name) for _ in range(n)]
+
+
+def same_lane(batch, step, index, one):
+    """Whether what a batch says of a lane is what it says alone."""
+    specs = (batch.observation_spec, batch.reward_spec, None, None, batch.discount_spec)
+    for spec, values, own in zip(specs, step[:5], one[:5], strict=True):
+        value = values[index] if spec is None else lane(spec, values, index)
+        np.testing.assert_equal(value, own, strict=False)
+    assert step.info[index] == one.info
+
+
+masks = st.lists(st.booleans(), min_size=3, max_size=3).map(np.array)
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_batch_in_a_wrapper_is_each_lane_in_it_alone(name, data):
+    n = 3
+    batch, alone = walks(n, name)
+    first = batch.reset(seed=list(range(n)))
+    over = np.zeros(n, bool)
+    for index, env in enumerate(alone):
+        np.testing.assert_equal(
+            lane(batch.observation_spec, first.observation, index), env.reset(seed=index).observation
+        )
+    for _ in range(data.draw(st.integers(1, 12), "steps")):
+        kind = data.draw(st.sampled_from(["step", "step", "restart", "reset", "some"]), "kind")
+        chosen = data.draw(masks, "mask")
+        action = np.array([alone[0].sample_action() for _ in range(n)])
+        if kind == "reset":
+            result = batch.reset(mask=chosen | over)
+            for index in np.flatnonzero(chosen | over):
+                own = alone[index].reset()
+                np.testing.assert_equal(lane(batch.observation_spec, result.observation, index), own.observation)
+                assert result.info[index] == own.info
+            over[:] = False
+            continue
+        acting = chosen & ~over if kind == "some" else ~(over | (chosen & (kind == "restart")))
+        if kind == "some":
+            step = batch.step_lanes(action, acting)
+        else:
+            step = batch.step(action, restart=~acting)
+        for index, env in enumerate(alone):
+            if acting[index]:
+                same_lane(batch, step, index, env.step(action[index]))
+                over[index] = step.terminated[index] | step.truncated[index]
+                continue
+            observation, info = (env.observation, {}) if kind == "some" else env.reset()
+            same_lane(batch, step, index, envoi.Step(observation, 0.0, False, False, 1.0, info))
+            over[index] &= kind == "some"
+        for index, env in enumerate(alone):
+            np.testing.assert_equal(lane(batch.observation_spec, batch.observation, index), env.observation)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_that_one_model_steps_are_changed_alike_all_together_and_one_by_one(seed):
+    together, one_by_one = (Diary(envoi.batch(Flock(), 4), by_lane, tires=True) for by_lane in (False, True))
+    rng = np.random.default_rng(seed)
+    np.testing.assert_equal(together.reset(seed=seed).observation, one_by_one.reset(seed=seed).observation)
+    over = np.zeros(4, bool)
+    for _ in range(30):
+        action, chosen = together.sample_action(), rng.random(4) < 0.3
+        if rng.random() < 0.3:
+            steps = [env.step_lanes(action, chosen & ~over) for env in (together, one_by_one)]
+            over |= steps[0].terminated | steps[0].truncated
+        else:
+            steps = [env.step(action, restart=chosen | over) for env in (together, one_by_one)]
+            over = steps[0].terminated | steps[0].truncated
+        for values in zip(*steps, strict=True):
+            np.testing.assert_equal(*map(list, values) if isinstance(values[0], envoi.Infos) else values)
+
+
+def test_only_the_lanes_that_are_chosen_act():
+    for env in (envoi.Lanes([Walk() for _ in range(3)]), envoi.batch(Flock(), 3)):
+        assert env.lanes_can_wait
+        before = env.reset(seed=1).observation
+        step = env.step_lanes(np.array([1, 1, 1]), np.array([False, True, False]))
+        moved = [
+            not np.array_equal(a, b) for a, b in zip(before["position"], step.observation["position"], strict=True)
+        ]
+        assert moved == [False, True, False]
+        assert step.reward[[0, 2]].tolist() == [0, 0]
+        assert step.discount[[0, 2]].tolist() == [1, 1]
+        assert [bool(info) for info in step.info] == [False, True, False]
+        over = np.zeros(3, bool)
+        while not over[1]:
+            step = env.step_lanes(np.array([1, 1, 1]), np.array([False, True, False]))
+            over = step.terminated | step.truncated
+        assert over.tolist() == [False, True, False]
+        held = exact([env.state, env.observation])
+        with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
+            env.step_lanes(np.array([1, 1, 1]), np.array([True, True, False]))
+        assert exact([env.state, env.observation]) == held
+        # A lane that has ended may stand still; and goes on once it has begun anew.
+        assert not env.step_lanes(np.array([1, 1, 1]), np.array([True, False, False])).truncated[1]
+        env.reset(mask=over)
+        env.step(np.array([0, 0, 0]))
+
+
+def test_lanes_that_act_together_cannot_wait():
+    class Together(envoi.BatchEnv):
+        observation_spec, action_spec = envoi.Discrete(2), envoi.Discrete(2)
+        observation = state = None
+
+    batch = Together(2)
+    assert not envoi.TimeLimit(batch, 3).lanes_can_wait
+    with pytest.raises(envoi.SpecError, match="none can stand still"):
+        envoi.TimeLimit(batch, 3).step_lanes(np.zeros(2), np.ones(2, bool))
+
+
+# One of several.
+
+
+# Several agents do not end each by itself.
+TOGETHER = [name for name in WRAPPINGS if "an end" not in name]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("seed", range(2))
+def test_one_of_several_in_a_wrapper_is_one_in_it(name, seed):
+    one, several = wrapped(Walk(), name), wrapped(envoi.as_multi(Walk(), "me"), name)
+    assert isinstance(several, envoi.MultiEnv)
+    for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):
+        assert envoi.spec_equal(getattr(several, what), {"me": getattr(one, what)})
+    assert several.reward_range == one.reward_range
+    first, firsts = one.reset(seed=seed), several.reset(seed=seed)
+    assert exact(firsts) == exact(envoi.MultiReset({"me": first.observation}, {"me": first.info}))
+    for _ in range(60):
+        action = one.sample_action()
+        assert exact(several.sample_actions()) == exact({"me": action})
+        step, steps = one.step(action), several.step({"me": action})
+        assert exact(list(steps)) == exact([{"me": value} for value in step])
+        assert exact(several.observation("me")) == exact(one.observation)
+        if step.terminated or step.truncated:
+            assert several.agents == ()
+            first, firsts = one.reset(), several.reset()
+            assert exact(firsts.observations) == exact({"me": first.observation})
+
+
+# What a wrapper is.
+
+
+KINDS = {
+    "one": Walk,
+    "lanes": lambda: envoi.Lanes([Walk(), Walk()]),
+    "a model of lanes": lambda: envoi.batch(Flock(), 2),
+    "several": lambda: envoi.as_multi(Walk()),
+}
+EVERYTHING = [(name, kind) for kind in KINDS for name in (TOGETHER if kind == "several" else WRAPPINGS)]
+
+
+def lived(env, steps):
+    """What happens in the next steps, on from wherever the environment stands."""
+    told, several = [], isinstance(env, envoi.MultiEnv)
+    for _ in range(steps):
+        action = env.sample_actions() if several else env.sample_action()
+        step = env.step(action)
+        over = envoi.lift.ended(env, step)
+        told.append((exact(action), exact(step)))
+        if np.any(over):
+            told.append(exact(env.reset(mask=over) if np.ndim(over) else env.reset()))
+    return told
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERYTHING)
+def test_an_episode_in_wrappers_can_be_put_back_copied_and_pickled_in_its_middle(name, kind):
+    env = wrapped(KINDS[kind](), name)
+    env.reset(seed=3)
+    lived(env, 3)
+    held = pickle.loads(pickle.dumps(env.snapshot()))
+    others = [copy.copy(env), copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    future = lived(env, 12)
+    for _ in range(2):
+        env.restore(held)
+        assert lived(env, 12) == future
+    for other in others:
+        assert type(other) is type(env)
+        assert lived(other, 12) == future
+    fresh = wrapped(KINDS[kind](), name)
+    fresh.restore(held)
+    assert lived(fresh, 12) == future
+
+
+def test_a_snapshot_is_put_back_into_its_own_kind_only():
+    limited, shown = envoi.TimeLimit(Walk(), 3), envoi.History(Walk())
+    limited.reset()
+    with pytest.raises(envoi.SnapshotUnsupported, match="expected a snapshot of History, got one of TimeLimit"):
+        shown.restore(limited.snapshot())
+
+
+def test_a_wrapper_is_of_its_class_whatever_is_inside():
+    class Ours(envoi.TimeLimit):
+        pass
+
+    for env in (Walk(), envoi.batch(Flock(), 2), envoi.models.Nim()):
+        limited, ours = envoi.TimeLimit(env, max_episode_steps=3), Ours(env, 3)
+        assert isinstance(limited, envoi.TimeLimit)
+        assert not isinstance(limited, Ours)
+        assert isinstance(ours, Ours)
+        assert isinstance(ours, envoi.TimeLimit)
+        assert isinstance(limited, envoi.MultiEnv) == isinstance(env, envoi.MultiEnv)
+        assert isinstance(limited, envoi.Env) != isinstance(env, envoi.MultiEnv)
+        assert repr(limited) == f"TimeLimit({env!r}, max_episode_steps=3)"
+        assert repr(ours) == f"Ours({env!r}, 3)"
+        assert limited.unwrapped is env.unwrapped
+        other = copy.deepcopy(env)
+        again = limited.over(other)
+        assert again.env is other
+        assert again.max_episode_steps == 3
+        assert type(again) is type(limited)
+
+
+def test_the_same_wrapper_goes_over_a_batch_of_what_it_was_over():
+    env = Diary(envoi.TimeLimit(Walk(), 5), by_lane=True)
+    batch = envoi.batch(env, 3)
+    assert isinstance(batch, Diary)
+    assert batch.by_lane
+    assert isinstance(batch.env, envoi.TimeLimit)
+    assert isinstance(batch.env.env, envoi.Lanes)
+
+
+def test_what_is_no_environment_is_refused_by_what_it_is():
+    for wrap in (lambda env: envoi.TimeLimit(env, 3), envoi.History, envoi.ActionClip, envoi.RunStats):
+        with pytest.raises(envoi.SpecError, match=r"expected a core environment, got .*from_env"):
+            wrap(object())
+
+
+def test_a_wrapper_without_lanes_takes_no_restart():
+    env = envoi.TimeLimit(Walk(), 3)
+    env.reset()
+    with pytest.raises(envoi.SpecError, match="restart: expected None"):
+        env.step(0, restart=True)
+
+
+def test_a_change_that_takes_a_memory_says_where_it_begins():
+    with pytest.raises(envoi.SpecError, match="expected begin beside remember"):
+        envoi.Change(remember=lambda memory, action, observation, reward: memory)
+
+
+class Penalty(envoi.Rewarder):
+    reward_range = (-2.0, 0.5)
+
+    def __call__(self, state, action, next_state):
+        return np.clip(-np.abs(next_state.position[..., 0]), -2.0, 0.5)
+
+
+class Doubled(envoi.Lifted):
+    """Rewards twice as large, with the bounds that follow."""
+
+    def change(self, specs):
+        inner = specs.reward
+        low, high = (None if bound is None else 2 * bound for bound in (inner.low, inner.high))
+        spec = envoi.Array(inner.shape, inner.dtype, low, high, inner.name)
+        return envoi.Change(reward_spec=spec, reward=lambda reward: 2 * reward)
+
+
+def test_specs_of_all_layers_follow_a_rewarder_that_is_set_later():
+    for env in (Walk(), envoi.batch(Flock(), 2)):
+        plain, wrapped_env = copy.deepcopy(env), Doubled(Doubled(envoi.TimeLimit(env, 100)))
+        assert wrapped_env.reward_range == (-np.inf, 0)
+        wrapped_env.rewarder = plain.rewarder = Penalty()
+        assert wrapped_env.rewarder == env.rewarder == Penalty()
+        assert plain.reward_range == (-2, 0.5)
+        assert wrapped_env.reward_range == (-8, 2)
+        assert envoi.spec_equal(wrapped_env.reward_spec, envoi.Array((), "float64", -8, 2, "reward"))
+        for each in (plain, wrapped_env):
+            each.reset(seed=4)
+        action = plain.sample_action()
+        np.testing.assert_array_equal(wrapped_env.step(action).reward, 4 * plain.step(action).reward)
+
+
+# Episodes.
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERYTHING)
+def test_a_step_before_the_reset_or_after_the_end_is_an_error_that_changes_nothing(name, kind):
+    env = wrapped(KINDS[kind](), name)
+    several = isinstance(env, envoi.MultiEnv)
+    shape = () if several or env.batch_size is None else (env.batch_size,)
+    action = {"agent": np.int64(1)} if several else np.ones(shape, np.int64)
+    before = pickle.dumps(env)
+    with pytest.raises(envoi.EpisodeError, match="reset"):
+        env.step(action)
+    assert pickle.dumps(env) == before
+    env.reset(seed=5)
+    for _ in range(50):
+        if np.any(envoi.lift.ended(env, env.step(action))):
+            break
+    else:
+        raise AssertionError("no episode ended")
+    before = env.snapshot()
+    with pytest.raises(envoi.EpisodeError, match="ended"):
+        env.step(action)
+    assert exact(before.content[1]) == exact(env.snapshot().content[1])
+    env.reset()
+    env.step(action)
+
+
+# Several agents.
+
+
+@pytest.mark.parametrize("game", ["nim", "rps", "pursuit"])
+def test_a_time_limit_cuts_all_agents_off_together_and_each_sees_the_end(game):
+    plain = envoi.models.make(game)
+    env = envoi.TimeLimit(envoi.models.make(game), 3)
+    infos = env.reset(seed=0).infos
+    plain.reset(seed=0)
+    for number in (1, 2, 3):
+        actions = env.sample_actions(infos)
+        step, inner = env.step(actions), plain.step(actions)
+        infos = step.infos
+        assert step.terminated == inner.terminated
+        assert step.truncated == dict.fromkeys(env.possible_agents, number == 3)
+    assert plain.agents
+    assert env.agents == ()
+    assert env.turn is None
+    assert exact(step.observations) == exact({agent: plain.observation(agent) for agent in env.possible_agents})
+    with pytest.raises(envoi.EpisodeError, match="ended"):
+        env.step(actions)
+    for agent in env.possible_agents:
+        assert exact(env.observation(agent)) == exact(step.observations[agent])
+    env.reset()
+    assert env.agents == plain.agents
+
+
+def test_a_waiting_agent_remembers_what_it_did_and_was_paid_when_it_sees_again():
+    env = envoi.History(envoi.models.Nim(), 3, include_actions=True)
+    env.reset(options={"sticks": 10})
+    assert env.observation("first")["observation"].tolist() == [0, 0, 10]
+    assert env.observation("second")["observation"].tolist() == [0, 0, 10]
+    step = env.step({"first": 0})
+    assert {agent: seen["observation"].tolist() for agent, seen in step.observations.items()} == {"second": [0, 0, 9]}
+    step = env.step({"second": 1})
+    assert step.observations["first"]["observation"].tolist() == [0, 10, 7]
+    assert step.observations["first"]["action"].tolist() == [0, 0, 0]
+    step = env.step({"first": 2})
+    assert step.observations["second"]["observation"].tolist() == [0, 9, 4]
+    assert step.observations["second"]["action"].tolist() == [0, 0, 1]
+    # The waiting one would see this now; having looked it remembers no more than before.
+    for _ in range(2):
+        assert env.observation("first")["observation"].tolist() == [10, 7, 4]
+    step = env.step({"second": 0})
+    assert step.observations["first"]["observation"].tolist() == [10, 7, 3]
+    assert step.observations["first"]["action"].tolist() == [0, 0, 2]
+
+
+class Leaving(envoi.MultiModel):
+    """Counts; the first agent leaves after two steps, the second after four."""
+
+    possible_agents = ("first", "second")
+    observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
+    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, actions, rng):
+        return state + 1
+
+    def observe(self, state, agent, rng):
+        return np.int64(state)
+
+    def reward(self, state, actions, next_state):
+        return {agent: float(next_state) for agent in actions}
+
+    def terminal(self, state):
+        return {"first": state >= 2, "second": state >= 4}
+
+    def info(self, state):
+        return {COMMON: {"state": state}}
+
+
+def test_who_has_ended_saw_last_what_it_saw_at_its_end():
+    env = envoi.History(Leaving(), 3)
+    env.reset()
+    env.step({"first": 0, "second": 0})
+    last = env.step({"first": 0, "second": 0}).observations["first"]
+    assert last.tolist() == [0, 1, 2]
+    env.step({"second": 0})
+    assert env.observation("first").tolist() == [0, 1, 2]
+    assert env.observation("second").tolist() == [1, 2, 3]
+    env.step({"second": 0})
+    assert env.observation("first").tolist() == [0, 1, 2]
+
+
+class Paid(envoi.Lifted):
+    """Shows all that an agent was paid, and tells it."""
+
+    def change(self, specs):
+        return envoi.Change(
+            observation_spec=envoi.Array((), "float64"),
+            begin=lambda seen: 0.0,
+            remember=lambda total, action, seen, reward: total + reward,
+            observation=lambda seen, total: np.float64(total),
+            reward=lambda reward, total: reward + 100 * total,
+            info=lambda total: {"total": total},
+        )
+
+
+class Wages(Leaving):
+    """One acts at a time, and everybody is paid at each step."""
+
+    def turn(self, state):
+        return (self.possible_agents[state % 2],)
+
+    def reward(self, state, actions, next_state):
+        return dict.fromkeys(self.possible_agents, 1.0)
+
+    def terminal(self, state):
+        return state >= 4
+
+
+def test_what_a_waiting_agent_is_paid_counts_when_it_sees_again():
+    env = Paid(Wages())
+    first = env.reset()
+    assert first.observations == {"first": 0}
+    assert first.infos["second"]["total"] == 0  # who has seen nothing yet remembers nothing yet
+    seen = []
+    for acting in ("first", "second", "first", "second"):
+        step = env.step({acting: 0})
+        seen.append({agent: float(total) for agent, total in step.observations.items()})
+    assert seen == [{"second": 0}, {"first": 2}, {"second": 2}, {"first": 4, "second": 3}]
+    assert step.rewards == {"first": 401.0, "second": 301.0}
+    assert step.infos["first"]["total"] == 4
+
+
+def test_several_agents_cannot_be_truncated_each_by_what_it_remembers():
+    with pytest.raises(envoi.SpecError, match="expected a shared memory"):
+        Diary(envoi.as_multi(Walk()), tires=True)
+
+
+def test_wrong_agents_are_refused_with_nothing_changed():
+    env = envoi.OneHotAction(envoi.models.Nim())
+    with pytest.raises(envoi.EpisodeError, match="not begun"):
+        env.step({"first": np.array([1, 0, 0])})
+    env.reset(seed=0)
+    with pytest.raises(envoi.EpisodeError, match="missing \\['first'\\], not to act now \\['second'\\]"):
+        env.step({"second": np.array([1, 0, 0])})
+    assert env.turn == ("first",)
+
+
+# Forms.
+
+
+FORMS = {
+    "limit of a walk": lambda: envoi.TimeLimit(Walk(), 9),
+    "a diary": lambda: envoi.TimeLimit(Diary(Walk()), 9),
+    "limit of nim": lambda: envoi.TimeLimit(envoi.models.Nim(), 3),
+    "limit of rps": lambda: envoi.TimeLimit(envoi.models.RockPaperScissors(), 4),
+    "history of nim": lambda: envoi.History(envoi.models.Nim(), 2),
+    "history of pursuit": lambda: envoi.History(envoi.TimeLimit(envoi.models.Pursuit(), 9), 2, include_actions=True),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_wrapped_passes_all_suites_in_all_forms(name):
+    check_env(FORMS[name]).raise_if_failed()

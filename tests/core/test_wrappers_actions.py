@@ -1,0 +1,379 @@
+"""Other ways to say an action."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import Walk
+from strategies import Pair, arrays, discretes, generators, multi_binaries, multi_discretes, nested
+
+import envoi
+import envoi.models
+from envoi.integrations.check import check_env
+from envoi.lanes import lane, stack
+from envoi.multi import MASK
+
+WRAPPERS = {
+    "clip": envoi.ActionClip,
+    "discretize": lambda env: envoi.ActionDiscretize(env, 5),
+    "offset": envoi.ActionOffset,
+    "one-hot": envoi.OneHotAction,
+}
+
+
+class Told(envoi.Model):
+    """Sees what it was last told to do."""
+
+    def __init__(self, action_spec):
+        self.action_spec = action_spec
+        self.observation_spec = action_spec
+
+    def initial(self, rng, context):
+        return envoi.zeros(self.action_spec)
+
+    def transition(self, state, action, rng):
+        return action
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+def told(wrapper, *actions):
+    """What an environment is told by these actions of a wrapper around it."""
+    wrapper.reset()
+    return [wrapper.step(action).observation for action in actions]
+
+
+# Clipping.
+
+
+def test_clip_takes_actions_out_of_bounds_to_them():
+    env = envoi.ActionClip(Told(envoi.Array((2,), "float32", [-1, 0], [1, np.inf])))
+    inside, low, high = told(env, np.float32([0.5, 3]), [-7, -7], np.array([7, 7], "float64"))
+    assert inside.tolist() == [0.5, 3]
+    assert low.tolist() == [-1, 0]
+    assert high.tolist() == [1, 7]
+
+
+def test_clip_goes_into_trees_and_leaves_what_has_no_bounds():
+    spec = {
+        "torque": envoi.Array((), "float64", None, 2.0),
+        "kind": Pair(envoi.Discrete(3, start=-1), envoi.MultiDiscrete([2, 4], [0, 1])),
+        "free": envoi.Array((1,), "int8"),
+        "word": envoi.Text(5),
+    }
+    env = envoi.ActionClip(Told(spec))
+    assert env.action_spec is spec
+    given_action = {"torque": 9.0, "kind": Pair(-8, np.array([-1, 9])), "free": np.int8([100]), "word": "hello"}
+    (seen,) = told(env, given_action)
+    assert seen["torque"] == 2
+    assert seen["kind"].left == -1
+    assert seen["kind"].right.tolist() == [0, 4]
+    assert seen["free"] is given_action["free"]
+    assert seen["word"] == "hello"
+
+
+def test_clip_keeps_the_bounds_to_aim_at_unless_told_to_drop_them():
+    env = envoi.models.Pendulum()
+    assert envoi.spec_equal(envoi.ActionClip(env).action_spec, env.action_spec)
+    spec = envoi.ActionClip(env, unbounded=True).action_spec
+    assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
+
+
+def test_clip_changes_no_action_that_somebody_owns():
+    action = np.float32([9.0])
+    env = envoi.ActionClip(envoi.models.Pendulum())
+    env.reset(seed=0)
+    env.step(action)
+    assert action == 9
+
+
+def test_clip_without_bounds_is_refused():
+    with pytest.raises(envoi.SpecError, match="expected an action with bounds"):
+        envoi.ActionClip(Told({"a": envoi.Array((), "float32")}))
+
+
+# Counting from zero.
+
+
+def test_offset_counts_from_zero():
+    env = envoi.ActionOffset(Told(envoi.Array((), "int32", -1, 1, "move")))
+    assert envoi.spec_equal(env.action_spec, envoi.Array((), "int32", 0, 2, "move"))
+    assert [int(seen) for seen in told(env, 0, 1, 2)] == [-1, 0, 1]
+    assert {seen.dtype for seen in told(env, 0, np.int64(1))} == {np.dtype("int32")}
+
+
+def test_offset_says_which_leaf_is_no_integer_with_bounds():
+    with pytest.raises(envoi.SpecError, match=r"action\['b'\]: expected integers with bounds"):
+        envoi.ActionOffset(Told({"a": envoi.Discrete(2, 1), "b": envoi.Array((), "float32", 0, 1)}))
+    with pytest.raises(envoi.SpecError, match="action: expected integers with bounds"):
+        envoi.ActionOffset(Told(envoi.Array((), "int32", low=0)))
+    with pytest.raises(envoi.SpecError, match="fit int8"):
+        envoi.ActionOffset(Told(envoi.Array((), "int8", -128, 127)))
+
+
+def starts(spec):
+    start = spec.low if isinstance(spec, envoi.Array) else getattr(spec, "start", 0)
+    return np.broadcast_to(start, spec.shape)
+
+
+integers = (
+    discretes(("int64", "int32", "uint64")).filter(lambda spec: spec.n < 2**62 and abs(spec.start) < 2**61)
+    | multi_discretes()
+    | multi_binaries()
+    | arrays(("int64", "uint8"), finite=True).filter(
+        lambda spec: spec.shape == () or np.all(spec.high.astype(object) - spec.low < 2**60)
+    )
+)
+
+
+@given(nested(integers), generators())
+def test_offset_by_the_start_lies_in_the_spec_inside(spec, rng):
+    try:
+        env = envoi.ActionOffset(Told(spec))
+    except envoi.SpecError as error:
+        assert "fit" in str(error)  # noqa: PT017 (the whole range of int64 has no such offset)
+        return
+    action = envoi.sample(env.action_spec, rng)
+    (inside,) = told(env, action)
+    envoi.validate(spec, inside)
+    differences = envoi.tree.map_leaves(lambda leaf, a, b: np.asarray(a - b), spec, inside, action)
+    envoi.tree.map_leaves(lambda leaf, one: np.testing.assert_array_equal(one, starts(leaf)), spec, differences)
+
+
+# Numbers for values.
+
+
+def test_discretize_numbers_evenly_spaced_values():
+    env = envoi.ActionDiscretize(Told(envoi.Array((), "float32", -10, 10, "force")), 5)
+    assert envoi.spec_equal(env.action_spec, envoi.Discrete(5, name="force"))
+    assert [float(seen) for seen in told(env, 0, 2, 4)] == [-10, 0, 10]
+
+
+def test_discretize_an_array_by_a_number_for_each_element():
+    env = envoi.ActionDiscretize(Told(envoi.Array((2, 2), "float64", -10, [[10, 10], [0, 30]])), [[2, 5], [3, 9]])
+    assert envoi.spec_equal(env.action_spec, envoi.MultiDiscrete([[2, 5], [3, 9]]))
+    seen = told(env, np.array([[0, 2], [1, 8]]), np.array([[1, 4], [2, 0]]))
+    assert [one.tolist() for one in seen] == [[[-10, 0], [-5, 30]], [[10, 10], [0, -10]]]
+
+
+def test_discretize_a_tree_by_one_number_or_by_as_many_as_there_are_leaves():
+    spec = {"a": envoi.Array((1,), "float32", 0, 1), "b": [envoi.Array((2,), "float32", -1, 1), envoi.Discrete(2)]}
+    one = envoi.ActionDiscretize(Told(spec), 3)
+    assert envoi.spec_equal(
+        one.action_spec, {"a": envoi.Discrete(3), "b": [envoi.MultiDiscrete([3, 3]), envoi.Discrete(2)]}
+    )
+    (seen,) = told(one, {"a": 1, "b": [np.array([0, 2]), 1]})
+    assert seen["a"].tolist() == [0.5]
+    assert seen["b"][0].tolist() == [-1, 1]
+    assert seen["b"][1] == 1
+    each = envoi.ActionDiscretize(Told(spec), {"a": 2, "b": [[3, 4], None]})
+    assert envoi.spec_equal(each.action_spec["b"][0], envoi.MultiDiscrete([3, 4]))
+
+
+@given(arrays(("float16", "float32", "float64"), finite=True), st.integers(2, 9), generators())
+def test_discretized_values_lie_in_the_spec_inside_and_reach_both_ends(spec, n, rng):
+    env = envoi.ActionDiscretize(Told(spec), n)
+    one = isinstance(env.action_spec, envoi.Discrete)
+    last = n - 1 if one else env.action_spec.last
+    first, middle, end = told(env, 0 * last, env.action_spec.sample(rng), last)
+    for value in (first, middle, end):
+        spec.validate(value)
+    np.testing.assert_array_equal(first, np.broadcast_to(spec.low, spec.shape))
+    np.testing.assert_array_equal(end, np.broadcast_to(spec.high, spec.shape))
+
+
+def test_what_cannot_be_discretized_says_why():
+    with pytest.raises(envoi.SpecError, match="expected a continuous action"):
+        envoi.ActionDiscretize(envoi.models.CartPole(), 3)
+    with pytest.raises(envoi.SpecError, match=r"action\['a'\]: expected finite bounds"):
+        envoi.ActionDiscretize(Told({"a": envoi.Array((), "float32", 0)}), 3)
+    for n in (1, 2.5, [3, 3], "many"):
+        with pytest.raises(envoi.SpecError, match="num_actions: expected integers of at least 2"):
+            envoi.ActionDiscretize(envoi.models.Pendulum(), n)
+    with pytest.raises(envoi.SpecError, match="num_actions: expected keys"):
+        envoi.ActionDiscretize(Told({"a": envoi.Array((), "float32", 0, 1)}), {"b": 3})
+
+
+# One-hot.
+
+
+def test_one_hot_is_the_index_of_the_largest():
+    env = envoi.OneHotAction(Told(envoi.Array((1,), "int32", 1, 3, "move")))
+    assert envoi.spec_equal(env.action_spec, envoi.Array((1, 3), "int32", 0, 1, "move"))
+    (seen,) = told(env, np.array([[0, 1, 0]], "int32"))
+    assert seen.tolist() == [2]
+    assert seen.dtype == np.int32
+
+
+def test_one_hot_leaves_what_is_continuous():
+    spec = {"discrete": envoi.Discrete(3, 1), "continuous": envoi.Array((2,), "float32")}
+    env = envoi.OneHotAction(Told(spec))
+    assert env.action_spec["continuous"] is spec["continuous"]
+    (seen,) = told(env, {"discrete": np.array([0.1, 0.2, 0.7]), "continuous": np.float32([0.5, 0.3])})
+    assert seen["discrete"] == 3
+    assert seen["continuous"].tolist() == np.float32([0.5, 0.3]).tolist()
+
+
+@given(nested(integers | arrays(("float32",))), generators())
+def test_one_hot_vectors_mean_the_action_inside(spec, rng):
+    small = all(np.prod(getattr(leaf, "n", 1)) < 50 for _, leaf in envoi.tree.leaves(spec))
+    try:
+        env = envoi.OneHotAction(Told(spec)) if small else None
+    except envoi.SpecError:
+        return
+    if env is None or any(np.prod(leaf.shape) > 500 for _, leaf in envoi.tree.leaves(env.action_spec)):
+        return
+    inside = envoi.sample(spec, rng)
+
+    def hot(leaf, outer, value):
+        if leaf == outer:
+            return value
+        return (np.arange(outer.shape[-1]) == (value - starts(leaf))[..., None]).astype(outer.dtype)
+
+    action = envoi.tree.map_leaves(hot, spec, env.action_spec, inside)
+    envoi.validate(env.action_spec, action)
+    (seen,) = told(env, action)
+    envoi.validate(spec, seen)
+    envoi.tree.map_leaves(lambda leaf, one, other: np.testing.assert_array_equal(one, other), spec, seen, inside)
+
+
+def test_what_has_no_one_hot_vectors_says_why():
+    with pytest.raises(envoi.SpecError, match="expected an action with integers"):
+        envoi.OneHotAction(envoi.models.Pendulum())
+    with pytest.raises(
+        envoi.SpecError, match=r"action\[0\]: expected one number of values for all elements, got \[2, 3\]"
+    ):
+        envoi.OneHotAction(Told([envoi.MultiDiscrete([2, 3])]))
+    env = envoi.OneHotAction(envoi.models.CartPole())
+    env.reset(seed=0)
+    with pytest.raises(envoi.SpecError, match="expected a last axis of 2, one-hot, got 1"):
+        env.step(1)
+
+
+# In a batch.
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_lanes_say_it_as_one_does(wrap):
+    kind = envoi.Array((2,), "float32", -1, 1) if wrap == "discretize" else envoi.MultiDiscrete([3, 3], -1)
+    one, batch = WRAPPERS[wrap](Told(kind)), WRAPPERS[wrap](envoi.batch(Told(kind), 4))
+    assert envoi.spec_equal(batch.action_spec, one.action_spec)
+    actions = [one.sample_action() for _ in range(4)]
+    (seen,) = told(batch, stack(batch.action_spec, actions))
+    np.testing.assert_array_equal(seen, told(one, *actions))
+
+
+def test_lanes_number_their_values_as_one_does():
+    spec = {"a": envoi.Array((1,), "float32", 0, 1), "b": envoi.Array((2, 1), "float64", -1, 1)}
+    env = envoi.batch(envoi.ActionDiscretize(Told(spec), {"a": 5, "b": [[2], [3]]}), 4)
+    one = envoi.ActionDiscretize(Told(spec), {"a": 5, "b": [[2], [3]]})
+    actions = [envoi.sample(env.action_spec, np.random.default_rng(seed)) for seed in range(4)]
+    (seen,) = told(env, stack(env.action_spec, actions))
+    for index, expected in enumerate(told(one, *actions)):
+        np.testing.assert_equal(lane(spec, seen, index), expected)
+
+
+# Actions that are never legal.
+
+
+def test_extra_disabled_actions_are_in_the_spec_and_masked_everywhere():
+    env = envoi.ExtraDisabledActions(envoi.models.CartPole(), 3)
+    assert envoi.spec_equal(env.action_spec, envoi.Discrete(5, name=envoi.models.CartPole().action_spec.name))
+    assert env.observation_spec == (envoi.models.CartPole().observation_spec, envoi.MultiBinary((5,), MASK))
+    first = env.reset(seed=0)
+    step = env.step(1)
+    for observation, info in (first, (step.observation, step.info)):
+        assert observation[1].tolist() == info[MASK].tolist() == [1, 1, 0, 0, 0]
+        envoi.validate(env.observation_spec, observation)
+    with pytest.raises(envoi.SpecError, match="action: 4 is disabled"):
+        env.step(4)
+    np.testing.assert_array_equal(env.observation[0], step.observation[0])
+
+
+def test_extra_disabled_actions_begin_where_the_others_end():
+    env = envoi.ExtraDisabledActions(Told(envoi.Array((), "int32", -10, 10)), 25)
+    assert envoi.spec_equal(env.action_spec, envoi.Array((), "int32", -10, 35))
+    seen = told(env, np.int32(3), np.int32(-7))
+    assert [int(observation) for observation, _ in seen] == [3, -7]
+    assert seen[0][1].tolist() == [1] * 21 + [0] * 25
+
+
+def test_a_mask_inside_remains_and_each_agent_has_its_own():
+    env = envoi.ExtraDisabledActions(envoi.models.Nim(), 2)
+    observations, infos = env.reset(options={"sticks": 2})
+    assert observations["first"][1].tolist() == infos["first"][MASK].tolist() == [1, 1, 0, 0, 0]
+    assert all(action["first"] < 2 for action in (env.sample_actions(infos) for _ in range(20)))
+    step = env.step({"first": 0})
+    assert step.observations["second"][1].tolist() == [1, 0, 0, 0, 0]
+
+
+class Masked(envoi.BatchModel):
+    """Forbids the action that was taken last."""
+
+    observation_spec = envoi.Discrete(3)
+    action_spec = envoi.Discrete(3)
+
+    def initial(self, rng, context, size):
+        return np.zeros(size, np.int64)
+
+    def transition(self, state, action, rng):
+        return np.asarray(action)
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return np.zeros(np.shape(state))
+
+    def terminal(self, state):
+        return np.zeros(np.shape(state), bool)
+
+    def info(self, state):
+        return {MASK: (np.arange(3) != np.asarray(state)[..., None]).astype(np.int8)}
+
+
+@pytest.mark.parametrize("make", [lambda: envoi.batch(Masked(), 2), lambda: envoi.Lanes([Masked(), Masked()])])
+def test_each_lane_has_its_own_mask(make):
+    env = envoi.ExtraDisabledActions(make(), 1)
+    first = env.reset()
+    assert first.observation[1].tolist() == [[0, 1, 1, 0]] * 2
+    step = env.step(np.array([1, 2]))
+    assert step.observation[1].tolist() == [[1, 0, 1, 0], [1, 1, 0, 0]]
+    assert [info[MASK].tolist() for info in step.info] == [[1, 0, 1, 0], [1, 1, 0, 0]]
+    step = env.step(np.array([0, 0]), restart=np.array([False, True]))
+    assert step.observation[1].tolist() == [[0, 1, 1, 0], [0, 1, 1, 0]]
+    step.observation[1][:] = 7  # what is given away is the taker's
+    assert env.observation[1].tolist() == [[0, 1, 1, 0], [0, 1, 1, 0]]
+    reset = env.reset(mask=np.array([True, False]))
+    assert MASK in reset.info[0]
+    assert MASK not in reset.info[1]
+
+
+def test_what_has_no_actions_to_add_to_says_why():
+    with pytest.raises(envoi.SpecError, match="one integer with bounds"):
+        envoi.ExtraDisabledActions(envoi.models.Pendulum(), 2)
+    with pytest.raises(envoi.SpecError, match="one integer with bounds"):
+        envoi.ExtraDisabledActions(Told(envoi.MultiDiscrete([2, 2])), 2)
+    with pytest.raises(envoi.SpecError, match="num_extra_actions: expected an integer of at least 0"):
+        envoi.ExtraDisabledActions(envoi.models.CartPole(), -1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: envoi.TimeLimit(envoi.ActionDiscretize(envoi.ActionClip(envoi.models.Pendulum()), 5), 9),
+        lambda: envoi.OneHotAction(envoi.models.Catch()),
+        lambda: envoi.ExtraDisabledActions(envoi.models.Nim(), 2),
+        lambda: envoi.ActionOffset(envoi.TimeLimit(Walk(), 9)),
+    ],
+    ids=["discretize", "one-hot", "extra", "offset"],
+)
+def test_the_forms_of_all_frameworks_pass_all_suites(make):
+    check_env(make).raise_if_failed()

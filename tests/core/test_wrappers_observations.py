@@ -1,0 +1,351 @@
+"""What is seen: parts of an observation, what came before, and goals."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import Walk
+from strategies import array_leaves, generators, nested
+
+import envoi
+import envoi.models
+from envoi.adapters import to_tf_agents
+from envoi.integrations.check import check_env
+from envoi.lanes import lane
+
+
+class Counting(envoi.Model):
+    """Counts its steps from `start` on, for three of them."""
+
+    observation_spec = envoi.Array((), "int32", low=0)
+    action_spec = envoi.Array((), "int32", 0, 9)
+
+    def __init__(self, start=0):
+        self.start, self.episodes = start, 0
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.int32(self.start + state)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return state >= 5
+
+
+class Drawn(envoi.Model):
+    """Sees random values of a spec."""
+
+    action_spec = envoi.Discrete(3, start=4)
+
+    def __init__(self, spec):
+        self.observation_spec = spec
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return envoi.sample(self.observation_spec, rng)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+def seen(env, *actions):
+    return [env.reset().observation, *(env.step(action).observation for action in actions)]
+
+
+# Parts.
+
+
+def test_filter_keeps_the_elements_it_is_told_in_their_order_with_their_bounds():
+    spec = envoi.Array((4,), "float32", [0, -1, -2, -3], [0, 1, 2, 3], "state")
+    env = envoi.ObservationFilter(Drawn(spec), [2, 0, -1, 2])
+    assert envoi.spec_equal(env.observation_spec, envoi.Array((4,), "float32", [-2, 0, -3, -2], [2, 0, 3, 2], "state"))
+    inner, step = env.env, (env.reset(seed=0), env.step(4))[1]
+    np.testing.assert_array_equal(step.observation, inner.observation[[2, 0, 3, 2]])
+    for other, kept in (
+        (envoi.MultiDiscrete([2, 3, 4], [0, 1, 2]), envoi.MultiDiscrete([4, 2], [2, 0])),
+        (envoi.MultiBinary(3), envoi.MultiBinary(2)),
+    ):
+        assert envoi.spec_equal(envoi.ObservationFilter(Drawn(other), [2, 0]).observation_spec, kept)
+
+
+def test_filter_takes_the_same_elements_of_every_lane():
+    env = envoi.ObservationFilter(envoi.batch(envoi.models.CartPole(), 3), [0, 2])
+    assert env.reset(seed=0).observation.shape == (3, 2)
+    np.testing.assert_array_equal(env.observation, env.env.observation[:, [0, 2]])
+
+
+def test_what_cannot_be_filtered_says_why():
+    for indices in ([], [[0]], 0, [0.5], "a"):
+        with pytest.raises(envoi.SpecError, match="indices: expected a row of at least one integer"):
+            envoi.ObservationFilter(envoi.models.CartPole(), indices)
+    with pytest.raises(envoi.SpecError, match=r"indices: \[4, -5\] are outside of the observation, which has 4"):
+        envoi.ObservationFilter(envoi.models.CartPole(), [4, 0, -5])
+    for env in (Walk(), envoi.models.Catch()):
+        with pytest.raises(envoi.SpecError, match=r"one axis.*FlattenObservation"):
+            envoi.ObservationFilter(env, [0])
+
+
+# What came before.
+
+
+def test_history_shows_the_last_observations_the_newest_last():
+    rows = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
+    assert [one.tolist() for one in seen(envoi.History(Counting(), 3), 0, 0, 0)] == rows
+
+
+def test_history_may_begin_with_the_first_observation():
+    rows = [[20, 20, 20], [20, 20, 21], [20, 21, 22], [21, 22, 23]]
+    env = envoi.History(Counting(20), 3, tile_first_step_obs=True)
+    assert [one.tolist() for one in seen(env, 0, 0, 0)] == rows
+
+
+def test_history_with_actions():
+    shown = seen(envoi.History(Counting(), 3, include_actions=True), 5, 6, 7)
+    assert [one["observation"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
+    assert [one["action"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [5, 6, 7]]
+
+
+def test_history_begins_anew_with_an_episode():
+    env = envoi.History(Counting(), 3)
+    seen(env, 0, 0, 0, 0, 0)
+    assert env.reset().observation.tolist() == [0, 0, 0]
+    one = envoi.History(Counting(), 1)
+    assert [row.tolist() for row in seen(one, 0, 0)] == [[0], [1], [2]]
+
+
+def test_history_allows_the_zeros_before_the_beginning_and_no_more():
+    spec = envoi.Array((2,), "float32", [3, -1], [4, -0.5], "x")
+    padded = envoi.History(Drawn(spec), 3).observation_spec
+    assert envoi.spec_equal(
+        padded, envoi.Array((3, 2), "float32", [[0, -1], [0, -1], [3, -1]], [[4, 0], [4, 0], [4, -0.5]], "x")
+    )
+    tiled = envoi.History(Drawn(spec), 3, tile_first_step_obs=True).observation_spec
+    assert envoi.spec_equal(tiled, envoi.Array((3, 2), "float32", [[3, -1]] * 3, [[4, -0.5]] * 3, "x"))
+    actions = envoi.History(Drawn(spec), 2, include_actions=True).observation_spec["action"]
+    assert envoi.spec_equal(actions, envoi.MultiDiscrete([7, 7], 0))
+    assert envoi.History(Drawn(envoi.Array((), "float32")), 2).observation_spec.low is None
+
+
+@given(nested(array_leaves()), st.integers(1, 3), st.booleans(), st.booleans(), generators())
+def test_what_a_history_shows_lies_in_its_spec_and_is_what_was_seen(spec, n, actions, tiles, rng):
+    env = envoi.History(Drawn(spec), n, actions, tiles)
+    inner, done = [], []
+    for index in range(n + 2):
+        if index == 0:
+            shown = env.reset(seed=int(rng.integers(99))).observation
+        else:
+            done.append(env.sample_action())
+            shown = env.step(done[-1]).observation
+        inner.append(env.env.observation)
+        envoi.validate(env.observation_spec, shown)
+        if actions:
+            last = ([0] * n + done)[-n:]
+            assert shown["action"].tolist() == last
+            shown = shown["observation"]
+        for back in range(min(n, len(inner))):
+            np.testing.assert_equal(
+                envoi.tree.map_leaves(lambda leaf, rows, row=-1 - back: rows[row], spec, shown), inner[-1 - back]
+            )
+        if tiles:
+            np.testing.assert_equal(lane(spec, shown, 0), inner[max(0, len(inner) - n)])
+
+
+def test_a_history_that_was_given_away_does_not_change():
+    env = envoi.History(Counting(), 2, include_actions=True)
+    first, *_ = shown = seen(env, 1, 2, 3)
+    assert first["observation"].tolist() == [0, 0]
+    assert [one["action"].tolist() for one in shown] == [[0, 0], [0, 1], [1, 2], [2, 3]]
+
+
+def test_lanes_remember_each_its_own_episode():
+    env = envoi.History(envoi.Lanes([Counting(10), Counting(20)]), 2, include_actions=True)
+    env.reset()
+    env.step(np.array([1, 2]))
+    step = env.step(np.array([3, 4]), restart=np.array([True, False]))
+    assert step.observation["observation"].tolist() == [[0, 10], [21, 22]]
+    assert step.observation["action"].tolist() == [[0, 0], [2, 4]]
+
+
+def test_what_has_no_history_says_why():
+    for n in (0, 2.0, "3"):
+        with pytest.raises(envoi.SpecError, match="history_length: expected an integer of at least 1"):
+            envoi.History(Counting(), n)
+    with pytest.raises(envoi.SpecError, match=r"observation\['word'\]: expected a spec whose values are arrays"):
+        envoi.History(Drawn({"x": envoi.Discrete(2), "word": envoi.Text(3)}))
+
+
+# Goals.
+
+
+class Reach(envoi.Model):
+    """Walks towards a target; the reward is for being there."""
+
+    observation_spec = {"position": envoi.Array((1,), "float64"), "target": envoi.Array((1,), "float64", -9, 9)}
+    action_spec = envoi.Array((1,), "float64", -1, 1)
+
+    def initial(self, rng, context):
+        return {"position": np.zeros(1), "target": rng.integers(2, 5, 1).astype(float)}
+
+    def transition(self, state, action, rng):
+        return {**state, "position": state["position"] + action}
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return float(np.abs(next_state["position"] - next_state["target"]).item() < 0.5)
+
+    def terminal(self, state):
+        return False
+
+
+class WithGoal(envoi.GoalReplay):
+    """Shows what is missing to the goal, too."""
+
+    def desired(self, observation):
+        return observation["target"]
+
+    def achieved(self, observation):
+        return observation["position"]
+
+    def with_goal(self, observation, goal):
+        return {"position": observation["position"], "target": goal, "missing": goal - observation["position"]}
+
+    def spec_with_goal(self, spec):
+        return {**spec, "missing": envoi.Array((1,), "float64")}
+
+
+class WithGoalLaneByLane(WithGoal):
+    by_lane = True
+
+
+def test_the_goal_of_the_episode_is_in_every_observation():
+    env = WithGoal(Reach())
+    first = env.reset(seed=0).observation
+    step = env.step(np.ones(1))
+    envoi.validate(env.observation_spec, step.observation)
+    assert step.observation["target"] == first["target"]
+    assert step.observation["missing"] == first["target"] - 1
+    assert env.observation == step.observation
+
+
+def test_an_episode_is_told_again_for_another_goal_with_the_rewards_for_it():
+    env = WithGoal(Reach())
+    observations, actions = [env.reset(seed=0).observation], [np.ones(1)] * 2 + [np.zeros(1)]
+    rewards = []
+    for action in actions:
+        step = env.step(action)
+        observations.append(step.observation)
+        rewards.append(step.reward)
+    told, same = env.relabel(observations, actions, goal=env.desired(observations[0]))
+    np.testing.assert_equal(told, observations)
+    assert same.tolist() == rewards
+    told, paid = env.relabel(observations, actions)  # what was achieved in the end had been the goal
+    assert [float(one["target"].item()) for one in told] == [2] * 4
+    assert [float(one["missing"].item()) for one in told] == [2, 1, 0, 0]
+    assert paid.tolist() == [0, 1, 1]
+    env.rewarder = envoi.FunctionReward(lambda state, action, next_state: -next_state["target"].item())
+    assert env.relabel(observations, actions, goal=np.array([7.0]))[1].tolist() == [-7] * 3
+
+
+def test_states_that_are_no_observations_are_told_what_the_goal_is():
+    class Hidden(Reach):
+        def observe(self, state, rng):
+            return {"position": state["position"] * 10, "target": state["target"] * 10}
+
+    class WithHiddenGoal(WithGoal):
+        def state_with_goal(self, state, goal):
+            return {**state, "target": goal / 10}
+
+    env = WithHiddenGoal(Hidden())
+    observations, states = [env.reset(seed=0).observation], [env.state]
+    for _ in range(2):
+        observations.append(env.step(np.ones(1)).observation)
+        states.append(env.state)
+    told, paid = env.relabel(observations, [np.ones(1)] * 2, states)
+    assert told[0]["target"] == 20
+    assert paid.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", [WithGoal, WithGoalLaneByLane])
+def test_each_lane_has_its_own_goal(kind):
+    env, alone = kind(envoi.Lanes([Reach() for _ in range(4)])), [kind(Reach()) for _ in range(4)]
+    first = env.reset(seed=range(4)).observation
+    assert first["target"].tolist() == [
+        one.reset(seed=seed).observation["target"].tolist() for seed, one in enumerate(alone)
+    ]
+    chosen = np.array([True, False, True, False])
+    step = env.step(np.ones((4, 1)), restart=chosen)
+    for index, one in enumerate(alone):
+        expected = one.reset().observation if chosen[index] else one.step(np.ones(1)).observation
+        np.testing.assert_equal(lane(env.observation_spec, step.observation, index), expected)
+
+
+def test_each_agent_has_its_own_goal():
+    env = WithGoal(envoi.as_multi(Reach(), "walker"))
+    first = env.reset(seed=0).observations["walker"]
+    assert env.step({"walker": np.ones(1)}).observations["walker"]["missing"] == first["target"] - 1
+
+
+def test_goals_are_for_a_subclass_to_say():
+    with pytest.raises(TypeError, match="abstract"):
+        envoi.GoalReplay(Reach())
+
+
+# As TF-Agents count, on their types or ours.
+
+
+class Episodes(Counting):
+    """Counts three steps, by ten for each episode before; the last is paid."""
+
+    observation_spec = envoi.Array((), "int32")
+    reward_spec = envoi.Array((), "float32", name="reward")
+    discount_spec = envoi.Array((), "float32", 0, 1, "discount")
+
+    def initial(self, rng, context):
+        self.episodes += 1
+        return 0
+
+    def observe(self, state, rng):
+        return np.int32(10 * (self.episodes - 1) + state)
+
+    def reward(self, state, action, next_state):
+        return np.float32(next_state == 3)
+
+    def terminal(self, state):
+        return state >= 3
+
+
+def test_counting_as_tf_agents_count():
+    form = to_tf_agents(Episodes())
+    steps = [form.reset(), *(form.step(np.int32(0)) for _ in range(4))]
+    said = [(int(s.step_type), float(s.reward), float(s.discount), int(s.observation)) for s in steps]
+    assert said == [(0, 0, 1, 0), (1, 0, 1, 1), (1, 0, 1, 2), (2, 1, 0, 3), (0, 0, 1, 10)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: envoi.ObservationFilter(envoi.models.CartPole(), [0, -1]),
+        lambda: envoi.History(envoi.models.Catch(), 3, include_actions=True),
+        lambda: WithGoal(envoi.TimeLimit(Reach(), 6)),
+    ],
+    ids=["filter", "history", "goal"],
+)
+def test_the_forms_of_all_frameworks_pass_all_suites(make):
+    check_env(make).raise_if_failed()
