@@ -46,7 +46,7 @@ def test_example_runs_from_any_folder_and_shows_what_it_promises(example: Path, 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     script = tmp_path / "readme.py"
     script.write_text("\n".join(blocks) + "\nprint(observation, config.env, step.reward.shape)\n")
     assert re.search(r"\[\d\.\] corridor \(16,\)", run(sys.executable, str(script), cwd=tmp_path))
