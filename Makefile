@@ -39,9 +39,11 @@ bench: $(VENV)/ready
 	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
 	$(BIN)/python benchmarks/core.py
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
+	$(BIN)/python benchmarks/wrappers.py
 
 bench-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
+	$(TF_VENV)/bin/python benchmarks/wrappers.py --only TF
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
@@ -49,6 +51,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps qgym  # its pygame would overwrite pygame-ce, which stands in for it
+	$(BIN)/pip install -q -c constraints.txt --no-deps carl-bench omegaconf  # CARL asks for a gymnasium below 1
 	touch $@
 
 $(TF_VENV)/ready: pyproject.toml constraints-tf.txt

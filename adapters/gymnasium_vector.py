@@ -42,14 +42,18 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy import ndarray, zeros
 from numpy.typing import NDArray
 
 from envoi import (
     AgentLanes,
     Array,
+    Discrete,
     Env,
     Infos,
     LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
     MultiEnv,
     Reset,
     Snapshot,
@@ -143,6 +147,9 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._encode = batched_encoder(core.observation_spec)
         self._encode_one = encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, self.num_envs)
+        # Arrays of this shape are actions as the core has them.
+        is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
+        self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
         self._step: Any = quickest_step(self._env)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
@@ -176,12 +183,20 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
         """Acts once in every lane, but for those that begin a new episode instead; see the auto-reset modes."""
-        self._last = result = self._step(self._decode(actions), self._over)
+        if type(actions) is not ndarray or actions.shape != self._flat_shape:
+            actions = self._decode(actions)
+        self._last = result = self._step(actions, self._over)
         observation, reward, terminated, truncated, discount, infos = result
         over = None
         if terminated is None:
             n = self.num_envs
-            terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+            terminated, truncated = zeros(n, bool), zeros(n, bool)
+            if infos.columns == {} and discount is None:
+                self._over = self.begun = None
+                self._said = {}
+                if self._encode is not None:
+                    observation = self._encode(observation)
+                return observation, reward, terminated, truncated, {}
         elif self._next_step or self._same_step:
             over = terminated | truncated
             if not np.count_nonzero(over):

@@ -35,16 +35,19 @@ the core's or the source's own step, one dict of each kind, and a look at flags,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from sys import getrefcount
 from typing import Any
 
-from numpy import ndarray
+import numpy as np
+from numpy import array, ndarray
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from envoi import Env, MultiEnv, MultiReset, SpecError
+from envoi import Array, Env, MultiEnv, MultiReset, SpecError
+from envoi.lanes import stack
 from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
@@ -175,6 +178,7 @@ class FromPettingZoo(FromZoo):
     source: ParallelEnv[Any, Any, Any]
 
     _memory = (*FromZoo._memory, "_turn", "_listed")
+    _planned = (*FromZoo._planned, "_pick", "_places", "_row_spec", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
@@ -182,6 +186,15 @@ class FromPettingZoo(FromZoo):
         self._listed: list[Any] | None = None  # the source's agents while all of them act
         if self._form is not None:
             self.at_once = acts_at_once(self._form.multi)
+
+    def _plan(self) -> None:
+        super()._plan()
+        agents = self.possible_agents
+        # The values of all agents in one look; of one agent it would not give a tuple.
+        self._pick: Any = itemgetter(*agents) if len(agents) > 1 else lambda values: [values[one] for one in agents]
+        self._places = tuple(enumerate(agents))
+        self._row_spec = spec = self.observation_spec[agents[0]] if agents else None
+        self._row_dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) else None
 
     @property
     def turn(self) -> tuple[Any, ...] | None:
@@ -193,57 +206,91 @@ class FromPettingZoo(FromZoo):
         listed = self.source.agents
         agents = self._in_play(listed)
         seen = self._taken(observations, agents, held)
-        self._seen = {**seen}
+        self._saw = {**seen}
         self._stand_listed(agents, listed, infos)
         heard = self._heard(infos, agents)
         return MultiReset(seen if self._turn is None else self._for_turn(seen, heard, ()), heard)
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        # A mapping of its own for the source, which may keep it, or change it.
-        sent = {**actions}
-        if (*sent,) != self._expected:
+        return self.five_step(actions, None)
+
+    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
+        """`raw_step`, or with flags what `envoi.multi.five_step` says."""
+        # A mapping of its own for the source, which may keep it, or change it; in the core's order.
+        sent = {**self._slots, **actions}
+        if len(sent) != self._awaited or len(actions) != self._awaited:
             sent = self._sorted(actions)
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
         observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
-        held = getrefcount(observations) > _IN_TUPLE
-        if (
-            self.source.agents != self._listed
-            or terminations != self._false
-            or truncations != self._false
-            or before is not None
-        ):
+        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
             return self._any_step(told, held, before, actions)
+        news, most = (None, 0) if held else (observations, _IN_DICT)
         seen: dict[Any, Any] = {}
         earned: dict[Any, Any] = {}
         heard: dict[Any, Any] = {}
         try:
-            for agent, take, dtype in self._each:
+            for agent, dtype in self._each:
                 # The common case of `take`: an array that nothing but this frame holds.
                 one = observations[agent]
                 if (
                     type(one) is not ndarray
                     or one.dtype is not dtype
-                    or getrefcount(one) > _IN_DICT
+                    or getrefcount(one) > most
                     or not one.flags.owndata
-                    or held
                 ):
-                    one = None
-                    one = take(observations[agent], held)
+                    one = news = None
+                    one = self._takes[agent](observations[agent], held)
                 paid = rewards[agent]
-                seen[agent], heard[agent] = one, {}
+                seen[agent] = one
                 earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                heard[agent] = {}
         except KeyError:  # somebody is left out
             return self._any_step(told, held, before, actions)
         if infos != self._silent:
             said = infos.get(self._agents[0])
             if said and (ACTIVE in said or ACTIVES in said):
                 return self._any_step(told, held, before, actions)
-            self._seen |= seen
+            self._seen.update(seen)
             return self._quiet(seen, earned, infos)
-        self._seen |= seen
-        return seen, earned, None, None, None, heard
+        if news is None:
+            self._seen.update(seen)
+        else:
+            self._news = news
+        if flags is None:
+            return seen, earned, None, None, None, heard
+        return seen, earned, {**flags}, {**flags}, heard
+
+    def lanes_step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
+        """See `envoi.multi.lanes_step`; for agents that see arrays, all of one shape."""
+        if self._rewarder is not None or self._encoders or self._awaited != len(self._places):
+            return self.raw_step(dict(zip(self.possible_agents, actions, strict=True)))
+        sent: dict[Any, Any] = {}
+        for place, agent in self._places:
+            sent[agent] = actions[place]
+        observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
+        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        if terminations != false or truncations != false or self.source.agents != self._listed:
+            return self._any_step(told, held, None, sent)
+        try:
+            # One array of all is a copy, whoever holds the single ones.
+            rows, paid = array(self._pick(observations)), self._pick(rewards)
+        except (KeyError, ValueError):  # somebody is left out, or looks like nobody else
+            return self._any_step(told, held, None, sent)
+        heard, discounts = None, {}
+        if infos != self._silent:
+            said = infos.get(self._agents[0])
+            if said and (ACTIVE in said or ACTIVES in said):
+                return self._any_step(told, held, None, sent)
+            heard = self._heard(infos, self._agents, discounts)
+            if discounts:
+                return self._any_step(told, held, None, sent)
+        if rows.dtype is not self._row_dtype:
+            rows = stack(self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._agents])
+        self._news = rows.tobytes()  # who gets the array may write into it
+        return rows, paid, heard
 
     def _any_step(self, told: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
         """The core's step for what the source told, whatever it was."""
@@ -259,6 +306,7 @@ class FromPettingZoo(FromZoo):
         seen = self._taken(observations, [agent for agent in spoken if agent not in blind], held)
         if blind:
             seen = {agent: self._last_look(agent) if agent in blind else seen[agent] for agent in spoken}
+        self._news = None  # of whom it speaks, something newer has been seen
         terminated = {agent: bool(terminations.get(agent, False)) for agent in spoken}
         truncated = {agent: bool(truncations.get(agent, False)) for agent in spoken}
         discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}

@@ -261,6 +261,7 @@ class FromPettingZooAEC(FromZoo):
     source: AECEnv[Any, Any, Any]
 
     _memory = (*FromZoo._memory, "_listed", "_current")
+    _planned = (*FromZoo._planned, "_selected")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
@@ -270,6 +271,10 @@ class FromPettingZooAEC(FromZoo):
     def _plan(self) -> None:
         super()._plan()
         self._native: Any = self._holder()
+
+    def _await(self) -> None:
+        super()._await()
+        self._selected: Any = self._acting[0] if self._acting else None
 
     def _holder(self) -> Any:
         """The innermost layer from which `rewards` and the like can be read, which is faster than through wrappers."""
@@ -291,45 +296,83 @@ class FromPettingZooAEC(FromZoo):
         now = self._in_play(native.agents)
         self._stand_at(now, native.agents)
         seen = {agent: self._observed(agent) for agent in self._acting}
-        self._seen, self._current = dict(seen), tuple(seen)
+        self._saw, self._current = dict(seen), tuple(seen)
         return MultiReset(seen, self._heard(native.infos, now))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        native, look = self._native, self.source.observe
-        if (*actions,) != self._expected:
-            actions = self._sorted(actions)
+        return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
+
+    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
+        """`raw_step`, or with flags what `envoi.multi.five_step` says."""
+        if self.at_once:
+            return self._cycle_step(actions)
+        native, source, agent = self._native, self.source, self._selected
+        if len(actions) != self._awaited or agent not in actions:
+            self._sorted(actions)
         before = None if self._rewarder is None else self.state
-        rewards = self._cycle(actions) if self.at_once else self._turn(actions)
+        source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
+        rewards, false = native.rewards, self._false
         if (
-            native.agents != self._listed
-            or native.terminations != self._false
-            or native.truncations != self._false
+            native.terminations != false
+            or native.truncations != false
+            or native.agents != self._listed
+            or len(rewards) != len(false)
             or before is not None
-            or len(rewards) != len(self._agents)
         ):
             return self._any_step(rewards, before, actions)
-        each = self._each
-        if not self.at_once:
-            agent = native.agent_selection
-            self._acting = self._expected = (agent,)
-            each = ((agent, self._takes[agent], self._dtypes[agent]),)
-        seen: dict[Any, Any] = {}
-        for agent, take, dtype in each:
-            # The common case of `take`, as in `FromPettingZoo`.
-            one = look(agent)
-            if type(one) is not ndarray or one.dtype is not dtype or getrefcount(one) > _ALONE or not one.flags.owndata:
-                one = take(one)
-            seen[agent] = one
-        self._seen |= seen
-        self._current = self._acting
+        agent = native.agent_selection
+        # The common case of `take`, as in `FromPettingZoo`.
+        one = source.observe(agent)
+        if (
+            type(one) is not ndarray
+            or one.dtype is not self._dtypes[agent]
+            or getrefcount(one) > _ALONE
+            or not one.flags.owndata
+        ):
+            one = self._takes[agent](one)
+        self._selected, self._saw[agent] = agent, one
+        self._acting = self._current = (agent,)
         earned: dict[Any, Any] = {}
         heard: dict[Any, Any] = {}
-        for agent in self._agents:
+        for each in self._agents:
+            paid = rewards[each]
+            earned[each] = paid if type(paid) not in HOLDERS else owned(paid)
+            heard[each] = {}
+        if native.infos != self._silent:
+            return self._quiet({agent: one}, earned, native.infos)
+        if flags is None:
+            return {agent: one}, earned, None, None, None, heard
+        return {agent: one}, earned, {**flags}, {**flags}, heard
+
+    def _cycle_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """`raw_step` where all act at once."""
+        native, look = self._native, self.source.observe
+        if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
+            self._sorted(actions)
+        before = None if self._rewarder is None else self.state
+        rewards, false = self._cycle(actions), self._false
+        if (
+            native.terminations != false
+            or native.truncations != false
+            or native.agents != self._listed
+            or len(rewards) != len(false)
+            or before is not None
+        ):
+            return self._any_step(rewards, before, actions)
+        seen: dict[Any, Any] = {}
+        earned: dict[Any, Any] = {}
+        heard: dict[Any, Any] = {}
+        for agent, dtype in self._each:
+            one = look(agent)
+            if type(one) is not ndarray or one.dtype is not dtype or getrefcount(one) > _ALONE or not one.flags.owndata:
+                one = self._takes[agent](one)
             paid = rewards[agent]
-            earned[agent], heard[agent] = paid if type(paid) not in HOLDERS else owned(paid), {}
-        infos = native.infos
-        if infos != self._silent:
-            return self._quiet(seen, earned, infos)
+            seen[agent], heard[agent] = one, {}
+            earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+        self._saw |= seen
+        self._current = self._acting
+        if native.infos != self._silent:
+            return self._quiet(seen, earned, native.infos)
         return seen, earned, None, None, None, heard
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
@@ -378,12 +421,6 @@ class FromPettingZooAEC(FromZoo):
                 if agent not in self._acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
                     del heard[agent][MASK]  # our form's own addition
         return heard
-
-    def _turn(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The rewards that follow the action of the one whose turn it is."""
-        ((agent, action),) = actions.items()
-        self.source.step(self._encoders[agent](action) if agent in self._encoders else action)
-        return self._native.rewards
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """The rewards that follow the actions of all, each in its turn."""

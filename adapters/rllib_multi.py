@@ -24,7 +24,7 @@ episode as it ended is:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import Discrete, MultiEnv, MultiReset, MultiStep
-from envoi.multi import full_multi_step, quickest_multi_step
+from envoi.multi import five_step, full_multi_step, quickest_multi_step
 from envoi.process import Info
 
 from .agents import validated
@@ -132,6 +132,7 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in discrete or agents}
         self._is_plain = not self._encode and not self._masks
         self._step = quickest_multi_step(self._env)
+        self._five_step = five_step(self._env) if self._is_plain and not self._decode else None
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
 
     @property
@@ -157,7 +158,8 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
             self._np_random_seed = seed
         self._begun = True
         observations, infos = begun
-        self._known, self._done, self._held, self._going_on = set(observations), set(), {}, {}
+        self._known, self._done, self._held = set(), set(), {}
+        self._meet(observations, self._env.agents)
         return (observations if self._is_plain else self.seen(observations, infos)), infos
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
@@ -166,21 +168,31 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
         Raises:
             EpisodeError: Somebody acts whose turn it is not, or does not whose turn it is.
         """
-        if decode := self._decode:
-            action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-        self._last = step = self._step(action_dict)
-        observations, rewards, terminated, _, _, infos = step
-        if not self._is_plain:
-            observations = self.seen(observations, infos)
-        if terminated is None and (going_on := self._going_on):
-            return observations, rewards, going_on.copy(), going_on.copy(), infos
+        going_on = self._going_on
+        if going_on and self._five_step is not None:
+            self._last = step = self._five_step(action_dict, going_on)
+            if len(step) == 5:
+                return step
+            observations, _, terminated, _, _, infos = step
+        else:
+            if decode := self._decode:
+                action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
+            self._last = step = self._step(action_dict)
+            observations, _, terminated, _, _, infos = step
+            if not self._is_plain:
+                observations = self.seen(observations, infos)
+        if terminated is None and not self._held:
+            flags = going_on or self._meet(observations, step[1])
+            return observations, step[1], {**flags}, {**flags}, infos
         return self._changing(full_multi_step(step), observations)
 
     @property
     def last(self) -> MultiReset | MultiStep | None:
         """What the core's last reset or step gave; None before."""
         last = self._last
-        return last if last is None or isinstance(last, MultiReset) else full_multi_step(last)
+        if last is None or isinstance(last, MultiReset):
+            return last
+        return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """The core's observations as RLlib gets them, beside their masks where asked for."""
@@ -206,11 +218,16 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
         if self._held or any(terminated.values()) or any(truncated.values()):
             self._going_on = {}
             return self._ending(observations, rewards, terminated, truncated, infos)
+        flags = self._meet(observations, terminated)
+        return observations, rewards, {**flags}, {**flags}, infos
+
+    def _meet(self, observations: Mapping[Any, Any], agents: Iterable[Any]) -> dict[Any, bool]:
+        """Notes whom RLlib sees; the flags of a step in which nobody ends, for the agents in play."""
         self._known.update(observations)
-        going_on = {**dict.fromkeys(terminated, False), ALL: False}
+        flags = {**dict.fromkeys(agents, False), ALL: False}
         # Once RLlib knows all that are in play, a quiet step needs no looking at.
-        self._going_on = going_on if self._known.issuperset(terminated) else {}
-        return observations, rewards, {**going_on}, {**going_on}, infos
+        self._going_on = flags if self._known.issuperset(flags.keys() - {ALL}) else {}
+        return flags
 
     def _ending(
         self,
@@ -295,7 +312,7 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
         self._known, self._done, self._held, self.seeds = set(known), set(done), dict(held), deepcopy(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step")
+        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step", "_five_step")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

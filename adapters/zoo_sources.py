@@ -33,7 +33,7 @@ from .spaces import encoder, from_space
 from .values import Copy, fresh, incoming, owned
 from .zoo_forms import Form
 
-_OF_AGENTS = ("_each", "_false", "_silent")
+_OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
 class FromZoo(MultiEnv):
@@ -57,7 +57,7 @@ class FromZoo(MultiEnv):
 
     _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
 
-    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_expected", "_seen", "_ended", "_next_seed", "_streams")
+    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_saw", "_news", "_ended", "_next_seed", "_streams")
     """What snapshots hold of the importer itself."""
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
@@ -79,10 +79,10 @@ class FromZoo(MultiEnv):
         self.render_mode = getattr(source, "render_mode", None)
         self._over: str | None = NOT_RESET
         self._agents: tuple[Any, ...] = ()
-        self._seen: dict[Any, Any] = {}  # what each agent saw last
+        self._saw: dict[Any, Any] = {}
+        self._news: Any = None  # the observations of the last step where `_saw` has them not yet
         self._ended: set[Any] = set()
         self._acting: tuple[Any, ...] = ()
-        self._expected: tuple[Any, ...] | None = None  # the same; None where no actions are right
         self._next_seed: int | None = None
         self._closed = False
         self._rewarder = None
@@ -114,12 +114,18 @@ class FromZoo(MultiEnv):
 
     def _prepare(self) -> None:
         """Makes ready what each step needs while the same agents are in play."""
-        agents = self._agents
-        self._each = tuple((agent, self._takes[agent], self._dtypes[agent]) for agent in agents)
+        self._ready = agents = self._agents
+        self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
         # Flags and infos of a step in which nothing is said.
         self._false = dict.fromkeys(agents, False)
         # Where masks come from observations there is always something to say.
         self._silent = None if self._masked else {agent: {} for agent in agents}
+        self._await()
+
+    def _await(self) -> None:
+        """Makes ready what each step needs while the same agents act."""
+        self._slots = dict.fromkeys(self._acting)  # in which the actions get their order
+        self._awaited = len(self._acting) if self._over is None else -1  # how many actions are right
 
     @property
     def agents(self) -> tuple[Any, ...]:
@@ -134,14 +140,36 @@ class FromZoo(MultiEnv):
 
     # What an episode does in either API.
 
+    @property
+    def _seen(self) -> dict[Any, Any]:
+        """What each agent saw last. Few ask, so quiet steps leave it to who does to put it together."""
+        if (news := self._news) is not None:
+            news = self._unpacked(news) if isinstance(news, bytes) else news
+            self._saw.update({agent: news[agent] for agent in self._agents})
+            self._news = None
+        return self._saw
+
+    def _unpacked(self, news: bytes) -> dict[Any, Any]:
+        """The observations of all in play, from an array of them."""
+        agents = self._agents
+        spec = cast("Array", self.observation_spec[agents[0]])
+        rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
+        # A source may give other shapes than it declares.
+        shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
+        return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
+
     def _stand(self, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> None:
         """Notes who is in play and who acts next."""
-        self._acting = self._expected = acting
-        if agents != self._agents:
-            self._agents = agents
-            self._prepare()
+        self._acting = acting
         if not agents:
-            self._over, self._expected = ENDED, None
+            self._over = ENDED
+        if agents != self._agents:
+            self._saw = self._seen  # while it is known of whom the news are
+        self._agents = agents
+        if agents and agents != self._ready:
+            self._prepare()
+        else:
+            self._await()
 
     def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
         """The actions in the order of those who act; EpisodeError where others do, or somebody does not."""
@@ -156,7 +184,7 @@ class FromZoo(MultiEnv):
         else:
             seed, self._next_seed = self._next_seed, None
         result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        self._over, self._seen, self._ended = None, {}, set()
+        self._over, self._saw, self._news, self._ended = None, {}, None, set()
         return result
 
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
@@ -184,6 +212,8 @@ class FromZoo(MultiEnv):
 
     def _spoken(self, playing: tuple[Any, ...], now: tuple[Any, ...], ended: Collection[Any]) -> tuple[Any, ...]:
         """Those of whom a step speaks: who was in play before, is in play now, or has just ended."""
+        if len(now) + len(ended) == len(playing):  # who was in play is still or has ended, so that nobody is new
+            return playing
         return tuple(agent for agent in self.possible_agents if agent in playing or agent in now or agent in ended)
 
     def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> RawMultiStep:

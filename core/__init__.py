@@ -9,21 +9,12 @@
 `envoi.adapters` takes environments to the frameworks and brings theirs here; `envoi.models` are small examples.
 """
 
+from typing import TYPE_CHECKING
+
 from .agentlanes import AgentLanes
 from .batch import BatchEnv
 from .batchmodel import BatchModel
 from .change import Change, Specs
-from .context import (
-    Categorical,
-    ContextSpace,
-    Feature,
-    NormalFloat,
-    Selector,
-    UniformFloat,
-    UniformInteger,
-    load_contexts,
-    save_contexts,
-)
 from .embedding import as_multi, as_single
 from .env import Env, Reset, Step
 from .errors import (
@@ -69,29 +60,61 @@ from .spec import (
 from .streams import Streams
 from .termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
 from .wrapper import Wrapper
-from .wrappers import (
-    ActionClip,
-    ActionDiscretize,
-    ActionOffset,
-    ActionRepeat,
-    Contextual,
-    ExtraDisabledActions,
-    FixedLength,
-    FlattenAction,
-    FlattenObservation,
-    GoalReplay,
-    History,
-    ObservationFilter,
-    OneHotAction,
-    PerformanceProfiler,
-    Representation,
-    Represented,
-    RunStats,
-    Terminated,
-    TimeLimit,
-    Validated,
-    ValidatedMulti,
-)
+
+if TYPE_CHECKING:
+    from . import context as context
+    from .context import (
+        Categorical,
+        ContextSpace,
+        Feature,
+        NormalFloat,
+        Selector,
+        UniformFloat,
+        UniformInteger,
+        load_contexts,
+        save_contexts,
+    )
+    from .wrappers import (
+        ActionClip,
+        ActionDiscretize,
+        ActionOffset,
+        ActionRepeat,
+        Contextual,
+        ExtraDisabledActions,
+        FixedLength,
+        FlattenAction,
+        FlattenObservation,
+        GoalReplay,
+        History,
+        ObservationFilter,
+        OneHotAction,
+        PerformanceProfiler,
+        Representation,
+        Represented,
+        RunStats,
+        Terminated,
+        TimeLimit,
+        Validated,
+        ValidatedMulti,
+    )
+else:
+
+    def __getattr__(name: str) -> object:
+        # Contexts and wrappers, half of all there is, are imported when the first one is asked for.
+        from importlib import import_module
+
+        if name in ("context", "wrappers"):
+            return import_module(f".{name}", __name__)
+        if name in __all__:
+            for part in map(__getattr__, ("context", "wrappers")):
+                if name in part.__all__:
+                    globals()[name] = found = getattr(part, name)
+                    return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __version__ = "0.1.0"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -117,6 +117,10 @@ class Around(Process):
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
         self.env.context = context
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        """See `BatchEnv.put_context`."""
+        self.env.put_context(context, lanes)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, (self.env.snapshot(), {name: getattr(self, name) for name in self._memorised()}))

@@ -15,7 +15,7 @@ environment is looped over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,21 @@ class BatchEnv(Env):
             SpecError: The lanes of this batch cannot wait for each other.
         """
         raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together, and none can stand still")
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        """Sets some features of the coming episodes of some lanes, where the lanes take contexts.
+
+        Args:
+            context: By feature, one value for each of these lanes. They are known to be allowed.
+            lanes: The indices of the lanes.
+        """
+        native = cast("Any", self)
+        columns: dict[str, list[Any]] = {}
+        for name, value in native.context.items():
+            columns[name] = list(value) if np.ndim(value) else [value] * self.batch_size
+            for index, lane in enumerate(lanes if name in context else ()):
+                columns[name][lane] = context[name][index]
+        native.context = columns
 
     def sample_action(self) -> Any:
         rng = self.streams.action

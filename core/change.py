@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from .errors import SpecError
 from .lanes import lane, stack
 from .spec import SpecTree
+
+_OneOrTwo: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any]
 
 
 class Specs(NamedTuple):
@@ -61,7 +63,8 @@ class Change:
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and what came inside.
         note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
-        info: `(memory) -> entries` to be added to the info; in a batch each with one element a lane.
+        info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
+            each with one element a lane.
         shared: Whether several agents share one memory; then `begin` and `remember` are given None for what is an
             agent's own.
         by_lane: Whether the functions take one lane at a time, and are to be looped over the lanes of a batch.
@@ -72,18 +75,18 @@ class Change:
     reward_spec: SpecTree | None = None
     discount_spec: SpecTree | None = None
     action: Callable[[Any], Any] | None = None
-    observation: Callable[..., Any] | None = None
-    reward: Callable[..., Any] | None = None
+    observation: _OneOrTwo | None = None
+    reward: _OneOrTwo | None = None
     begin: Callable[[Any], Any] | None = None
     remember: Callable[[Any, Any, Any, Any], Any] | None = None
     note: Callable[[Any, Any], Any] | None = None
     truncated: Callable[[Any, Any], Any] | None = None
-    info: Callable[[Any], Mapping[str, Any]] | None = None
+    info: Callable[..., Mapping[str, Any]] | None = None
     shared: bool = False
     by_lane: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("remember", "note", "truncated", "info"):
+        for name in ("remember", "note", "truncated"):
             if self.begin is None and getattr(self, name) is not None:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
 
@@ -143,7 +146,7 @@ def over_lanes(change: Change, specs: Specs) -> Change:
         return np.array([one_by_one(flag, memory) for flag, memory in zip(flags, memories, strict=True)], bool)
 
     def info(memories: Any) -> dict[str, list[Any]]:
-        one_by_one = cast("Callable[[Any], Mapping[str, Any]]", change.info)
+        one_by_one = cast("Callable[..., Mapping[str, Any]]", change.info)
         entries = [one_by_one(memory) for memory in memories]
         return {name: [entry[name] for entry in entries] for name in entries[0]}
 
@@ -156,7 +159,7 @@ def over_lanes(change: Change, specs: Specs) -> Change:
         remember=None if change.remember is None else remember,
         note=None if change.note is None else note,
         truncated=None if change.truncated is None else truncated,
-        info=None if change.info is None else info,
+        info=info if has_memory and change.info is not None else change.info,
         by_lane=False,
     )
 

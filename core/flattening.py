@@ -205,6 +205,17 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
     casting = "same_kind" if all(np.can_cast(kind, dtype, "same_kind") for kind in come) else "unsafe"
     sizes = [(leaf.elements, encode) for leaf, encode in zip(leaves, encoders, strict=True)]
 
+    places = [(leaf.keys[0], slice(leaf.start, leaf.stop)) for leaf in leaves if leaf.keys]
+    # For a few short rows at the top, filling them in is more than twice as quick as numpy's concatenation.
+    is_plain = len(places) == len(leaves) <= 8 and all(len(leaf.keys) == 1 == len(leaf.shape) for leaf in leaves)
+    size, empty = sum(leaf.elements for leaf in leaves), np.empty
+
+    def one_filled_in(value: Any) -> Any:
+        flat = empty(size, dtype)
+        for key, place in places:
+            flat[place] = value[key]
+        return flat
+
     def one(value: Any) -> Any:
         return concatenate(gather(value), None, dtype=dtype, casting=casting)
 
@@ -218,7 +229,9 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
     def one_of_many(value: Any) -> Any:
         return many(value, ())
 
-    return (one if leaves and not any(encoders) else one_of_many), many
+    if not leaves or any(encoders):
+        return one_of_many, many
+    return (one_filled_in if is_plain and casting == "same_kind" else one), many
 
 
 def _gatherer(keys: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:

@@ -10,7 +10,7 @@ to do overrides `reset(**arguments)` and `step(actions, *restart)`, which all th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -64,12 +64,14 @@ class Lifted(_Base):
     _several: ClassVar[type[OverSeveral] | None] = None
 
     _planned = (
-        *("_change", "_changes", "_shared", "_inner_step"),
+        *("_change", "_changes", "_shared", "_inner_step", "raw_step"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
 
-    def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
-        return cast("Self", Around.__new__(_lifted(cls._written(), isinstance(env, MultiEnv)), env, *args, **kwargs))
+    if not TYPE_CHECKING:  # which take the arguments from `__init__`
+
+        def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
+            return Around.__new__(_lifted(cls._written(), isinstance(env, MultiEnv)), env, *args, **kwargs)
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -135,7 +137,7 @@ def _lifted(written: type[Lifted], several: bool) -> type[Lifted]:
 
 
 def _blank(written: type[Lifted], several: bool) -> Lifted:
-    return cast("Lifted", object.__new__(_lifted(written, several)))
+    return object.__new__(_lifted(written, several))
 
 
 class OverOne(Wrapper):
@@ -155,11 +157,17 @@ class OverOne(Wrapper):
                 setattr(self, name, getattr(change, name))
         self._has_lanes = env.batch_size is not None
         self._inner_step = quickest_step(env)
-        self._act, self._see, self._pay = change.action, change.observation, change.reward
+        self._act = change.action
+        self._see, self._pay = cast("Any", change.observation), cast("Any", change.reward)
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._end, self._tell = change.truncated, change.info
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
+        vars(self).pop("raw_step", None)
+        kind = type(self)
+        is_plain = (kind.step, kind.raw_step) == (OverOne.step, OverOne.raw_step)
+        if is_plain and not self._has_lanes and self._begin is None:
+            self.raw_step = _without_memory(self._inner_step, change)  # which has less to ask at every step
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -169,11 +177,12 @@ class OverOne(Wrapper):
         if self._begin is not None:
             fresh = self._begin(observation)
             fresh = fresh if self._note is None else self._note(fresh, info)
-            memory = fresh if mask is None else self._merged(memory, fresh, np.asarray(mask))
+            memory = fresh if mask is None or fresh is None else self._merged(memory, fresh, np.asarray(mask))
         seen = self._seen(observation, memory)
         if self._tell is not None:
             info = cast("Any", info)
-            info = info.adding(self._tell(memory), mask) if self.batch_size else {**info, **self._tell(memory)}
+            told = self._told(memory)
+            info = info.adding(told, mask) if self.batch_size else {**info, **told}
         self._memory = memory
         self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
         return Reset(seen, info)
@@ -193,12 +202,6 @@ class OverOne(Wrapper):
         observation, reward, terminated, truncated, discount, info = self._inner_step(
             action if self._act is None else self._act(action)
         )
-        if self._begin is None:
-            if self._see is not None:
-                observation = self._see(observation)
-            if self._pay is not None:
-                reward = self._pay(reward)
-            return (observation, reward, terminated, truncated, discount, info)
         memory = self._memory
         if self._remember is not None:
             memory = self._remember(memory, action, observation, reward)
@@ -212,20 +215,21 @@ class OverOne(Wrapper):
         if self._end is not None:
             self._cut = truncated = bool(self._end(truncated, memory))
         if self._tell is not None:
-            info = {**info, **self._tell(memory)}
+            info = {**info, **self._told(memory)}
         return (observation, reward, terminated, truncated, discount, info)
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
         return self._step_lanes(action, None, as_mask(lanes, cast("int", self.batch_size), "lanes"))
 
     def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> Step:
-        over = self._cut if restart is None else self._cut & ~restart
-        if lanes is not None:
-            over = over & lanes
-        if over.any():
-            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        if np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
+            over = self._cut if restart is None else self._cut & ~restart
+            if lanes is not None:
+                over = over & lanes
+            if over.any():
+                raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if restart is not None:
-            if restart.any():
+            if np.count_nonzero(restart):
                 cast("Any", self).beginning(restart)
             else:
                 restart = None
@@ -242,7 +246,7 @@ class OverOne(Wrapper):
         before = memory = self._memory
         if self._remember is not None:
             memory = self._remember(before, action, observation, reward)
-        if self._begin is not None and restart is not None:
+        if memory is not None and self._begin is not None and restart is not None:
             memory = self._merged(memory, self._begin(observation), restart)
         if self._note is not None:
             memory = self._note(memory, info)
@@ -257,14 +261,18 @@ class OverOne(Wrapper):
             truncated = truncated if idle is None else truncated & ~idle
             self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
         if self._tell is not None:
-            info = cast("Infos", info).adding(self._tell(memory), lanes)
+            info = cast("Infos", info).adding(self._told(memory), lanes)
         self._memory = memory
-        return make_step((seen, reward, terminated, cast("Any", truncated), discount, cast("Any", info)))
+        return make_step((seen, reward, terminated, truncated, discount, cast("Any", info)))
 
     def _seen(self, observation: Any, memory: Any) -> Any:
         if self._see is None:
             return observation
         return self._see(observation) if self._begin is None else self._see(observation, memory)
+
+    def _told(self, memory: Any) -> Mapping[str, Any]:
+        tell = cast("Any", self._tell)
+        return tell() if self._begin is None else tell(memory)
 
     def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
         """A memory of all lanes, with another one at some of them."""
@@ -277,12 +285,32 @@ class OverOne(Wrapper):
         return self._seen(self.env.observation, self._memory)
 
 
+def _without_memory(inner_step: Callable[[Any], Any], change: Change) -> Callable[..., Any]:
+    """The `raw_step` of a change that remembers nothing."""
+    act, see, pay, tell = change.action, change.observation, change.reward, cast("Any", change.info)
+
+    def raw_step(action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        observation, reward, terminated, truncated, discount, info = inner_step(action if act is None else act(action))
+        if see is not None:
+            observation = see(observation)
+        if pay is not None:
+            reward = pay(reward)
+        if tell is not None:
+            info = {**info, **tell()}
+        return (observation, reward, terminated, truncated, discount, info)
+
+    return raw_step
+
+
 class OverSeveral(MultiWrapper):
     """Over an environment of several agents."""
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
 
     _memories: dict[Any, Any]
+    _acted: dict[Any, Any]
+    _paid: dict[Any, Any]
+    _fresh: frozenset[Any]
     _common: Any = None
     _cut: bool = False
 
@@ -370,9 +398,11 @@ class OverSeveral(MultiWrapper):
         """What an agent is paid, with what it was paid while it waited."""
         if agent not in self._paid:
             return reward
-        return tree.map_leaves(
-            lambda _, one, other: one + other, self.env.reward_spec[agent], self._paid[agent], reward
-        )
+
+        def added(leaf: Spec, one: Any, other: Any) -> Any:
+            return one + other
+
+        return tree.map_leaves(added, self.env.reward_spec[agent], self._paid[agent], reward)
 
     def _recall(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> None:
         """What the agents that see something now remember of it."""
@@ -417,10 +447,11 @@ class OverSeveral(MultiWrapper):
     def _told(self, infos: dict[Any, Info]) -> dict[Any, Info]:
         if not self._tell:
             return infos
-        return {
-            agent: {**info, **self._tell[agent](self._memory(agent))} if agent in self._tell else info
-            for agent, info in infos.items()
-        }
+        return {agent: {**info, **self._entries(agent)} if agent in self._tell else info for agent, info in infos.items()}
+
+    def _entries(self, agent: Any) -> Mapping[str, Any]:
+        has_memory = agent in self._begin if self._shared is None else self._shared.begin is not None
+        return self._tell[agent](self._memory(agent)) if has_memory else self._tell[agent]()
 
     def observation(self, agent: Any) -> Any:
         value = self.env.observation(agent)
@@ -437,7 +468,8 @@ def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
     def some(leaf: Spec, all_lanes: Any) -> Any:
         nothing = leaf.zeros() if zero is None else zero
         if isinstance(all_lanes, tuple):  # what no array holds
-            return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), all_lanes, strict=True))
+            values = cast("tuple[Any, ...]", all_lanes)
+            return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), values, strict=True))
         result = np.array(all_lanes)
         result[lanes] = nothing
         return result

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
 from .batchmodel import BatchModel
-from .context import ContextSpace
 from .env import ENDED_LANES, Env, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
@@ -23,6 +22,9 @@ from .spec import SpecTree
 from .spec.base import shown
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
+
+if TYPE_CHECKING:
+    from .context import ContextSpace
 
 
 class Lanes(BatchEnv):
@@ -168,6 +170,11 @@ class Lanes(BatchEnv):
             for env, held in zip(envs, before, strict=True):
                 env.context = held
             raise
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        for index, lane in enumerate(lanes):
+            env = cast("Any", self.envs[lane])
+            env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
 
     @property
     def rng(self) -> np.random.Generator:

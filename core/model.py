@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .context import ContextSpace
 from .env import ENDED, NOT_RESET, Env, Reset, Step, full_step
 from .errors import EpisodeError
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
+
+if TYPE_CHECKING:
+    from .context import ContextSpace
 
 UNSET: Any = None
 """The state before the first reset."""

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from . import tree
 from .batch import BatchEnv, Mask, as_mask
-from .context import ContextSpace
 from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
-from .lanes import Infos, put, take
+from .lanes import Infos, alike, put, take
 from .process import Snapshot
 from .rewarder import ModelReward, Rewarder, drawing
 from .spec import Spec, zeros
@@ -21,6 +20,7 @@ from .streams import Streams, lane_seeds
 
 if TYPE_CHECKING:
     from .batchmodel import BatchModel
+    from .context import ContextSpace
 
 
 class ModelBatch(BatchEnv):
@@ -89,9 +89,9 @@ class ModelBatch(BatchEnv):
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
         size = len(index)
-        if options or self._contexts_differ:
-            return self.model.initial(rng, take(columns, index), size)
-        return self.model.initial(rng, {name: column[:size] for name, column in columns.items()}, size)
+        # Where a column is one value for all lanes, a part of it is as good as its elements there, and free.
+        some = {name: column[index] if column.strides[0] else column[:size] for name, column in columns.items()}
+        return self.model.initial(rng, some, size)
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         # Counting is several times faster than `any` on the few bools of a mask.
@@ -228,11 +228,22 @@ class ModelBatch(BatchEnv):
         full = {**self.model.context, **context}
         self._columns = self._checked(full)
         self._context = full
-        self._contexts_differ = any(np.ndim(value) for value in self._context.values())
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        columns, index = dict(self._columns), np.asarray(lanes, np.intp)
+        for name, values in context.items():
+            some, column = np.asarray(values), columns[name]
+            # A new one, for states may hold the old; and wide enough for both, such as whole and real numbers.
+            same = some.dtype == column.dtype
+            columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
+            column[index] = some
+        self._columns = columns
+        self._context = {**self._context, **{name: columns[name] for name in context}}
 
     def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The values as columns of one a lane; those of known features are checked."""
-        features = self.model.context_space.features if self.model.context_space else {}
+        space = self.model.context_space
+        features = {} if space is None else space.features
         columns: dict[str, NDArray[Any]] = {}
         for name, value in context.items():
             array = np.asarray(value)
@@ -241,10 +252,10 @@ class ModelBatch(BatchEnv):
                     f"context[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
                     f"got {len(array)}"
                 )
-            if name in features:
+            if space is not None and name in features:
                 for one in dict.fromkeys(array.ravel().tolist()):
-                    ContextSpace([features[name]]).verify({name: one})
-            columns[name] = array if array.ndim else np.broadcast_to(array, self.batch_size)
+                    space.verify({name: one})
+            columns[name] = array if array.ndim else alike(array.copy(), self.batch_size)
         return columns
 
     def snapshot(self) -> Snapshot:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from .context import ContextSpace
 from .env import ENDED, NOT_RESET
 from .errors import EpisodeError, SpecError
 from .multi import (
@@ -27,6 +26,9 @@ from .multi import (
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
+
+if TYPE_CHECKING:
+    from .context import ContextSpace
 
 
 class _Turn:

@@ -76,11 +76,20 @@ class Native(Binding):
     def _features(self) -> Iterable[str]:
         return cast("ContextSpace", self.space).features
 
-    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+    def apply(
+        self,
+        env: Any,
+        contexts: Sequence[Context],
+        lanes: Sequence[int] | None,
+        features: Iterable[str] | None = None,
+    ) -> Any:
+        """See `Binding.apply`; `features` are those of these lanes that may be new, None for all."""
         if lanes is None:
             env.context = contexts[0]
         else:
-            env.context = {name: [context[name] for context in contexts] for name in contexts[0]}
+            chosen = [contexts[lane] for lane in lanes]
+            names = contexts[0] if features is None else features
+            env.put_context({name: [context[name] for context in chosen] for name in names}, lanes)
         return env
 
 

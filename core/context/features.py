@@ -102,6 +102,8 @@ class _Numeric(Feature):
                 raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
 
     def allows(self, value: Any) -> bool:
+        if type(value) is float:  # by far the most common, and asked at every reset
+            return self.low <= value <= self.high and -_LARGEST <= value <= _LARGEST
         return is_number(value) and self.low <= plain(value) <= self.high
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ContextError
 from .distributions import extremes
+from .features import Feature
 from .selectors import Selector
 from .sets import Context, Contexts
 from .space import ContextSpace
@@ -67,6 +68,11 @@ class Sampled(Selector):
         if self._declared is not None:
             self._declared.verify(context, f"contexts[{number}]")
         return number, context
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        """How each feature that is sampled is distributed, within what the environment allows."""
+        return self._fitted.features
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
         """Contexts between which all lie that may be sampled, to find bounds that hold for all.

@@ -44,6 +44,7 @@ class Selector(ABC):
     position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
 
     _given: Contexts | None = None
+    _round: list[tuple[Any, Context]] = []  # noqa: RUF012
     _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
 
     def __init__(self, contexts: Contexts | None = None) -> None:
@@ -78,7 +79,8 @@ class Selector(ABC):
             _check_same(self._given, contexts)
         self.contexts = contexts
         self.contexts_keys = list(contexts)
-        self._entries = {key: (key, context) for key, context in contexts.items()}
+        self._round = list(contexts.items())
+        self._entries = {entry[0]: entry for entry in self._round}
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
@@ -98,6 +100,10 @@ class Selector(ABC):
         position["n_calls"] += 1
         position["context_id"] = chosen[0]
         return chosen
+
+    def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
+        """The next n contexts, as n calls of `select` give them: for lanes that begin together."""
+        return [self.select(rng) for _ in range(n)]
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
         """What `select` would give; neither the selector nor the generator moves."""
@@ -145,7 +151,7 @@ class Selector(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
         # Contexts are never changed, so that copies (in every snapshot of an environment) can share them.
-        memo.update((id(shared), shared) for shared in (self.contexts, self.contexts_keys, self._entries))
+        memo.update((id(shared), shared) for shared in (self.contexts, self.contexts_keys, self._round, self._entries))
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
             setattr(twin, name, copy.deepcopy(value, memo))
@@ -184,6 +190,18 @@ class RoundRobin(Selector):
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
         return keys[self.position["n_calls"] % len(keys)] if keys else None
+
+    def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
+        if type(self) is not RoundRobin or not (self.contexts and n):
+            return super().select_several(rng, n)
+        round_, position = self._round, self.position
+        start = position["n_calls"] % len(round_)
+        chosen = round_[start : start + n]
+        while len(chosen) < n:
+            chosen += round_[: n - len(chosen)]
+        position["n_calls"] += n
+        position["context_id"] = chosen[-1][0]
+        return chosen
 
 
 class Random(Selector):

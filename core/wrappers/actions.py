@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,4 +227,8 @@ def _largest(number: int | None, start: Any, value: Any) -> Any:
 def _each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:
     """`function(leaf, path, …)` of each leaf, in the structure of the spec."""
     paths = iter([path for path, _ in tree.leaves(spec, "action")])
-    return tree.map_leaves(lambda leaf, *rest: function(leaf, next(paths), *rest), spec, *cast("Any", others))
+
+    def called(leaf: Any, *rest: Any) -> Any:
+        return function(leaf, next(paths), *rest)
+
+    return tree.map_leaves(called, spec, *others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, cast
 
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from ..around import Around
 from ..change import Change, Specs
 from ..context.binding import Binding, Factory, Function, Native, binding_of
-from ..context.features import Categorical, Feature, NormalFloat, UniformInteger
+from ..context.distributions import extremes
 from ..context.files import load_contexts
+from ..context.layout import Layout, appended, beside, by_name
+from ..context.noise import Noise
 from ..context.sampled import Sampled
 from ..context.selectors import RoundRobin, Selector
 from ..context.sets import contexts_of, fill
@@ -90,7 +93,12 @@ class Contextual(Lifted):
         SpecError: The layout does not allow the environment's observation.
     """
 
-    memory = ("_in_force", "_ids", "_vectors", "_next", "_fixed", "_bound", "_episodes", "_total")
+    memory = (
+        *("_in_force", "_ids", "_vectors", "_next", "_fixed"),
+        *("_bound", "_differing", "_episodes", "_total"),
+    )
+
+    _planned = (*Lifted._planned, "_layouts", "_held", "_said")
 
     def __init__(
         self,
@@ -136,10 +144,12 @@ class Contextual(Lifted):
         self.context_selector = _selector(context_selector, context_selector_kwargs)
         self.contexts, self.default_context = self._filled(env, contexts, default_context)
         self.context_selector.begin(self.contexts, self._binding.space)
-        self._deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
-        if not 0 <= self._deviation < np.inf:
-            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {self._deviation}")
-        self._noisy = self._with_noise(noisy_features) if self._deviation else []
+        self._noise = Noise(
+            float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0,
+            noisy_features if add_gaussian_noise_to_context else None,
+            next(iter(self.contexts.values())),
+            self._binding.space.features if self._binding.space is not None else {},
+        )
         self._clip, self._given_bounds = clip_noise, dict(context_bounds or {})
         self._env_bounds: tuple[Any, Any] = (None, None)
         if obs_context_features is not None:
@@ -149,13 +159,14 @@ class Contextual(Lifted):
         self._chooser: np.random.Generator | None = None
         n = self._lanes or 1
         first, context = next(iter(self.contexts.items()))
-        # By lane; an environment without lanes has one.
-        self._in_force: tuple[dict[str, Any], ...] = (dict(context),) * n
-        self._ids: tuple[Hashable, ...] = (first,) * n
+        # By lane; an environment without lanes has one. All are replaced, never changed, for snapshots share them.
+        self._in_force: list[dict[str, Any]] = [dict(context)] * n
+        self._ids = _objects([first] * n)
         self._vectors: NDArray[np.float64] = np.array([self._visible.vector(context)] * n)
         self._next: tuple[Hashable, dict[str, Any]] | None = None
-        self._fixed: tuple[tuple[Hashable, dict[str, Any]], ...] | None = None
-        self._bound: tuple[Mapping[str, Any], ...] | None = None
+        self._fixed: list[tuple[Hashable, dict[str, Any]] | None] | None = None
+        self._bound: list[Mapping[str, Any]] | None = None
+        self._differing: Sequence[str] | None = None
         self._episodes, self._total = 0, 0
         super().__init__(env)
 
@@ -178,56 +189,59 @@ class Contextual(Lifted):
                 )
         return filled, default or None
 
-    def _with_noise(self, chosen: Sequence[str] | None) -> list[str]:
-        first = next(iter(self.contexts.values()))
-        features = self._binding.space.features if self._binding.space is not None else {}
-        numbers = [
-            name
-            for name, value in first.items()
-            if np.asarray(value).dtype.kind in "iuf"
-            and not isinstance(features.get(name), (Categorical, UniformInteger))
-        ]
-        for name in chosen or ():
-            if name not in first:
-                raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, first)}")
-            if name not in numbers:
-                raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {first[name]!r}")
-        return numbers if chosen is None else list(chosen)
-
     def _view(self) -> Visible:
         self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
         chosen, mask, scale = self._seen_as
         contexts = list(self.contexts.values())
         if isinstance(self.context_selector, Sampled):
-            contexts = self._ends(contexts[0])[:2]  # every feature that varies differs, and their mean is the middle
-        free = frozenset(() if self._clip else self._noisy)
+            # The least and the most of all that varies: every such feature differs, and their mean is the middle.
+            ends = {name: extremes(feature) for name, feature in self.context_selector.drawn_from.items()}
+            contexts = [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
+        free = frozenset(() if self._clip else self._noise.names)
         space, bounds = self._binding.space, self._given_bounds
-        return Visible(contexts, self.default_context, space, chosen, mask, scale, bounds, free, self._hidden)
+        visible = Visible(contexts, self.default_context, space, chosen, mask, scale, bounds, free, self._hidden)
+        self._noise.bounds = partial(visible.bounds_of, given=bounds) if self._clip else None
+        return visible
 
     # What the agent sees.
 
     def change(self, specs: Specs) -> Change:
-        n, limit = specs.lanes, self._limit
-        zero: Any = 0 if n is None else np.zeros(n, np.int64)
+        limit, agent = self._limit, specs.agent
         inner = self._inner_spec(specs)
-        hidden = (None if inner is specs.observation else inner, None, np.copy)
-        spec, observation, held = hidden if self._hidden else self._layout(inner)
+        spec, see = (None if inner is specs.observation else inner), None
+        if not self._hidden:
+            layout = self._layout(inner, specs.lanes is not None)
+            self._layouts[agent] = layout
+            spec, join, held = layout.spec, layout.join, self._held
 
-        def begin(_: Any) -> Any:
-            ids: Any = self._ids[0] if n is None else _objects(self._ids)
-            vector = self._vectors[0] if n is None else self._vectors
-            return held(vector), {"context_id": ids}, zero
+            def see(observation: Any, elapsed: Any = None) -> Any:
+                return join(observation, held[agent])
 
+        # What it remembers is how long the episode is. Its context lasts as long, and so is no matter of a step.
         counts = limit is not None or self._log is not None
+        zero: Any = 0 if specs.lanes is None else np.zeros(specs.lanes, np.int64)
         return Change(
             observation_spec=spec,
-            observation=observation,
+            observation=see,
             shared=True,
-            begin=begin,
-            remember=(lambda m, action, seen, reward: (m[0], m[1], m[2] + 1)) if counts else None,
-            truncated=None if limit is None else (lambda flag, memory: flag | (memory[2] >= limit)),
-            info=lambda memory: memory[1],
+            begin=(lambda observation: zero) if counts else None,
+            remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
+            truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
+            info=lambda elapsed=None: self._said,
         )
+
+    def _plan(self) -> None:
+        self._layouts: dict[Any, Layout] = {}
+        self._held: dict[Any, Any] = {}
+        super()._plan()
+        self._show()
+
+    def _show(self) -> None:
+        """Holds what observations and infos say of the contexts in force."""
+        first = 0 if self._lanes is None else slice(None)
+        self._said = {"context_id": self._ids[first]}
+        for agent, layout in self._layouts.items():
+            self._held[agent] = layout.hold(self._vectors[first])
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """The inner observation spec under all contexts that there may be."""
@@ -252,53 +266,13 @@ class Contextual(Lifted):
         """Contexts between which all lie that may be in force."""
         contexts = list(self.contexts.values())
         if isinstance(self.context_selector, Sampled):
-            contexts = [*contexts, *self._ends(contexts[0])]
-        if not self._noisy:
-            return contexts
-        space = self._binding.space
-        wide: list[dict[str, Any]] = []
-        for end in (-1, 1):
-            for context in contexts:
-                # Normal noise has no end; eight deviations are never drawn in practice, and the rest is clipped.
-                moved = {n: context[n] + end * self._reach * np.abs(context[n]) for n in self._noisy}
-                wide.append({**context, **{n: self._clipped(n, v, space) for n, v in moved.items()}})
-        return [*contexts, *wide]
+            contexts = [*contexts, *self.context_selector.corners(contexts[0])]
+        return [*contexts, *self._noise.ends(contexts)]
 
-    def _ends(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The lowest and the highest context that a sampler draws, and each of its features at its ends alone."""
-        features = cast("Sampled", self.context_selector).space.features
-        ends = {name: pair for name, feature in features.items() if (pair := _ends_of(feature, context.get(name)))}
-        low, high = ({**context, **{name: pair[i] for name, pair in ends.items()}} for i in (0, 1))
-        return [low, high, *({**context, name: end} for name, pair in ends.items() for end in pair)]
-
-    @property
-    def _reach(self) -> float:
-        return 8 * self._deviation
-
-    def _layout(self, inner: SpecTree) -> tuple[SpecTree, Callable[[Any, Any], Any], Callable[[Any], Any]]:
-        """The spec of an observation with its context, what makes one, and what is held of a context for that."""
-        seen = self._visible
+    def _layout(self, inner: SpecTree, lanes: bool) -> Layout:
         if not self._in_dict:
-            return _appended(inner, seen)
-        state, key = self._keys
-        context = _between(seen.low, seen.high, np.dtype(np.float64))
-        if not self._as_dict:
-            spec = {state: inner, key: context}
-            return spec, lambda observation, memory: {state: observation, key: memory[0].copy()}, np.copy
-        ends = np.cumsum([0, *seen.sizes.values()]).tolist()
-        places = {
-            name: slice(start, end) if seen.sizes[name] != 1 else start
-            for name, start, end in zip(seen.names, ends, ends[1:], strict=False)
-        }
-        by_name = {
-            name: _between(np.asarray(seen.low[place]), np.asarray(seen.high[place]), context.dtype)
-            for name, place in places.items()
-        }
-
-        def as_dict(observation: Any, memory: Any) -> Any:
-            return {state: observation, key: {name: np.array(memory[0][..., at]) for name, at in places.items()}}
-
-        return {state: inner, key: by_name}, as_dict, np.copy
+            return appended(inner, self._visible, lanes)
+        return (by_name if self._as_dict else beside)(inner, self._visible, self._keys)
 
     def build_observation_space(
         self,
@@ -342,10 +316,7 @@ class Contextual(Lifted):
 
     def peek(self) -> tuple[Hashable, dict[str, Any]]:
         """The id and the context (before noise) of the next episode, or of the next lane that begins; nothing moves."""
-        if self._fixed is not None:
-            key, context = self._fixed[0]
-        else:
-            key, context = self._next or self.context_selector.peek(self._rng_of_choice)
+        key, context = (self._fixed and self._fixed[0]) or self._next or self.context_selector.peek(self._rng_of_choice)
         return key, dict(context)
 
     def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
@@ -364,9 +335,9 @@ class Contextual(Lifted):
             each = cast("Sequence[Any]", context)
             if len(each) != (self._lanes or 1):
                 raise ContextError(f"set: expected one context for each of {self._lanes or 1} lanes, got {len(each)}")
-            self._fixed = tuple(self._found(one, "set") for one in each)
+            self._fixed = [self._found(one, "set") for one in each]
         else:
-            self._fixed = (self._found(context, "set"),) * (self._lanes or 1)
+            self._fixed = [self._found(context, "set")] * (self._lanes or 1)
 
     def _found(self, context: Any, what: str) -> tuple[Hashable, dict[str, Any]]:
         if isinstance(context, Mapping):
@@ -411,7 +382,7 @@ class Contextual(Lifted):
     @property
     def context_id(self) -> Any:
         """The id of the context in force; in a batch a tuple of one a lane."""
-        return self._ids if self._lanes is not None else self._ids[0]
+        return tuple(self._ids.tolist()) if self._lanes is not None else self._ids[0]
 
     @property
     def _rng_of_choice(self) -> np.random.Generator:
@@ -419,29 +390,41 @@ class Contextual(Lifted):
             self._chooser = copy.deepcopy(self.env.streams.context)
         return self._chooser
 
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        fixed = list(self._fixed or [None] * (self._lanes or 1))
+        for index, lane in enumerate(lanes):
+            fixed[lane] = self._found({name: column[index] for name, column in context.items()}, "put_context")
+        self._fixed = fixed
+
     def _choose(self, lanes: Sequence[int], wish: Any = None, over: Mapping[str, Any] | None = None) -> None:
         """Chooses contexts for lanes that are about to begin, and puts them in force."""
-        in_force, ids = list(self._in_force), list(self._ids)
-        vectors = self._vectors.copy()
-        for lane in lanes:
-            if wish is not None:
-                key, context = wish
-            elif self._fixed is not None:
-                key, context = self._fixed[lane]
-            else:
-                key, context = self._next or self.context_selector.select(self._rng_of_choice)
-                self._next = None
-            if self._noisy and key is not None:
-                context = self._noised(context)
-            if over:
-                _, context = self._found({**context, **over}, "options")
-            in_force[lane], ids[lane], vectors[lane] = context, key, self._vector(key, context)
-        self._bind(tuple(in_force), lanes)
-        self._in_force, self._ids, self._vectors = tuple(in_force), tuple(ids), vectors
+        selecting = wish is None and self._fixed is None
+        if selecting and self._next is None:
+            chosen = self.context_selector.select_several(self._rng_of_choice, len(lanes))
+        else:
+            chosen = [wish or (self._fixed and self._fixed[lane]) or self._selected() for lane in lanes]
+        if self._noise.names:
+            chosen = [(k, c if k is None else self._noise.drawn(c, self._rng_of_choice)) for k, c in chosen]
+        if over:
+            chosen = [(key, self._found({**context, **over}, "options")[1]) for key, context in chosen]
+        in_force, ids = self._in_force.copy(), self._ids.copy()
+        for lane, (key, context) in zip(lanes, chosen, strict=True):
+            in_force[lane], ids[lane] = context, key
+        of_the_set = selecting and not (over or self._noise.names or isinstance(self.context_selector, Sampled))
+        self._bind(in_force, lanes, of_the_set)
+        self._in_force, self._ids = in_force, ids
+        if self._layouts:
+            self._vectors = self._vectors.copy()
+            self._vectors[lanes] = [self._vector(key, context) for key, context in chosen]
+        self._show()
         if self._log is not None:
-            for lane in lanes:
-                self._log(self._episodes, self._total, dict(in_force[lane]))
+            for _, context in chosen:
+                self._log(self._episodes, self._total, dict(context))
                 self._episodes += 1
+
+    def _selected(self) -> tuple[Hashable, Any]:
+        chosen, self._next = self._next or self.context_selector.select(self._rng_of_choice), None
+        return chosen
 
     def _vector(self, key: Hashable, context: Mapping[str, Any]) -> NDArray[np.float64]:
         if key not in self.contexts or context is not self.contexts[key]:
@@ -450,29 +433,28 @@ class Contextual(Lifted):
             self._vector_of[key] = self._visible.vector(context)
         return self._vector_of[key]
 
-    def _bind(self, contexts: tuple[Mapping[str, Any], ...], lanes: Sequence[int]) -> None:
-        if contexts == self._bound and not isinstance(self._binding, Function):
-            return
+    def _bind(self, contexts: list[Any], lanes: Sequence[int], of_the_set: bool = False) -> None:
+        binding, before = self._binding, self._bound
         self._bound = contexts
-        env = self._binding.apply(self.env, contexts, None if self._lanes is None else lanes)
-        if env is not self.env:
-            self.env = env
-            self._plan()
+        if self._lanes is not None and isinstance(binding, Native):
+            # Where all lanes have contexts of the set, those that begin differ only in what differs over the set.
+            binding.apply(self.env, contexts, lanes, self._differing if of_the_set else None)
+            if len(lanes) == self._lanes or not of_the_set:
+                self._differing = self._varied if of_the_set else None
+            return
+        if before is not None and not isinstance(binding, Function):
+            lanes = [lane for lane in lanes if contexts[lane] != before[lane]]
+        if lanes:
+            env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
+            if env is not self.env:
+                self.env = env
+                self._plan()
 
-    def _noised(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        rng, space = self._rng_of_choice, self._binding.space
-        noised = dict(context)
-        for name in self._noisy:
-            value = np.asarray(context[name], np.float64)
-            drawn = value + rng.normal(size=value.shape) * self._deviation * np.abs(value)
-            drawn = np.clip(drawn, value - self._reach * np.abs(value), value + self._reach * np.abs(value))
-            noised[name] = self._clipped(name, drawn, space)
-        return noised
-
-    def _clipped(self, name: str, value: Any, space: Any) -> Any:
-        if self._clip:
-            value = np.clip(value, *self._visible.bounds_of(name, self._given_bounds))
-        return value if np.ndim(value) else float(value)
+    @property
+    def _varied(self) -> list[str]:
+        """The features that differ over the set."""
+        first, *others = self.contexts.values()
+        return [name for name, value in first.items() if any(not np.array_equal(c[name], value) for c in others)]
 
     # Episodes.
 
@@ -499,10 +481,9 @@ class Contextual(Lifted):
     def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What options say of the context, taken out of them."""
         wish = None
-        if "context_id" in options:
-            wish = self._found(options.pop("context_id"), "options['context_id']")
-        if "context" in options:
-            wish = self._found(options.pop("context"), "options['context']")
+        for name in ("context_id", "context"):
+            if name in options:
+                wish = self._found(options.pop(name), f"options[{name!r}]")
         known = next(iter(self.contexts.values()))
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
@@ -514,8 +495,7 @@ class Contextual(Lifted):
     def _count(self, lanes: Sequence[int]) -> None:
         memory = getattr(self, "_memory", getattr(self, "_common", None))
         if self._log is not None and memory is not None:
-            elapsed = np.atleast_1d(memory[2])
-            self._total += int(elapsed[np.asarray(lanes, np.intp)].sum())
+            self._total += int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
 
     # Copies.
 
@@ -545,6 +525,7 @@ class Contextual(Lifted):
             self._bind(contexts, range(len(contexts)))
         super().restore(Snapshot(self._kind, content))
         self.context_selector, self._chooser = copy.deepcopy((selector, chooser))
+        self._show()
 
 
 def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
@@ -559,49 +540,8 @@ def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
     return given
 
 
-def _ends_of(feature: Feature, default: Any) -> tuple[Any, Any] | None:
-    """Between what a feature's samples lie, eight deviations of a normal one; None for choices without an order."""
-    if isinstance(feature, Categorical):
-        return (feature.choices[0], feature.choices[-1]) if len(feature.choices) > 1 else None
-    low, high = (float(getattr(feature, name, np.nan)) for name in ("low", "high"))
-    if isinstance(feature, NormalFloat):
-        low, high = max(low, feature.mu - 8 * feature.sigma), min(high, feature.mu + 8 * feature.sigma)
-    return (low, high) if np.isfinite([low, high]).all() else (default, default)
-
-
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(values), object)
     for index, value in enumerate(values):
         array[index] = value
     return array
-
-
-def _between(low: NDArray[Any], high: NDArray[Any], dtype: np.dtype[Any]) -> Array:
-    below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
-    return Array(low.shape, dtype, below, above)
-
-
-def _appended(inner: SpecTree, seen: Visible) -> tuple[Array, Callable[[Any, Any], Any], Callable[[Any], Any]]:
-    """The layout `[state…, context…]`."""
-    if not (isinstance(inner, Array) and len(inner.shape) == 1 and inner.dtype.kind == "f"):
-        raise SpecError(
-            f"observation: expected a one-dimensional float array to append a context to, got {inner}; "
-            "use dict_observation_space=True, or hide_context=True"
-        )
-    dtype, context = inner.dtype, _between(seen.low, seen.high, inner.dtype)
-    place = (Ellipsis, slice(inner.shape[0]))
-    ends: list[Any] = []
-    for name, none in (("low", -np.inf), ("high", np.inf)):
-        bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
-        ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
-
-    def held(vector: NDArray[np.float64]) -> NDArray[Any]:
-        # A whole observation without its state, for copying it is quicker than joining two arrays.
-        return np.concatenate((np.zeros((*vector.shape[:-1], *inner.shape)), vector), -1).astype(dtype)
-
-    def joined(observation: Any, memory: Any) -> NDArray[Any]:
-        whole = memory[0].copy()
-        whole[place] = observation
-        return whole
-
-    return Array((inner.shape[0] + context.shape[0],), dtype, *ends, inner.name), joined, held

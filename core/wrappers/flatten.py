@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from types import NoneType
 from typing import Any, cast
 
 from numpy.typing import DTypeLike, NDArray
@@ -76,19 +77,21 @@ class FlattenObservation(_Flattened):
     def __init__(
         self,
         env: Any,
-        allowlist: Iterable[Any] | None = None,
+        allowlist: Collection[Any] | None = None,
         *,
         order: str = "insertion",
         dtype: DTypeLike = "strict",
         discrete: str = "integer",
-        observations_whitelist: Iterable[Any] | None = None,
-        observations_allowlist: Iterable[Any] | None = None,
+        observations_whitelist: Collection[Any] | None = None,
+        observations_allowlist: Collection[Any] | None = None,
     ) -> None:
         given = [one for one in (allowlist, observations_whitelist, observations_allowlist) if one is not None]
         if len(given) > 1:
             raise SpecError(f"allowlist: expected it once, got it {len(given)} times, under several names")
         names = given[0] if given else None
-        self.allowlist = names if names is None or isinstance(names, str) else tuple(names)
+        if isinstance(names, str) or not isinstance(cast("object", names), (Collection, NoneType)):
+            raise SpecError(f"allowlist: expected a list of names, got {names!r}")
+        self.allowlist = None if names is None else tuple(names)
         super().__init__(env, order, dtype, discrete)
 
     def change(self, specs: Specs) -> Change:
@@ -134,7 +137,7 @@ def _called(what: str, agent: Any) -> str:
     return what if agent is None else f"{what}[{agent!r}]"
 
 
-def _chosen(spec: SpecTree, names: Iterable[Any], what: str) -> SpecTree:
+def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
     """The part of a dict of specs that is named, in the order of the spec.
 
     Args:
@@ -145,8 +148,6 @@ def _chosen(spec: SpecTree, names: Iterable[Any], what: str) -> SpecTree:
     Raises:
         SpecError: The spec is no dict, or has no such keys.
     """
-    if isinstance(names, str):
-        raise SpecError(f"allowlist: expected a list of names, got {names!r}; write [{names!r}]")
     if not isinstance(spec, dict):
         raise SpecError(
             f"allowlist: expected None, for {what} is no dict and has no names to choose from; it is {spec}"

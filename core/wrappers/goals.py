@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..change import Change, Specs
+from ..errors import SpecError
 from ..lift import Lifted
+from ..multi import MultiEnv
 from ..spec import SpecTree
 
 
@@ -70,6 +72,7 @@ class GoalReplay(Lifted):
         states: Sequence[Any] | None = None,
         goal: Any = None,
         rng: np.random.Generator | None = None,
+        agent: Any = None,
     ) -> tuple[list[Any], NDArray[Any]]:
         """A recorded episode, or a part of one, as if another goal had been meant.
 
@@ -79,14 +82,20 @@ class GoalReplay(Lifted):
             states: The `env.state` of each observation; None where the observations are the states.
             goal: The goal; None for the one achieved at the end.
             rng: What a rewarder draws from that takes a generator.
+            agent: Whose observations these are, where there are several agents; actions are mappings then.
 
         Returns:
             The T + 1 observations with the goal, and the T rewards that the rewarder gives for it.
 
         Raises:
-            SpecError: The reward is an imported environment's own, which nobody else can compute.
+            SpecError: The reward is an imported environment's own, which nobody else can compute; or there is no such
+                agent.
         """
+        agents = self.possible_agents if isinstance(self, MultiEnv) else (None,)
+        if agent not in agents:
+            raise SpecError(f"agent: expected one of {list(agents)}, got {agent!r}")
         goal = self.achieved(observations[-1]) if goal is None else goal
         told = [self.state_with_goal(state, goal) for state in (observations if states is None else states)]
         seen = [self.with_goal(observation, goal) for observation in observations]
-        return seen, self.rewarder.relabel(zip(told[:-1], actions, told[1:], strict=True), rng)
+        rewards = self.rewarder.relabel(zip(told[:-1], actions, told[1:], strict=True), rng)
+        return seen, rewards if agent is None else np.array([each[agent] for each in rewards])

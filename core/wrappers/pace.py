@@ -68,7 +68,7 @@ class ActionRepeat(Lifted):
                 over = any((*step.terminated.values(), *step.truncated.values()))
                 if over or set(self.acting) != set(action):
                     return step
-                step = _together(step, super().step(action))
+                step = _together(step, cast("Any", super()).step(action))
             elif self.batch_size is None:
                 if ended(self, step):
                     return step

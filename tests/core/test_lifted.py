@@ -184,6 +184,26 @@ def test_only_the_lanes_that_are_chosen_act():
         env.step(np.array([0, 0, 0]))
 
 
+def test_lanes_that_do_not_act_may_be_told_anything():
+    for inner in (envoi.Lanes([envoi.models.Pendulum() for _ in range(2)]), envoi.batch(envoi.models.Pendulum(), 2)):
+        env = envoi.History(envoi.ActionDiscretize(inner, 3), 2, include_actions=True)
+        env.reset(seed=0)
+        step = env.step(np.array([2, 99]), restart=np.array([False, True]))
+        assert step.observation["action"].tolist() == [[0, 2], [0, 0]]
+        step = env.step_lanes(np.array([-7, 1]), np.array([False, True]))
+        assert step.observation["action"].tolist() == [[0, 2], [0, 1]]
+
+
+def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
+    first_lane = envoi.FunctionTermination(lambda state, action, next_state: np.arange(2) == 0)
+    env = envoi.Terminated(envoi.batch(envoi.models.CartPole(), 2), first_lane)
+    env.reset(seed=0)
+    assert env.step(np.array([0, 1])).terminated.tolist() == [True, False]
+    with pytest.raises(envoi.EpisodeError, match=r"lanes \[0\]"):
+        env.step(np.array([0, 1]))
+    env.step(np.array([0, 1]), restart=np.array([True, False]))
+
+
 def test_lanes_that_act_together_cannot_wait():
     class Together(envoi.BatchEnv):
         observation_spec, action_spec = envoi.Discrete(2), envoi.Discrete(2)

@@ -299,7 +299,14 @@ def test_each_lane_has_its_own_goal(kind):
 def test_each_agent_has_its_own_goal():
     env = WithGoal(envoi.as_multi(Reach(), "walker"))
     first = env.reset(seed=0).observations["walker"]
-    assert env.step({"walker": np.ones(1)}).observations["walker"]["missing"] == first["target"] - 1
+    step = env.step({"walker": np.ones(1)})
+    assert step.observations["walker"]["missing"] == first["target"] - 1
+    seen, done = [first, step.observations["walker"]], [{"walker": np.ones(1)}]
+    told, paid = env.relabel(seen, done, agent="walker")
+    assert told[0]["target"] == 1
+    assert paid.tolist() == [1]
+    with pytest.raises(envoi.SpecError, match=r"agent: expected one of \['walker'\], got None"):
+        env.relabel(seen, done)
 
 
 def test_goals_are_for_a_subclass_to_say():
@@ -336,6 +343,12 @@ def test_counting_as_tf_agents_count():
     steps = [form.reset(), *(form.step(np.int32(0)) for _ in range(4))]
     said = [(int(s.step_type), float(s.reward), float(s.discount), int(s.observation)) for s in steps]
     assert said == [(0, 0, 1, 0), (1, 0, 1, 1), (1, 0, 1, 2), (2, 1, 0, 3), (0, 0, 1, 10)]
+
+
+def test_a_limit_is_a_last_step_that_is_no_end_state():
+    form = to_tf_agents(envoi.TimeLimit(Episodes(), 2))
+    steps = [form.reset(), *(form.step(np.int32(0)) for _ in range(3))]
+    assert [(int(step.step_type), float(step.discount)) for step in steps] == [(0, 1), (1, 1), (2, 1), (0, 1)]
 
 
 @pytest.mark.parametrize(

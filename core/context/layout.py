@@ -1,0 +1,97 @@
+"""Where in an observation a context is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SpecError
+from ..spec import Array, SpecTree
+from .visible import Visible
+
+
+class Layout(NamedTuple):
+    """How observations look with a context beside them.
+
+    Attributes:
+        spec: What they may be.
+        hold: What to hold of what is seen of a context, float64 of shape (…, numbers), for the episode.
+        join: `(observation, held) -> observation`, a new one; it never changes what is held.
+    """
+
+    spec: SpecTree
+    hold: Callable[[NDArray[np.float64]], Any]
+    join: Callable[[Any, Any], Any]
+
+
+def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
+    """One array, `[state…, context…]`.
+
+    Args:
+        inner: The observation without a context.
+        seen: What is seen of contexts.
+        lanes: Whether observations have a leading lane axis.
+
+    Raises:
+        SpecError: The observation is no one-dimensional float array.
+    """
+    if not (isinstance(inner, Array) and len(inner.shape) == 1 and inner.dtype.kind == "f"):
+        raise SpecError(
+            f"observation: expected a one-dimensional float array to append a context to, got {inner}; "
+            "use dict_observation_space=True, or hide_context=True"
+        )
+    size, dtype, context = inner.shape[0], inner.dtype, _between(seen.low, seen.high, inner.dtype)
+    ends: list[Any] = []
+    for name, none in (("low", -np.inf), ("high", np.inf)):
+        bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
+        ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
+    place: Any = (slice(None), slice(size)) if lanes else slice(size)
+
+    def hold(vector: NDArray[np.float64]) -> NDArray[Any]:
+        # A whole observation without its state, for copying it is quicker than joining two arrays.
+        return np.concatenate((np.zeros((*vector.shape[:-1], size)), vector), -1).astype(dtype)
+
+    def join(observation: Any, held: NDArray[Any]) -> NDArray[Any]:
+        whole = held.copy()
+        whole[place] = observation
+        return whole
+
+    return Layout(Array((size + context.shape[0],), dtype, *ends, inner.name), hold, join)
+
+
+def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
+    """A dict of the observation and the context, a vector, under two keys."""
+    state, context = keys
+    spec = {state: inner, context: _between(seen.low, seen.high, np.dtype(np.float64))}
+    return Layout(spec, np.copy, lambda observation, held: {state: observation, context: held.copy()})
+
+
+def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
+    """A dict of the observation and the context, itself a dict of features, under two keys."""
+    state, context = keys
+    ends = np.cumsum([0, *seen.sizes.values()]).tolist()
+    places: dict[str, Any] = {
+        name: (Ellipsis, slice(start, end)) if seen.sizes[name] != 1 else (Ellipsis, start)
+        for name, start, end in zip(seen.names, ends, ends[1:], strict=False)
+    }
+    features: dict[str, SpecTree] = {
+        name: _between(np.asarray(seen.low[place]), np.asarray(seen.high[place]), np.dtype(np.float64))
+        for name, place in places.items()
+    }
+
+    def hold(vector: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+        own = vector.copy()
+        return [(name, own[place]) for name, place in places.items()]
+
+    def join(observation: Any, held: list[tuple[str, NDArray[np.float64]]]) -> dict[str, Any]:
+        return {state: observation, context: {name: value.copy() for name, value in held}}
+
+    return Layout({state: inner, context: features}, hold, join)
+
+
+def _between(low: NDArray[Any], high: NDArray[Any], dtype: np.dtype[Any]) -> Array:
+    below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
+    return Array(low.shape, dtype, below, above)

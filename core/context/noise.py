@@ -1,0 +1,79 @@
+"""Noise on contexts: each episode's values are drawn around those of the set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ContextError, nearest
+from .features import Categorical, Feature, UniformInteger
+
+Context = Mapping[str, Any]
+
+_REACH = 8
+"""After how many deviations noise is cut off: normal noise has no end, and a draw in 10¹⁵ lies beyond."""
+
+
+class Noise:
+    """Gaussian noise of relative size, `value + N(0, (deviation · |value|)²)`.
+
+    Args:
+        deviation: The relative standard deviation; 0 for no noise.
+        chosen: The features that get it; None for all real numbers.
+        context: A full context, which says what is a number where no feature does.
+        features: The features that are described.
+
+    Attributes:
+        names: The features that get noise.
+        bounds: Between what a feature's values stay, `name -> (low, high)`; None for no bounds.
+
+    Raises:
+        ContextError: A negative deviation; or a chosen feature is unknown, or no real number.
+    """
+
+    bounds: Callable[[str], tuple[Any, Any]] | None = None
+
+    def __init__(
+        self, deviation: float, chosen: Sequence[str] | None, context: Context, features: Mapping[str, Feature]
+    ) -> None:
+        if not 0 <= deviation < np.inf:
+            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {deviation}")
+        self._deviation = deviation
+        numbers = [
+            name
+            for name, value in context.items()
+            if np.asarray(value).dtype.kind in "iuf"
+            and not isinstance(features.get(name), (Categorical, UniformInteger))
+        ]
+        for name in chosen or ():
+            if name not in context:
+                raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, context)}")
+            if name not in numbers:
+                raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {context[name]!r}")
+        self.names = [] if not deviation else numbers if chosen is None else list(chosen)
+
+    def drawn(self, context: Context, rng: np.random.Generator) -> dict[str, Any]:
+        """The context of one episode."""
+        return {**context, **{name: self._around(name, context[name], rng) for name in self.names}}
+
+    def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
+        value = np.asarray(value, np.float64)
+        far = rng.normal(size=value.shape).clip(-_REACH, _REACH)
+        return self._within(name, value + far * self._deviation * np.abs(value))
+
+    def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
+        """Contexts between which all lie that are drawn around the given ones."""
+        reach = _REACH * self._deviation
+        return [
+            {**c, **{name: self._within(name, c[name] + end * reach * np.abs(c[name])) for name in self.names}}
+            for end in (-1, 1)
+            for c in contexts
+            if self.names
+        ]
+
+    def _within(self, name: str, value: Any) -> Any:
+        if self.bounds is not None:
+            value = np.clip(value, *self.bounds(name))
+        return value if np.ndim(value) else float(value)

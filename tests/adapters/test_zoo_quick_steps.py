@@ -1,0 +1,340 @@
+"""RLlib's form and agents as lanes step PettingZoo's environments by quick ways, which say what the plain one says."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from pettingzoo import AECEnv, ParallelEnv
+
+import envoi
+from envoi import EpisodeError
+from envoi.adapters import to_gymnasium_vector, to_rllib
+from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
+from envoi.adapters.pettingzoo_aec import FromPettingZooAEC
+from envoi.agentlanes import WAITING
+from envoi.multi import SYNTHETIC, full_multi_step
+
+pytest.importorskip("ray.rllib")
+
+from envoi.adapters.rllib_multi import RLlibMultiEnv
+
+AGENTS = ["b", "a", "c"]
+ACTIONS = dict.fromkeys(AGENTS, 1)
+BOX, CHOICE = spaces.Box(-1000, 1000, (2,), np.float32), spaces.Discrete(3)
+
+
+def numbers(time, agent):
+    return [10.0 * time, AGENTS.index(agent)]
+
+
+WAYS = {
+    "new arrays": lambda source, agent, value: np.array(value, np.float32),
+    "its own buffer": lambda source, agent, value: source.written(agent, value),
+    "a view of its buffer": lambda source, agent, value: source.written(agent, value)[:],
+    "another width": lambda source, agent, value: np.array(value, np.float64),
+    "lists": lambda source, agent, value: value,
+    "another width for one": lambda source, agent, value: np.array(value, np.float64 if agent == "a" else np.float32),
+}
+
+
+class Parallel(ParallelEnv):
+    """Its observations tell the time and the agent, in one way a step; `ends` says who ends when."""
+
+    metadata = {"name": "ways"}
+    possible_agents = AGENTS
+    render_mode = None
+
+    def __init__(self, ways=("new arrays",) * 6, infos=None, ends=None, backwards=False, holds=False, blind=()):
+        self.ways, self.infos, self.ends = ways, infos or {}, ends or {}
+        self.backwards, self.holds, self.blind = backwards, holds, blind
+        self.buffers = {agent: np.zeros(2, np.float32) for agent in AGENTS}
+
+    def observation_space(self, agent):
+        return BOX
+
+    def action_space(self, agent):
+        return CHOICE
+
+    def written(self, agent, value):
+        self.buffers[agent][:] = value
+        return self.buffers[agent]
+
+    def seen(self, way):
+        return {agent: WAYS[way](self, agent, numbers(self.time, agent)) for agent in self.playing}
+
+    def reset(self, seed=None, options=None):
+        self.time, self.agents = 0, AGENTS[:]
+        self.playing = AGENTS[::-1] if self.backwards else AGENTS[:]
+        self.last = self.seen(self.ways[0]), {agent: {} for agent in self.playing}
+        return tuple(map(dict, self.last))
+
+    def step(self, actions):
+        self.actions, self.time = actions, self.time + 1
+        over = self.time == len(self.ways)
+        ended = {agent: over or self.ends.get(agent) == self.time for agent in self.playing}
+        told = (
+            {
+                agent: one
+                for agent, one in self.seen(self.ways[self.time - 1]).items()
+                if agent not in self.blind or not ended[agent]
+            },
+            {agent: float(self.time) for agent in self.playing},
+            ended,
+            dict.fromkeys(self.playing, False),
+            {agent: dict(self.infos.get((self.time, agent), {})) for agent in self.playing},
+        )
+        self.playing = [agent for agent in self.playing if not ended[agent]]
+        self.agents = [agent for agent in AGENTS if agent in self.playing]
+        if self.holds:
+            self.held = told
+        return told
+
+
+class Turns(AECEnv):
+    """One after the other; rewards tell the time."""
+
+    metadata = {"name": "turns"}
+    possible_agents = AGENTS
+    render_mode = None
+
+    def observation_space(self, agent):
+        return BOX
+
+    def action_space(self, agent):
+        return CHOICE
+
+    def observe(self, agent):
+        self.buffer[:] = numbers(self.time, agent)
+        return self.buffer
+
+    def reset(self, seed=None, options=None):
+        self.time, self.agents, self.buffer = 0, AGENTS[:], np.zeros(2, np.float32)
+        self.agent_selection = AGENTS[0]
+        self.rewards, self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0), dict.fromkeys(AGENTS, 0.0)
+        self.terminations, self.truncations = dict.fromkeys(AGENTS, False), dict.fromkeys(AGENTS, False)
+        self.infos = {agent: {} for agent in AGENTS}
+
+    def step(self, action):
+        if self.terminations[self.agent_selection]:
+            self._was_dead_step(action)
+            return
+        self.time += 1
+        self.rewards.update(dict.fromkeys(AGENTS, float(self.time)))
+        if self.time == 7:
+            self.terminations = dict.fromkeys(AGENTS, True)
+        self.agent_selection = AGENTS[self.time % len(AGENTS)]
+
+
+def rllib(core):
+    return RLlibMultiEnv(core, canonical=False)
+
+
+def games():
+    return st.builds(
+        Parallel,
+        st.lists(st.sampled_from(sorted(WAYS)), min_size=2, max_size=6),
+        backwards=st.booleans(),
+        holds=st.booleans(),
+    )
+
+
+@given(games())
+def test_rllib_gets_what_the_source_tells_in_whatever_way(source):
+    form = rllib(from_pettingzoo(source))
+    seen = [form.reset()[0]]
+    for time in range(1, len(source.ways)):
+        observations, rewards, terminateds, truncateds, infos = form.step(ACTIONS)
+        seen.append(observations)
+        assert list(observations) == list(rewards) == list(infos) == list(source.actions) == AGENTS
+        assert rewards == dict.fromkeys(AGENTS, float(time))
+        assert terminateds == truncateds == {**dict.fromkeys(AGENTS, False), "__all__": False}
+        assert terminateds is not truncateds
+        assert infos == {agent: {} for agent in AGENTS}
+        assert form.last == full_multi_step((observations, rewards, None, None, None, infos))
+        for agent in AGENTS:
+            assert form.core.observation(agent).tolist() == numbers(time, agent)
+    seen.append(form.step(ACTIONS)[0])
+    for time, observations in enumerate(seen):
+        for agent, one in observations.items():
+            assert one.dtype == np.float32
+            assert one.tolist() == numbers(time, agent)
+
+
+@given(games())
+def test_lanes_get_what_the_source_tells_in_whatever_way(source):
+    form = to_gymnasium_vector(from_pettingzoo(source))
+    seen = [form.reset()[0]]
+    for time in range(1, len(source.ways) + 1):
+        observation, reward, terminated, truncated, infos = form.step(np.array([2, 0, 1]))
+        seen.append(observation)
+        assert source.actions == {"b": 2, "a": 0, "c": 1}
+        assert list(source.actions) == AGENTS
+        assert reward.dtype == np.float64
+        assert reward.tolist() == [time] * 3
+        assert terminated.tolist() == [time == len(source.ways)] * 3
+        assert not truncated.any()
+        assert infos == {}
+    for time, observation in enumerate(seen):
+        assert observation.dtype == np.float32
+        assert observation.tolist() == [numbers(time, agent) for agent in AGENTS]
+
+
+def test_who_writes_into_what_lanes_returned_changes_nothing_else():
+    form = to_gymnasium_vector(from_pettingzoo(Parallel(ends={"a": 3}, blind=["a"])))
+    form.reset()
+    for time in (1, 2):
+        for array in form.step(np.ones(3, int))[:4]:
+            array[...] = 1  # flags too: were they shared, the lanes would seem to have ended
+        assert form.core.observation.tolist() == [numbers(time, agent) for agent in AGENTS]
+        assert form.core.env.observation("a").tolist() == numbers(time, "a")
+    observation, _, terminated, _, infos = form.step(np.ones(3, int))
+    assert observation.tolist() == [numbers(3, "b"), numbers(2, "a"), numbers(3, "c")]
+    assert terminated.tolist() == [False, True, False]
+    assert infos["_" + SYNTHETIC].tolist() == [False, True, False]
+    observation, *_, infos = form.step(np.ones(3, int))
+    assert observation.tolist() == [numbers(4, "b"), numbers(2, "a"), numbers(4, "c")]
+    assert infos["_" + WAITING].tolist() == [False, True, False]
+
+
+def test_lanes_get_infos_and_discounts():
+    infos = {(1, "a"): {"speed": 3}, (2, "c"): {"discount": 0.5, "speed": 4}}
+    form = to_gymnasium_vector(from_pettingzoo(Parallel(infos=infos)))
+    form.reset()
+    said = form.step(np.ones(3, int))[4]
+    assert said["speed"].tolist() == [0, 3, 0]
+    assert said["_speed"].tolist() == [False, True, False]
+    said = form.step(np.ones(3, int))[4]
+    assert said["speed"].tolist() == [0, 0, 4]
+    assert said["discount"].tolist() == [0, 0, 0.5]
+    assert form.last.discount.tolist() == [1, 1, 0.5]
+    assert form.step(np.ones(3, int))[4] == {} == form.said()
+
+
+@pytest.mark.parametrize("made", [Parallel, Turns])
+def test_a_form_honours_a_subclass_with_a_step_of_its_own(made):
+    kind = FromPettingZoo if made is Parallel else FromPettingZooAEC
+
+    class Doubled(kind):
+        def step(self, actions):
+            step = super().step(actions)
+            return step._replace(rewards={agent: 2 * reward for agent, reward in step.rewards.items()})
+
+    form = rllib(Doubled(made()))
+    observations, _ = form.reset()
+    for time in (1, 2, 3):
+        observations, rewards, *_ = form.step(dict.fromkeys(observations, 1))
+        assert rewards == dict.fromkeys(AGENTS, 2.0 * time)
+        # Who waits sees what there is to see now, and not when it was last asked.
+        for agent in AGENTS:
+            assert form.core.observation(agent).tolist() == numbers(time, agent)
+    if made is Parallel:
+        lanes = to_gymnasium_vector(Doubled(made()))
+        lanes.reset()
+        assert lanes.step(np.ones(3, int))[1].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("made", [Parallel, Turns])
+def test_a_form_honours_a_rewarder_that_is_set_in_the_midst_of_an_episode(made):
+    form = to_rllib(made, canonical=False)({})
+    observations, _ = form.reset()
+    for _ in range(2):
+        observations, *_ = form.step(dict.fromkeys(observations, 1))
+    form.core.rewarder = lambda state, actions, following: dict.fromkeys(following, 7.0)
+    for _ in range(2):
+        observations, rewards, *_ = form.step(dict.fromkeys(observations, 1))
+        assert 7.0 in rewards.values()
+        assert set(rewards.values()) <= {0.0, 7.0}
+    if made is Parallel:
+        lanes = to_gymnasium_vector(from_pettingzoo(made()))
+        lanes.reset()
+        lanes.step(np.ones(3, int))
+        lanes.core.rewarder = lambda state, actions, following: dict.fromkeys(AGENTS, 7.0)
+        assert lanes.step(np.ones(3, int))[1].tolist() == [7, 7, 7]
+
+
+def trace(form):
+    """What RLlib gets in the rest of an episode of turns or cycles."""
+    found, over = [], False
+    observations = dict.fromkeys(form.core.acting)
+    while not over:
+        observations, rewards, terminateds, truncateds, infos = form.step(dict.fromkeys(observations, 1))
+        found.append(({a: one.tolist() for a, one in observations.items()}, rewards, terminateds, truncateds, infos))
+        over = terminateds["__all__"] or truncateds["__all__"]
+    return found
+
+
+@pytest.mark.parametrize("made", [Parallel, Turns])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
+def test_a_copy_in_the_midst_of_an_episode_goes_on_alike(made, copied):
+    form = rllib(envoi.adapters.from_env(made()))
+    observations, _ = form.reset()
+    for _ in range(3):
+        observations, *_ = form.step(dict.fromkeys(observations, 1))
+    twin = copied(form)
+    before = {agent: form.core.observation(agent).tolist() for agent in form.core.acting}
+    after = trace(form)
+    assert {agent: twin.core.observation(agent).tolist() for agent in twin.core.acting} == before
+    assert trace(twin) == after
+    assert len(after) > 1
+
+
+@pytest.mark.parametrize("made", [Parallel, Turns])
+def test_a_snapshot_in_the_midst_of_an_episode_is_gone_back_to(made):
+    core = envoi.adapters.from_env(made())
+    core.reset()
+    for _ in range(3):
+        core.step(dict.fromkeys(core.acting, 1))
+    snapshot, before = core.snapshot(), {agent: core.observation(agent).tolist() for agent in core.agents}
+    form = rllib(core)
+    after = trace(form)
+    core.restore(snapshot)
+    assert {agent: core.observation(agent).tolist() for agent in core.agents} == before
+    assert [rewards for _, rewards, *_ in trace(form)] == [rewards for _, rewards, *_ in after]
+
+
+def test_lanes_are_gone_back_to():
+    lanes = envoi.AgentLanes(from_pettingzoo(Parallel()))
+    lanes.reset()
+    lanes.raw_step(np.ones(3, int))
+    snapshot, before = lanes.snapshot(), lanes.observation.tolist()
+    after = lanes.step(np.ones(3, int)).observation.tolist()
+    lanes.restore(snapshot)
+    assert lanes.observation.tolist() == before != after
+    assert lanes.step(np.ones(3, int)).observation.tolist() == after
+
+
+@pytest.mark.parametrize("made", [Parallel, Turns])
+@pytest.mark.parametrize("given_to", [[], ["b", "x"], ["x"], [*AGENTS, "x"]])
+def test_quick_steps_refuse_actions_of_others(made, given_to):
+    form = rllib(envoi.adapters.from_env(made()))
+    observations, _ = form.reset()
+    for _ in range(3):
+        observations, *_ = form.step(dict.fromkeys(observations, 1))
+    with pytest.raises(EpisodeError, match="expected an action for each"):
+        form.step(dict.fromkeys(given_to, 1))
+    trace(form)
+    with pytest.raises(EpisodeError, match="has ended"):
+        form.step({})
+
+
+def test_what_agents_saw_last_is_known_after_the_source_was_refused():
+    for step in (lambda core: core.lanes_step([1, 1, 1]), lambda core: core.raw_step(ACTIONS)):
+        core = from_pettingzoo(Parallel())
+        core.reset()
+        step(core)
+        step(core)
+        core.source.agents = core.source.playing = ["b"]  # two have gone without a word
+        with pytest.raises(EpisodeError, match="left"):
+            step(core)
+        assert [core.observation(agent).tolist() for agent in AGENTS] == [numbers(2, agent) for agent in AGENTS]
+
+
+def test_lanes_count_the_actions():
+    lanes = envoi.AgentLanes(from_pettingzoo(Parallel()))
+    lanes.reset()
+    with pytest.raises(envoi.SpecError, match="one for each of 3 lanes"):
+        lanes.step(np.ones(4, int))
