@@ -143,6 +143,7 @@ class FromDmEnv(TakesContext, Env):
         spec = self.observation_spec
         is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
         self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
+        self._shape = getattr(spec, "shape", ())
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
@@ -165,6 +166,8 @@ class FromDmEnv(TakesContext, Env):
         if self._context is not None:
             self._take_context()
         _, _, _, observation = self.source.reset()
+        if getattr(observation, "shape", ()) != self._shape:
+            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
         if self._form is None or self._form.last is None:
             observation, info = self._incoming(observation), {}
         else:

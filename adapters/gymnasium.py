@@ -227,6 +227,7 @@ class FromGymnasium(TakesContext, Env):
         # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
         is_array = self._copy == "auto" and isinstance(spec, Array)
         self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
+        self._shape = getattr(spec, "shape", ())
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
 
@@ -239,6 +240,8 @@ class FromGymnasium(TakesContext, Env):
         if self._context is not None:
             self._take_context()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
+        if getattr(observation, "shape", ()) != self._shape:
+            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
         self._observation = observation = self._incoming(observation)
         self._over = None
         return Reset(observation, dict(info))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName, models
+from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
 from .losses import Loss
@@ -190,6 +190,8 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
 
 def _guess(name: str) -> str:
     """What a name without a scheme may have meant."""
+    from envoi import models
+
     close = difflib.get_close_matches(name.lower(), models.NAMES, 1)
     return f"envoi:{close[0]}" if close and not re.search(r"-v\d+$", name) else f"gymnasium:{name}"
 
@@ -215,6 +217,8 @@ def _arguments(name: str, query: str) -> dict[str, Any]:
 
 
 def _load_envoi(name: str, **arguments: Any) -> Any:
+    from envoi import models  # the bundled environments take longer to import than all else here
+
     try:
         return models.make(name, **arguments)
     except TypeError as error:

@@ -1,0 +1,376 @@
+"""The common step between dm_env and gymnasium is taken on a short way; it must not differ from the long one."""
+
+import copy
+import ctypes
+import gc
+import pickle
+import weakref
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+from dm_env import StepType, TimeStep, specs
+from dm_sources import Wrapping
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traces import exact
+
+from envoi import Array, EpisodeError, FunctionReward, Step
+from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters.layers import layers
+from envoi.adapters.values import own_size
+
+FIRST, MID, LAST = StepType
+BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
+
+
+class Sight:
+    """Observations of all the kinds that a source may give: each is [step, step, step, step]."""
+
+    kinds = ("new", "the same again", "a view of its own", "wider", "a list", "of one more axis", "a view with an axis")
+
+    def __init__(self):
+        self.kept, self.buffer = np.zeros(4, np.float32), np.zeros(8, np.float32)
+
+    def see(self, kind, at):
+        if kind == "the same again":
+            self.kept[:] = at
+            return self.kept
+        if kind == "a view of its own":
+            self.buffer[:] = at
+            return self.buffer[2:6]
+        if kind == "a view with an axis":
+            self.buffer[:] = at
+            return self.buffer[None, :6]
+        if kind == "a list":
+            return [float(at)] * 4
+        if kind == "of one more axis":
+            return np.full((1, 4), at, np.float32)
+        return np.full(4, at, float if kind == "wider" else np.float32)
+
+
+class Gym(gymnasium.Env):
+    """It plays (kind of observation, reward, terminated, truncated, info) line by line, and notes the actions."""
+
+    observation_space, action_space = BOX, gymnasium.spaces.Discrete(3)
+
+    def __init__(self, *lines):
+        self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return self.sight.see("new", 0), {"begun": True}
+
+    def step(self, action):
+        self.actions.append(action)
+        kind, reward, terminated, truncated, info = self.lines[self.at % len(self.lines)]
+        self.at += 1
+        return self.sight.see(kind, self.at), reward, terminated, truncated, info
+
+
+class Dm(dm_env.Environment):
+    """It plays (kind of observation, reward, step type, discount) line by line, and notes the actions."""
+
+    def __init__(self, *lines):
+        self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
+
+    def reset(self):
+        self.at = 0
+        return dm_env.restart(self.sight.see("new", 0))
+
+    def step(self, action):
+        self.actions.append(action)
+        kind, reward, step_type, discount = self.lines[self.at % len(self.lines)]
+        self.at += 1
+        return TimeStep(step_type, reward, discount, self.sight.see(kind, self.at))
+
+    def observation_spec(self):
+        return specs.BoundedArray((4,), np.float32, -9, 9)
+
+    def action_spec(self):
+        return specs.DiscreteArray(3, np.int32)
+
+
+class LongGym(FromGymnasium):
+    """Because it has a step of its own, forms leave the whole step to it."""
+
+    def step(self, action):
+        return super().step(action)
+
+
+class LongDm(FromDmEnv):
+    def step(self, action):
+        return super().step(action)
+
+
+KINDS = st.sampled_from(Sight.kinds)
+REWARDS = st.sampled_from([0.5, 1, True, np.float64(0.25), np.float32(0.5), 2**60 + 1, np.array(1.5), 2**53 - 1, -1])
+INFOS = st.sampled_from([{}, {"a": 1}, {"discount": 0.5}, {"discount": "none"}, {"discount": 0.0, "b": None}])
+ENDS = st.sampled_from([False, False, False, True, np.bool_(True), np.bool_(False)])
+ACTIONS = st.sampled_from([0, 2, np.int64(1), np.array(2), True])
+GYM_LINES = st.lists(st.tuples(KINDS, REWARDS, ENDS, ENDS, INFOS), min_size=1, max_size=6)
+DISCOUNTS = st.sampled_from([1.0, 1.0, np.float64(1), 0.9, 0.0, np.float32(1), 1, np.array(0.5)])
+STEP_TYPES = st.sampled_from([MID, MID, MID, 1, LAST, 2])
+DM_LINES = st.lists(st.tuples(KINDS, REWARDS, STEP_TYPES, DISCOUNTS), min_size=1, max_size=6)
+PLAYED = st.lists(ACTIONS, min_size=1, max_size=8)
+
+
+def dm_trace(form, actions):
+    return [(form.reset(), form.last, form.info)] + [(form.step(action), form.last, form.info) for action in actions]
+
+
+@settings(deadline=None, max_examples=150)
+@given(lines=GYM_LINES, actions=PLAYED)
+def test_gymnasium_to_dm_env_is_the_same_on_the_short_and_the_long_way(lines, actions):
+    short, long = ToDmEnv(FromGymnasium(Gym(*lines))), ToDmEnv(LongGym(Gym(*lines)))
+    assert short._importer is short.core
+    assert long._importer is None
+    # Compared when all is over: what was handed out must not have changed since.
+    assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
+    assert exact(short.core.source.actions) == exact(long.core.source.actions)
+    assert exact(short.core.observation) == exact(long.core.observation)
+
+
+def gym_trace(form, actions):
+    seen = [form.reset()]
+    for action in actions:
+        try:
+            seen.append(form.step(action))
+        except EpisodeError as error:
+            seen.append((str(error), form.reset()))
+    return seen
+
+
+@settings(deadline=None, max_examples=150)
+@given(lines=DM_LINES, actions=PLAYED)
+def test_dm_env_to_gymnasium_is_the_same_on_the_short_and_the_long_way(lines, actions):
+    short, long = ToGymnasium(FromDmEnv(Dm(*lines))), ToGymnasium(LongDm(Dm(*lines)))
+    assert "step" in vars(short)
+    assert "step" not in vars(long)
+    assert exact(gym_trace(short, actions)) == exact(gym_trace(long, actions))
+    assert exact(short.core.source.actions) == exact(long.core.source.actions)
+    assert exact(short.core.observation) == exact(long.core.observation)
+
+
+QUIET_GYM, QUIET_DM = ("new", 1.0, False, False, {}), ("new", 1.0, MID, 1.0)
+FORMS = {
+    "dm_env": lambda: ToDmEnv(FromGymnasium(Gym(QUIET_GYM))),
+    "gymnasium": lambda: ToGymnasium(FromDmEnv(Dm(QUIET_DM))),
+}
+
+
+def reward_of(step):
+    return step[1]  # in both forms
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_rewarder_that_is_set_in_mid_episode_holds_from_the_next_step_and_can_be_put_back(kind):
+    form = FORMS[kind]()
+    form.reset()
+    step, native = form.step, form.core.rewarder  # bound before
+    assert reward_of(step(0)) == 1.0
+    form.core.rewarder = FunctionReward(lambda before, action, after: float(before[0] + 10 * after[0]), 0, 99)
+    assert reward_of(step(0)) == 21.0
+    form.core.rewarder = native
+    assert reward_of(step(0)) == 1.0
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
+    form = FORMS[kind]()
+    form.reset()
+    form.step(0)
+    alive = [weakref.ref(form), weakref.ref(form.core), weakref.ref(form.core.source)]
+    gc.disable()
+    try:
+        del form
+        assert [one() for one in alive] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
+def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
+    form = FORMS[kind]()
+    form.reset()
+    form.step(1)
+    copied = how(form)
+    assert exact(copied.step(2)) == exact(form.step(2))
+    assert copied.core is not form.core
+    for _ in range(3):
+        copied.step(0)
+    assert (form.core.source.at, copied.core.source.at) == (2, 5)
+    if kind == "dm_env":
+        assert copied._quick is copied.core
+        assert exact(copied.last) == exact(Step(np.full(4, 5, np.float32), 1.0, False, False, 1.0, {}))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_restored_core_goes_on_from_there(kind):
+    form = FORMS[kind]()
+    form.reset()
+    form.step(1)
+    step, token, observed = form.step, form.core.snapshot(), form.core.observation
+    first = exact([step(0), step(0)])
+    form.core.restore(token)
+    assert exact(form.core.observation) == exact(observed)
+    assert exact([step(0), step(0)]) == first
+
+
+def test_a_snapshot_of_who_wraps_our_form_holds_where_the_episode_was():
+    outer = FromDmEnv(Wrapping(ToDmEnv(FromGymnasium(Gym(QUIET_GYM, QUIET_GYM, ("new", 1.0, True, False, {}))))))
+    outer.reset()
+    outer.step(0)
+    token = outer.snapshot()
+    first = exact([outer.step(0), outer.step(0)])
+    outer.reset()
+    outer.restore(token)
+    assert exact([outer.step(0), outer.step(0)]) == first
+    core = FromGymnasium(Gym(QUIET_GYM))
+    core.reset()  # the core's episode has begun, that of the form around it has not
+    fresh = FromDmEnv(Wrapping(ToDmEnv(core)))
+    before = fresh.snapshot()
+    fresh.reset()
+    fresh.restore(before)
+    assert fresh.source.step(0).first()
+
+
+def test_a_dm_env_form_goes_by_its_own_episodes_and_by_the_cores_end():
+    core = FromGymnasium(Gym(QUIET_GYM, ("new", 1.0, True, False, {})))
+    core.reset()
+    form = ToDmEnv(core)
+    assert form.step(0).first()  # whatever the core was doing
+    form.step(0)
+    assert form.step(0).last()
+    core.reset()
+    assert form.step(0).first()
+    core.step(0)
+    core.step(0)  # somebody else ends the episode
+    with pytest.raises(EpisodeError, match="has ended"):
+        form.step(0)
+
+
+def test_a_step_that_is_patched_onto_an_environment_or_its_source_is_taken():
+    core = FromGymnasium(Gym(QUIET_GYM))
+    core.step = lambda action: FromGymnasium.step(core, action)._replace(reward=7.0)
+    form = ToDmEnv(core)
+    form.reset()
+    assert form.step(0).reward == 7.0
+    source = Gym(QUIET_GYM)
+    form = ToDmEnv(FromGymnasium(source))
+    form.reset()
+    source.step = lambda action: (np.zeros(4, np.float32), 8.0, False, False, {})
+    assert form.step(0).reward == 8.0
+
+
+def test_a_list_is_no_choice():
+    form = ToGymnasium(FromDmEnv(Dm(QUIET_DM)))
+    form.reset()
+    with pytest.raises(TypeError, match="unhashable"):
+        form.step([1])
+
+
+def test_choices_beyond_those_looked_up_arrive_in_their_dtype():
+    class Wide(Dm):
+        def action_spec(self):
+            return specs.DiscreteArray(1000, np.int32)
+
+    form = ToGymnasium(FromDmEnv(Wide(QUIET_DM)))
+    form.reset()
+    for action in (3, 999, np.array(500)):
+        form.step(action)
+    assert exact(form.core.source.actions) == exact([np.int32(3), np.int32(999), np.int32(500)])
+
+
+# Memory that no array owns.
+
+
+def over(memory):
+    """An array over foreign memory that knows of no base, as C extensions make them."""
+    capsule = np._core._multiarray_umath._ARRAY_API
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    kinds = [ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 2]
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(table[93])
+    shape = (ctypes.c_ssize_t * 1)(len(memory))
+    return new(np.ndarray, 1, shape, np.dtype(np.float32).num, None, ctypes.addressof(memory), 0, 0x501, None)
+
+
+class Engine(Gym):
+    """Its observations are the engine's own memory."""
+
+    memory = (ctypes.c_float * 4)()
+
+    def step(self, action):
+        self.at += 1
+        self.memory[:] = [float(self.at)] * 4
+        return over(self.memory), 1.0, False, False, {}
+
+
+def test_an_array_over_memory_that_is_not_its_own_is_copied_though_it_has_no_base():
+    assert over(Engine.memory).base is None
+    core = FromGymnasium(Engine())
+    form = ToDmEnv(core)
+    form.reset()
+    seen = [form.step(0).observation for _ in range(2)] + [core.step(0).observation]
+    form.step(0)
+    assert [array.tolist() for array in seen] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2)])
+def test_views_are_copied_also_where_their_shape_is_not_as_declared_and_their_size_is(kind, shape):
+    form = FORMS[kind]()
+    source = form.core.source
+    kept = np.zeros(4, np.float32)
+    source.sight.see = lambda kind, at: (kept.fill(at), kept.reshape(shape))[1]
+    assert kept.reshape(shape).__sizeof__() == own_size(form.core.observation_spec)
+    form.reset()
+    seen = [step.observation if kind == "dm_env" else step[0] for step in (form.step(0), form.step(0))]
+    assert exact(seen) == exact([np.full(shape, at, np.float32) for at in (1, 2)])
+
+
+@given(shape=st.lists(st.integers(1, 4), max_size=3), dtype=st.sampled_from(["bool", "int8", "float32", "int64"]))
+def test_an_array_that_owns_its_memory_has_its_own_size_and_a_view_of_its_shape_has_not(shape, dtype):
+    spec, array = Array(tuple(shape), dtype), np.zeros(shape, dtype)
+    assert array.__sizeof__() == array.copy("F").__sizeof__() == own_size(spec)
+    assert array[...].__sizeof__() < own_size(spec)
+
+
+# Looking at a source.
+
+
+def test_the_layers_of_a_source_are_found_without_its_dict_be_they_in_attributes_or_slots():
+    class Shy(Dm):
+        @property
+        def __dict__(self):
+            raise AssertionError("it was asked for")
+
+    class Slotted(dm_env.Environment):
+        __slots__ = ("_env",)
+        reset = step = observation_spec = action_spec = None
+
+    bare = Shy(QUIET_DM)
+    wrapped = Slotted.__new__(Slotted)
+    assert layers(wrapped, dm_env.Environment) == [wrapped]
+    wrapped._env = bare
+    bare.unrelated = Dm()
+    assert layers(wrapped, dm_env.Environment) == [wrapped, bare]
+
+
+def test_a_layer_holds_itself_what_it_wraps_and_properties_are_not_run():
+    class Forwarding(Dm):
+        @property
+        def env(self):
+            raise AssertionError("it was run")
+
+        def __getattr__(self, name):
+            return Dm()
+
+    source = Forwarding(QUIET_DM)
+    assert layers(source, dm_env.Environment) == [source]
