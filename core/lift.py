@@ -11,6 +11,7 @@ to do overrides `reset(**arguments)` and `step(actions, *restart)`, which all th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -115,7 +116,8 @@ class Lifted(_Base):
     @property
     def reward_range(self) -> tuple[float, float]:
         """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
-        return spec_range(self.reward_spec) if "reward_spec" in vars(self) else self.env.reward_range
+        changed = self.reward_spec is not self.env.reward_spec
+        return spec_range(self.reward_spec) if changed else self.env.reward_range
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _blank, (self._written(), isinstance(self, MultiEnv)), self.__getstate__()
@@ -163,7 +165,8 @@ class OverOne(Wrapper):
         self._end, self._tell = change.truncated, change.info
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
-        vars(self).pop("raw_step", None)
+        with suppress(AttributeError):
+            del self.raw_step
         kind = type(self)
         is_plain = (kind.step, kind.raw_step) == (OverOne.step, OverOne.raw_step)
         if is_plain and not self._has_lanes and self._begin is None:
@@ -307,7 +310,7 @@ class OverSeveral(MultiWrapper):
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
 
-    _memories: dict[Any, Any]
+    _memories: Any = None
     _acted: dict[Any, Any]
     _paid: dict[Any, Any]
     _fresh: frozenset[Any]
@@ -339,7 +342,7 @@ class OverSeveral(MultiWrapper):
         self._begin = {agent: c.begin for agent, c in changes.items() if c.begin is not None and not c.shared}
         self._remember = {agent: c.remember for agent, c in changes.items() if c.remember is not None and not c.shared}
         self._note = {agent: c.note for agent, c in changes.items() if c.note is not None and not c.shared}
-        if "_memories" not in vars(self):
+        if self._memories is None:
             self._memories, self._acted, self._paid, self._fresh = {}, {}, {}, frozenset()
 
     @property

@@ -48,6 +48,7 @@ class ModelBatch(BatchEnv):
         self._some_over = True
         self._begun = False
         self._idle = zeros(model.action_spec)
+        self._context, self._columns = {}, {}
         self._one_action = isinstance(model.action_spec, Spec)
         self.context = model.context
 
@@ -246,6 +247,9 @@ class ModelBatch(BatchEnv):
         features = {} if space is None else space.features
         columns: dict[str, NDArray[Any]] = {}
         for name, value in context.items():
+            if type(value) in (float, int, str) and self._context.get(name) is value:
+                columns[name] = self._columns[name]  # as it was
+                continue
             array = np.asarray(value)
             if array.ndim and len(array) != self.batch_size:
                 raise ContextError(

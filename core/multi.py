@@ -114,7 +114,7 @@ def lanes_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | No
 
 def _beside_multi_step(env: MultiEnv, name: str) -> Any:
     """Another kind of step of an environment, if no subclass of who defines it has a step of its own."""
-    if "step" not in vars(env):
+    if getattr(env.step, "__func__", None) is type(env).step:  # see `env.beside_step`
         for kind in type(env).__mro__:
             if name in vars(kind):
                 return getattr(env, name)

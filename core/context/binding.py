@@ -76,20 +76,12 @@ class Native(Binding):
     def _features(self) -> Iterable[str]:
         return cast("ContextSpace", self.space).features
 
-    def apply(
-        self,
-        env: Any,
-        contexts: Sequence[Context],
-        lanes: Sequence[int] | None,
-        features: Iterable[str] | None = None,
-    ) -> Any:
-        """See `Binding.apply`; `features` are those of these lanes that may be new, None for all."""
+    def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         if lanes is None:
             env.context = contexts[0]
         else:
             chosen = [contexts[lane] for lane in lanes]
-            names = contexts[0] if features is None else features
-            env.put_context({name: [context[name] for context in chosen] for name in names}, lanes)
+            env.put_context({name: [context[name] for context in chosen] for name in chosen[0]}, lanes)
         return env
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, cast
 
@@ -95,7 +95,7 @@ class Contextual(Lifted):
 
     memory = (
         *("_in_force", "_ids", "_vectors", "_next", "_fixed"),
-        *("_bound", "_differing", "_episodes", "_total"),
+        *("_bound", "_all_of_the_set", "_episodes", "_total"),
     )
 
     _planned = (*Lifted._planned, "_layouts", "_held", "_said")
@@ -159,14 +159,14 @@ class Contextual(Lifted):
         self._chooser: np.random.Generator | None = None
         n = self._lanes or 1
         first, context = next(iter(self.contexts.items()))
-        # By lane; an environment without lanes has one. All are replaced, never changed, for snapshots share them.
+        # By lane; an environment without lanes has one. They are replaced, never changed, for snapshots share them.
         self._in_force: list[dict[str, Any]] = [dict(context)] * n
         self._ids = _objects([first] * n)
         self._vectors: NDArray[np.float64] = np.array([self._visible.vector(context)] * n)
         self._next: tuple[Hashable, dict[str, Any]] | None = None
         self._fixed: list[tuple[Hashable, dict[str, Any]] | None] | None = None
         self._bound: list[Mapping[str, Any]] | None = None
-        self._differing: Sequence[str] | None = None
+        self._all_of_the_set = False  # whether all lanes have contexts of the set in force
         self._episodes, self._total = 0, 0
         super().__init__(env)
 
@@ -410,12 +410,25 @@ class Contextual(Lifted):
         in_force, ids = self._in_force.copy(), self._ids.copy()
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             in_force[lane], ids[lane] = context, key
+        ids.flags.writeable = False  # infos hold it
         of_the_set = selecting and not (over or self._noise.names or isinstance(self.context_selector, Sampled))
-        self._bind(in_force, lanes, of_the_set)
+        if self._lanes is None or not isinstance(self._binding, Native):
+            self._bind(in_force, lanes)
+        elif of_the_set and self._all_of_the_set:
+            # What begins differs from what was there only in what differs over the set.
+            places = [self._place[key] for key, _ in chosen]
+            self.env.put_context({name: column[places] for name, column in self._columns.items()}, lanes)
+        elif lanes:
+            self._binding.apply(self.env, in_force, lanes)
+            self._all_of_the_set = of_the_set and len(lanes) == self._lanes
         self._in_force, self._ids = in_force, ids
         if self._layouts:
-            self._vectors = self._vectors.copy()
-            self._vectors[lanes] = [self._vector(key, context) for key, context in chosen]
+            vectors = [self._vector(key, context) for key, context in chosen]
+            if len(lanes) == len(ids):
+                self._vectors = np.array(vectors)
+            else:
+                self._vectors = self._vectors.copy()
+                self._vectors[lanes] = vectors
         self._show()
         if self._log is not None:
             for _, context in chosen:
@@ -433,34 +446,37 @@ class Contextual(Lifted):
             self._vector_of[key] = self._visible.vector(context)
         return self._vector_of[key]
 
-    def _bind(self, contexts: list[Any], lanes: Sequence[int], of_the_set: bool = False) -> None:
+    @cached_property
+    def _place(self) -> dict[Hashable, int]:
+        """Where in the set a context is."""
+        return {key: place for place, key in enumerate(self.contexts)}
+
+    @cached_property
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """The values over the set of the features that differ."""
+        contexts = list(self.contexts.values())
+        columns = {name: np.array([context[name] for context in contexts]) for name in contexts[0]}
+        return {name: column for name, column in columns.items() if (column != column[0]).any()}
+
+    def _bind(self, contexts: list[Any], lanes: Sequence[int]) -> None:
         binding, before = self._binding, self._bound
-        self._bound = contexts
-        if self._lanes is not None and isinstance(binding, Native):
-            # Where all lanes have contexts of the set, those that begin differ only in what differs over the set.
-            binding.apply(self.env, contexts, lanes, self._differing if of_the_set else None)
-            if len(lanes) == self._lanes or not of_the_set:
-                self._differing = self._varied if of_the_set else None
-            return
         if before is not None and not isinstance(binding, Function):
             lanes = [lane for lane in lanes if contexts[lane] != before[lane]]
         if lanes:
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
+            self._bound = contexts
             if env is not self.env:
                 self.env = env
                 self._plan()
 
-    @property
-    def _varied(self) -> list[str]:
-        """The features that differ over the set."""
-        first, *others = self.contexts.values()
-        return [name for name, value in first.items() if any(not np.array_equal(c[name], value) for c in others)]
-
     # Episodes.
 
     def reset(self, **arguments: Any) -> Any:
-        mask, options = arguments.get("mask"), dict(arguments.get("options") or {})
-        wish, over = self._wishes(options)
+        mask, options = arguments.get("mask"), arguments.get("options")
+        wish, over = None, None
+        if options:
+            options = dict(options)
+            wish, over = self._wishes(options)
         seed, n = arguments.get("seed"), self._lanes
         if seed is not None:
             streams = Streams(seed) if n is None else batch_streams(seed, n)
@@ -488,7 +504,7 @@ class Contextual(Lifted):
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
     def beginning(self, restart: NDArray[np.bool_]) -> None:
-        lanes = np.flatnonzero(restart).tolist()
+        lanes = restart.nonzero()[0].tolist()
         self._count(lanes)
         self._choose(lanes)
 
