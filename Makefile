@@ -39,6 +39,7 @@ bench: $(VENV)/ready
 	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
 	$(BIN)/python benchmarks/core.py
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
+	$(BIN)/python benchmarks/contexts.py
 	$(BIN)/python benchmarks/wrappers.py
 
 bench-tf: $(TF_VENV)/ready

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ class TakesContext:
     _in_force: dict[str, Any] | None = None  # on the source, the very object that `_context` then was
     _bound: tuple[Any, Bindable | None] | None = None  # a source, and what it can take
     _declared: Bounds | None = None
+    _asked: Mapping[tuple[Any, ...], dict[str, Any]] = MappingProxyType({})  # full contexts that it was asked of last
 
     @property
     def context_space(self) -> ContextSpace | None:
@@ -115,9 +117,11 @@ class TakesContext:
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        full = self._full(context)
+        known = self._asked_of(context)
+        full = self._full(context) if known is None else known
         if full != self.context:
-            self._check_declared(full)
+            if known is None:
+                self._check_declared(full)
             self._context = full
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
@@ -136,15 +140,27 @@ class TakesContext:
             ContextError: One is not a context of this source; or moves bounds, while wrappers of the source make
                 something else of its observations.
         """
-        full = [self._full(context) for context in contexts]
+        given = list(contexts)
+        full = [self._full(context) for context in given]
         binding, spec = self._bindable, self.observation_spec
         if binding is None or binding.bounds is None:
             return spec
         plain, present = _at(binding, binding.space.defaults), _at(binding, self.context)
         least, most = ({n: end(c[n] for c in full) for n in binding.space.features if full} for end in (min, max))
         wide = _union([plain, present, binding.bounds(least, most)] if full else [plain, present])
-        if _within(wide, plain):
-            return spec
+        if not _within(wide, plain):
+            spec = self._widened(spec, plain, wide)
+        self._asked = {(*context, *context.values()): held for context, held in zip(given, full, strict=True)}
+        return spec
+
+    def _asked_of(self, context: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The full context, where it was asked about this one, and need not look again."""
+        try:
+            return self._asked.get((*context, *context.values()))
+        except TypeError:  # of values that cannot be hashed
+            return None
+
+    def _widened(self, spec: SpecTree, plain: Bounds, wide: Bounds) -> Array:
         if not (isinstance(spec, Array) and _is(spec, plain)):
             raise ContextError(
                 f"context: some of these move the bounds of the observations of {self.unwrapped}, of which the wrappers"
@@ -157,7 +173,7 @@ class TakesContext:
     def _bindable(self) -> Bindable | None:
         if self._bound is None or self._bound[0] is not self.source:
             self._bound = self.source, bindable(self.unwrapped)
-            self._in_force = None  # a factory has made the source anew
+            self._in_force, self._asked = None, {}  # a factory has made the source anew
         return self._bound[1]
 
     def _full(self, context: Mapping[str, Any]) -> dict[str, Any]:

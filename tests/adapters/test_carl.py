@@ -1,0 +1,511 @@
+"""CARL (Benjamins et al., 2023, https://github.com/automl/CARL): its environments through envoi, its contexts natively.
+
+Its catalogue, its objects and its dynamics are ours too; what we do otherwise on purpose is said beside what it does,
+so that a change there is noticed.
+"""
+
+import os
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from traces import exact
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+pytest.importorskip("ConfigSpace")
+with warnings.catch_warnings(record=True):  # of the environments for which something is not installed
+    carl = pytest.importorskip("carl.envs", reason="make installs it, without the gymnasium that it asks for")
+    from carl.context import selection
+    from carl.context.context_space import ContextSpace as CarlSpace
+    from carl.context.context_space import UniformFloatContextFeature as CarlFloat
+    from carl.envs.dmc.carl_dmcontrol import CARLDmcEnv
+
+from gymnasium.envs.box2d import bipedal_walker, lunar_lander
+
+import envoi
+from envoi import ContextError, ContextSpace, Contextual, SpecError
+from envoi.adapters import from_env, from_gymnasium, load, to_gymnasium
+from envoi.adapters.gymnasium import ToGymnasium
+from envoi.context import CustomSelector, RandomSelector, RoundRobinSelector, Sampled, StaticSelector
+
+# What CARL's features without bounds are to numpy, and what its spaces and contexts are to gymnasium.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision lowered:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array:UserWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def globals_of_box2d():
+    """CARL writes contexts into the modules of gymnasium's Box2D environments."""
+    before = [(vars(module), dict(vars(module))) for module in (lunar_lander, bipedal_walker)]
+    yield
+    for names, values in before:
+        names.update(values)
+
+
+# Its environments are gymnasium environments, and come through as they are.
+
+
+def seeded(kind):
+    """One of CARL's environments of dm_control, whose physics no seed reaches."""
+
+    class Seeded(kind):
+        def _update_context(self):
+            super()._update_context()
+            self.env.env.task._random.seed(7)
+
+    return Seeded
+
+
+def full(kind, *contexts):
+    """CARL shows contexts of the set as they were given, so only full ones have all that its space says."""
+    return {f"context {i}": {**kind.get_default_context(), **context} for i, context in enumerate(contexts)}
+
+
+VARIED = {
+    "CARLCartPole": ({"gravity": 3.7}, {"length": 1.0, "tau": 0.01}, {"initial_state_upper": 0.2}),
+    "CARLPendulum": ({"m": 2.0}, {"l": 0.5, "g": 3.7}, {"initial_angle_max": 0.1}),
+    "CARLAcrobot": ({"LINK_MASS_1": 2.0}, {"LINK_LENGTH_1": 2.0}, {"torque_noise_max": 0.5}),
+    "CARLMountainCar": ({"force": 0.002}, {"gravity": 0.001, "max_speed": 0.05}, {"min_position_start": -0.7}),
+    "CARLMountainCarContinuous": ({"power": 0.003}, {"max_speed": 0.05}, {"max_position_start": -0.3}),
+    "CARLLunarLander": ({"MAIN_ENGINE_POWER": 20.0}, {"LEG_AWAY": 30.0, "SCALE": 25.0}, {}),
+    "CARLBipedalWalker": ({"MOTORS_TORQUE": 40.0}, {"GRAVITY_Y": -5.0, "FRICTION": 1.0}, {"LEG_H": 1.5}),
+    "CARLVehicleRacing": ({"VEHICLE_ID": 0}, {"VEHICLE_ID": 9}),
+    "CARLDmcFingerEnv": ({"actuator_strength": 0.5}, {"limb_length_0": 0.18}),
+    "CARLDmcFishEnv": ({"viscosity": 0.1}, {"actuator_strength": 2.0}),
+    "CARLDmcWalkerEnv": ({"gravity": 5.0}, {"geom_density": 2.0}),
+}
+"""By environment, in what contexts differ. CARL's quadruped calls a function that numpy has no more."""
+
+STEPS = {"CARLVehicleRacing": 5}
+
+
+def made(name, **options):
+    kind = getattr(carl, name)
+    contexts = full(kind, *VARIED[name])
+    if issubclass(kind, CARLDmcEnv):
+        return seeded(kind)(contexts=contexts, **options)
+    if name == "CARLLunarLander":  # CARL makes a version that gymnasium has no more
+        options["env"] = gymnasium.make("LunarLander-v3")
+    if name == "CARLVehicleRacing":
+        options["env"] = gymnasium.make("CustomCarRacing-v2", verbose=False)
+    return kind(contexts=contexts, **options)
+
+
+def declared(space, value):
+    """An observation as its space declares it: dicts in its order, and for lists, which CARL gives, a vector."""
+    context = value["context"]
+    if isinstance(context, list):
+        context = np.array(context, space["context"].dtype)
+    elif isinstance(context, dict):
+        context = {name: context[name] for name in space["context"] if name in context}
+    return {"context": context, "obs": value["obs"]}
+
+
+def played(env, actions, space, episodes, seed=3):
+    """All that an environment says, by gymnasium's methods or by the core's."""
+    said = []
+    for episode in range(episodes):
+        observation, info = env.reset(seed=seed + episode)
+        said.append((exact(declared(space, observation)), exact(info)))
+        for action in actions:
+            observation, reward, terminated, truncated, *more, info = env.step(action)
+            # The core has a place of its own for the discount that CARL's environments of dm_control say in the info.
+            discount = more[0] if more else info.get("discount", 0.0 if terminated else 1.0)
+            info = {name: value for name, value in info.items() if name != "discount"}
+            step = (declared(space, observation), reward, bool(terminated), bool(truncated), float(discount), info)
+            said.append(exact(step))
+            if terminated or truncated:
+                break
+    return said
+
+
+def mismatches(name, as_dict):
+    """How many steps and resets of how many are not those of the environment alone."""
+    alone = made(name, obs_context_as_dict=as_dict)
+    space, episodes = alone.observation_space, len(VARIED[name]) + 1
+    alone.action_space.seed(5)
+    actions = [alone.action_space.sample() for _ in range(STEPS.get(name, 60))]
+    expected = played(alone, actions, space, episodes)
+    forms = (from_env, lambda env: ToGymnasium(from_env(env)))
+    wrong = 0
+    for form in forms:
+        said = played(form(made(name, obs_context_as_dict=as_dict)), actions, space, episodes)
+        wrong += abs(len(said) - len(expected)) + sum(a != b for a, b in zip(said, expected, strict=False))
+    return wrong, len(expected) * len(forms), episodes * len(forms)
+
+
+@pytest.mark.parametrize("as_dict", [True, False])
+@pytest.mark.parametrize("name", VARIED)
+def test_its_environments_play_as_alone(name, as_dict):
+    wrong, values, episodes = mismatches(name, as_dict)
+    assert wrong == 0
+    assert values > 5 * episodes
+
+
+def test_there_and_back_is_the_environment_itself():
+    env = carl.CARLPendulum()
+    assert to_gymnasium(from_env(env)) is env
+
+
+def test_a_context_that_is_not_as_its_space_says_comes_as_it_is_and_validation_says_so():
+    env = carl.CARLPendulum(contexts=full(carl.CARLPendulum, {"m": 2.0}))
+    observation, _ = env.reset(seed=0)
+    assert not env.observation_space.contains(observation)  # numbers of Python, and boxes of one element
+    assert env.observation_space["context"]["m"].shape == (1,)
+    assert exact(from_env(env).reset(seed=0).observation["context"]["m"]) == exact(2.0)
+    with pytest.raises(SpecError, match=r"observation\['context'\]\['\w+'\]: expected .*shape \(1,\)"):
+        ToGymnasium(from_env(env), validate=True).reset(seed=0)
+    env = carl.CARLPendulum(contexts={"a": {"m": 2.0}})  # features are missing, for the set is not filled
+    assert from_env(env).reset(seed=0).observation["context"] == {"m": 2.0}
+    with pytest.raises(SpecError, match=r"observation\['context'\]"):
+        ToGymnasium(from_env(env), validate=True).reset(seed=0)
+
+
+def test_a_context_in_a_list_becomes_the_vector_that_its_space_says():
+    env = carl.CARLPendulum(obs_context_as_dict=False)
+    assert isinstance(env.reset(seed=0)[0]["context"], list)
+    form = ToGymnasium(from_env(env), validate=True)
+    assert form.observation_space.contains(form.reset(seed=0)[0])
+
+
+# Ours natively: the same features, and the same dynamics.
+
+SOURCES = {
+    "CARLCartPole": "gymnasium:CartPole-v1",
+    "CARLPendulum": "gymnasium:Pendulum-v1",
+    "CARLAcrobot": "gymnasium:Acrobot-v1",
+    "CARLMountainCar": "gymnasium:MountainCar-v0",
+    "CARLMountainCarContinuous": "gymnasium:MountainCarContinuous-v0",
+    "CARLLunarLander": "gymnasium:LunarLander-v3",
+    "CARLBipedalWalker": "gymnasium:BipedalWalker-v3",
+    "CARLDmcFingerEnv": "dm_control:finger/spin",
+    "CARLDmcFishEnv": "dm_control:fish/swim",
+    "CARLDmcQuadrupedEnv": "dm_control:quadruped/walk",
+    "CARLDmcWalkerEnv": "dm_control:walker/walk",
+}
+
+_NO_TORSION = {"friction_torsional", "friction_rolling"}  # no contact of these models twists or rolls
+LEFT_OUT = {
+    "CARLAcrobot": {"LINK_LENGTH_2"},  # a length of the picture alone
+    "CARLPendulum": {"gravity"},  # no attribute of Pendulum's: CARL renamed `max_speed` by mistake
+    "CARLDmcFingerEnv": {*_NO_TORSION, "gravity", "joint_stiffness", "wind_y"},  # gravity is off, and all is planar
+    "CARLDmcFishEnv": {*_NO_TORSION, "gravity", "friction_tangential"},  # it floats, and touches nothing
+    "CARLDmcQuadrupedEnv": {*_NO_TORSION, "joint_stiffness"},
+    "CARLDmcWalkerEnv": {*_NO_TORSION, "joint_stiffness", "wind_y"},
+}
+"""Features that the environment cannot feel; a feature of ours always changes something."""
+
+OTHER_DEFAULTS = {
+    "CARLCartPole": {"initial_state_lower": -0.05, "initial_state_upper": 0.05},  # gymnasium's
+    "CARLMountainCar": {"goal_position": 0.5},  # CARL has exchanged these two
+    "CARLMountainCarContinuous": {"goal_position": 0.45},
+    "CARLBipedalWalker": {"TERRAIN_HEIGHT": 400 / 30 / 4},  # gymnasium's view is 400 high, not 600
+    "CARLDmcFingerEnv": {"timestep": 0.01},  # the suite's
+    "CARLDmcFishEnv": {"joint_stiffness": 1.0},  # a factor on what the suite's fish has
+}
+"""Defaults where CARL's are not what the environment has by itself."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_its_features_and_their_defaults_are_in_our_catalogue(name):
+    theirs = getattr(carl, name).get_default_context()
+    ours = load(SOURCES[name]).context_space.defaults
+    assert set(theirs) - set(ours) == LEFT_OUT.get(name, set())
+    expected = {**theirs, **OTHER_DEFAULTS.get(name, {})}
+    assert {n: ours[n] for n in theirs if n in ours} == {n: pytest.approx(expected[n]) for n in theirs if n in ours}
+    differing = {n for n in theirs if n in ours and ours[n] != pytest.approx(theirs[n])}
+    assert differing == set(OTHER_DEFAULTS.get(name, {}))
+
+
+def beside(name, contexts, source=None):
+    """Theirs and ours over the same contexts, these full by CARL's defaults."""
+    kind = getattr(carl, name)
+    contexts = full(kind, *contexts)
+    options = {"env": gymnasium.make("LunarLander-v3")} if name == "CARLLunarLander" else {}
+    theirs = kind(contexts=contexts, obs_context_as_dict=False, **options)
+    left_out = LEFT_OUT.get(name, set())
+    own = {key: {n: v for n, v in context.items() if n not in left_out} for key, context in contexts.items()}
+    return theirs, Contextual(source or load(SOURCES[name]), own, hide_context=True)
+
+
+def agree(theirs, ours, actions, same_start=True, seed=3):
+    """Whether an episode of both is the same; from the state of theirs, where CARL draws another."""
+    observation, info = theirs.reset(seed=seed)
+    key = list(ours.contexts)[info["context_id"]]
+    own, _ = ours.reset(seed=seed, options={"context_id": key})
+    if same_start:
+        assert exact(own) == exact(observation["obs"])
+    else:
+        ours.unwrapped.state = np.array(theirs.unwrapped.state)
+    steps = 0
+    for action in actions:
+        observation, reward, terminated, truncated, _ = theirs.step(action)
+        step = ours.step(action)
+        assert exact(step.observation) == exact(observation["obs"])
+        assert float(step.reward) == float(reward)
+        assert (step.terminated, step.truncated) == (terminated, truncated)
+        steps += 1
+        if terminated or truncated:
+            break
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("name", "contexts"),
+    [
+        ("CARLCartPole", [{}, {"gravity": 3.7}, {"tau": 0.01, "force_mag": 5.0}]),
+        ("CARLPendulum", [{}, {"m": 2.0, "l": 0.5}, {"g": 3.7, "dt": 0.1}]),
+        ("CARLAcrobot", [{}, {"LINK_MASS_1": 2.0, "MAX_VEL_1": 5.0}, {"LINK_LENGTH_1": 2.0, "LINK_COM_POS_2": 0.7}]),
+        ("CARLMountainCar", [{}, {"force": 0.002, "gravity": 0.001}, {"max_speed": 0.01, "min_position": -0.7}]),
+        ("CARLMountainCarContinuous", [{}, {"power": 0.003}, {"max_speed": 0.01, "goal_position": -0.3}]),
+    ],
+)
+def test_from_an_equal_state_the_dynamics_of_classic_control_are_equal(name, contexts):
+    theirs, ours = beside(name, contexts)
+    actions = [ours.sample_action() for _ in range(60)]
+    steps = [agree(theirs, ours, actions, same_start=False, seed=seed) for seed in range(2 * len(contexts))]
+    assert sum(steps) > 50
+    assert (np.array(ours.unwrapped.state) == np.array(theirs.unwrapped.state)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "contexts"),
+    [
+        (
+            "CARLLunarLander",
+            [{}, {"MAIN_ENGINE_POWER": 20.0, "FPS": 40.0}, {"LEG_AWAY": 30.0, "INITIAL_RANDOM": 500.0}],
+        ),
+        ("CARLBipedalWalker", [{}, {"GRAVITY_Y": -5.0, "FRICTION": 1.0}, {"LEG_H": 1.5, "MOTORS_TORQUE": 40.0}]),
+    ],
+)
+def test_whole_episodes_of_box2d_are_equal(name, contexts):
+    theirs, ours = beside(name, contexts)
+    actions = [ours.sample_action() for _ in range(60)]
+    for seed in range(len(contexts)):
+        assert agree(theirs, ours, actions, seed=seed) > 20
+
+
+# Its objects are taken as they are.
+
+
+def cartpole(contexts=None, **options):
+    return Contextual(load("gymnasium:CartPole-v1"), contexts, **options)
+
+
+def test_its_context_spaces_and_features_are_context_spaces():
+    features = carl.CARLCartPole.get_context_features()
+    space = ContextSpace(features)
+    assert space == ContextSpace(carl.CARLCartPole.get_context_space()) == ContextSpace(list(features.values()))
+    assert space.defaults == pytest.approx(carl.CARLCartPole.get_default_context())
+    distribution = CarlSpace({"length": CarlFloat("length", 0.5, 2.0), "gravity": CarlFloat("gravity", 5.0, 15.0)})
+    env = cartpole(context_selector=Sampled(distribution), state_context_features="changing_context_features")
+    assert env.observation_spec.shape == (6,)
+    lengths = [env.reset(seed=0 if i == 0 else None).observation[5] for i in range(20)]
+    assert min(lengths) >= 0.5 > 0.49 < max(lengths) <= 2.0
+    assert len(set(lengths)) == 20
+
+
+def test_what_its_spaces_and_its_sampler_draw_are_contexts():
+    features = [CarlFloat("length", 0.5, 2.0, default_value=1.0), CarlFloat("gravity", 5.0, 15.0, default_value=9.8)]
+    drawn = CarlSpace({feature.name: feature for feature in features}).sample_contexts(size=5)
+    assert [cartpole(drawn).contexts[i]["length"] for i in range(5)] == [context["length"] for context in drawn]
+
+    sampler = pytest.importorskip("carl.context.sampler")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ConfigSpace has new names for what it calls
+        sampler = sampler.ContextSampler(features, carl.CARLCartPole.get_context_space(), seed=1)
+    contexts = sampler.sample_contexts(4)
+    env = cartpole(contexts)
+    assert env.contexts == contexts
+    theirs = carl.CARLCartPole(contexts=contexts)
+    for _ in range(6):
+        theirs.reset()
+        env.reset()
+        assert env.context == theirs.context
+        assert env.context_id == theirs.context_id  # numbers here, as the sampler has them
+    assert ContextSpace(sampler).features == ContextSpace(features).features
+
+
+CONTEXTS = {
+    f"context {i}": {**load("gymnasium:CartPole-v1").context_space.defaults, "length": length}
+    for i, length in enumerate((0.7, 0.8, 0.9))
+}
+
+
+def second_then_first(selector):
+    number = 1 if selector.n_calls == 0 else 0
+    return selector.contexts[selector.contexts_keys[number]], number
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("RoundRobinSelector", {}),
+        ("StaticSelector", {}),
+        ("CustomSelector", {"selector_function": second_then_first}),
+    ],
+)
+def test_selectors_of_its_names_choose_the_same_contexts(name, arguments):
+    ours = {
+        "RoundRobinSelector": RoundRobinSelector,
+        "StaticSelector": StaticSelector,
+        "CustomSelector": CustomSelector,
+    }
+    theirs = carl.CARLCartPole(
+        contexts=CONTEXTS,
+        context_selector=getattr(selection, name),
+        context_selector_kwargs=dict(arguments),
+    )
+    env = cartpole(CONTEXTS, context_selector=ours[name], context_selector_kwargs=arguments)
+    for _ in range(7):
+        _, info = theirs.reset()
+        assert env.reset().info["context_id"] == list(CONTEXTS)[info["context_id"]]
+        assert env.context == theirs.context
+
+
+def test_its_newer_layouts():
+    for as_dict in (True, False):
+        theirs = carl.CARLCartPole(contexts=CONTEXTS, obs_context_features=["length"], obs_context_as_dict=as_dict)
+        env = cartpole(CONTEXTS, obs_context_features=["length"], obs_context_as_dict=as_dict)
+        observation, expected = env.reset().observation, theirs.reset()[0]
+        assert list(observation) == list(expected) == ["obs", "context"]
+        if as_dict:
+            assert {name: float(value) for name, value in observation["context"].items()} == expected["context"]
+        else:
+            assert observation["context"].tolist() == expected["context"]
+        envoi.validate(env.observation_spec, observation)
+
+
+# What it does, and what we do on purpose.
+
+
+def pendulum(contexts=None, **options):
+    return Contextual(load("gymnasium:Pendulum-v1"), contexts, **options)
+
+
+def test_contexts_are_filled_before_they_are_chosen():
+    contexts = {"heavy": {"m": 2.0}, "moon": {"g": 1.6}}
+    theirs = carl.CARLPendulum(contexts=contexts)
+    seen = [theirs.reset()[0]["context"] for _ in range(2)]
+    assert [list(context) for context in seen] == [["m"], ["g"]]
+    assert theirs.unwrapped.m == 2.0  # of the episode before
+    with pytest.raises(KeyError):
+        carl.CARLPendulum(contexts=contexts, obs_context_as_dict=False).reset()
+    ours = pendulum(contexts)
+    for mass, gravity in ((2.0, 10.0), (1.0, 1.6), (2.0, 10.0)):
+        ours.reset()
+        assert (ours.unwrapped.m, ours.unwrapped.g) == (mass, gravity) == (ours.context["m"], ours.context["g"])
+
+
+def test_no_contexts_are_the_default_one():
+    with pytest.raises(IndexError):
+        carl.CARLPendulum(contexts={})
+    assert pendulum({}).contexts == {0: pendulum().default_context}
+
+
+def test_a_context_is_called_by_its_own_id():
+    theirs = carl.CARLCartPole(contexts=CONTEXTS)
+    assert theirs.reset()[1]["context_id"] == 0
+    assert theirs.context_selector.context_key is None  # as if there were none
+    ours = cartpole(CONTEXTS)
+    assert ours.reset().info["context_id"] == ours.context_id == ours.context_selector.context_key == "context 0"
+
+
+def test_arguments_are_not_changed():
+    given = {}
+    carl.CARLCartPole(context_selector=selection.StaticSelector, context_selector_kwargs=given)
+    assert list(given) == ["contexts"]
+    given = {}
+    cartpole(context_selector=StaticSelector, context_selector_kwargs=given)
+    assert given == {}
+
+
+def test_a_seed_reproduces_the_choice():
+    def chosen(env):
+        return [env.reset(**({"seed": 1} if i == 0 else {}))[1]["context_id"] for i in range(30)]
+
+    theirs = carl.CARLCartPole(contexts=CONTEXTS, context_selector=selection.RandomSelector)
+    assert chosen(theirs) != chosen(theirs)
+    ours = cartpole(CONTEXTS, context_selector=RandomSelector)
+    assert chosen(ours) == chosen(ours)
+
+
+def test_a_feature_that_the_environment_does_not_have_is_refused():
+    contexts = {"a": {"lenght": 2.0, "length": -1.0}}
+    theirs = carl.CARLCartPole(contexts=contexts, obs_context_features=["length"])
+    theirs.reset()
+    assert (theirs.unwrapped.lenght, theirs.unwrapped.length) == (2.0, -1.0)
+    with pytest.raises(ContextError, match=r"\['lenght'\]: no such feature; did you mean 'length'"):
+        cartpole({"a": {"lenght": 2.0}})
+    with pytest.raises(ContextError, match=r"\['length'\]: expected a number from 0.05 to 5, got -1.0"):
+        cartpole({"a": {"length": -1.0}})
+    theirs = carl.CARLPendulum(contexts=full(carl.CARLPendulum, {"gravity": 1.0}))
+    theirs.reset()
+    assert theirs.unwrapped.max_speed == 8  # its own feature changes nothing
+    with pytest.raises(ContextError, match=r"\['gravity'\]: no such feature"):
+        pendulum({"a": {"gravity": 1.0}})
+
+
+def test_options_are_either_known_or_refused():
+    theirs = carl.CARLPendulum(hide_context=True, max_episode_length=3, no_such_option=1)
+    assert "context" in theirs.observation_space.spaces
+    assert pendulum(hide_context=True).observation_spec.shape == (3,)
+    with pytest.raises(TypeError, match="no_such_option"):
+        pendulum(no_such_option=1)
+
+
+def test_what_follows_from_a_feature_changes_with_it():
+    theirs, ours = beside("CARLCartPole", [{"masscart": 2.0, "masspole": 0.5, "length": 1.0}])
+    theirs.reset(seed=0)
+    ours.reset(seed=0)
+    native = theirs.unwrapped
+    assert (native.total_mass, native.polemass_length) == (1.1, 0.05)  # of the masses that gymnasium's has by itself
+    assert (ours.unwrapped.total_mass, ours.unwrapped.polemass_length) == (2.5, 0.5)
+    # With what follows set by hand, the two agree.
+    native.total_mass, native.polemass_length = 2.5, 0.5
+    ours.unwrapped.state = tuple(native.state)
+    for action in (0, 1, 1, 0, 1):
+        assert exact(ours.step(action).observation) == exact(theirs.step(action)[0]["obs"])
+
+
+def test_no_other_environment_feels_a_context():
+    bystander = gymnasium.make("LunarLander-v3")
+
+    def trajectory():
+        bystander.reset(seed=1)
+        return [exact(bystander.step(2)[0]) for _ in range(10)]
+
+    plain = trajectory()
+    context = {"a": {"MAIN_ENGINE_POWER": 40.0}}
+    Contextual(load("gymnasium:LunarLander-v3"), context).reset(seed=0)
+    assert trajectory() == plain
+    carl.CARLLunarLander(env=gymnasium.make("LunarLander-v3"), contexts=context).reset(seed=0)
+    assert trajectory() != plain
+
+
+def test_gravity_of_the_lunar_lander_is_in_force():
+    context = {"GRAVITY_Y": -2.0, "GRAVITY_X": 1.0}
+    theirs, ours = beside("CARLLunarLander", [context])
+    theirs.reset(seed=0)
+    ours.reset(seed=0)
+    assert tuple(theirs.unwrapped.world.gravity) == (0.0, -10.0)  # each reset makes a world, and CARL sets that before
+    assert tuple(ours.unwrapped.world.gravity) == (1.0, -2.0)
+
+
+def test_only_features_with_bounds_are_sampled():
+    drawn = carl.CARLPendulum.get_context_space().sample_contexts(["m"])
+    assert not np.isfinite(list(drawn.values())).any()  # and all of them, though one was asked for
+    with pytest.raises(ContextError, match="cannot sample uniformly from a finite number of at least 1e-06"):
+        ContextSpace(carl.CARLPendulum.get_context_space()).sample(features=["m"])
+
+
+def test_observations_lie_in_their_space():
+    theirs = carl.CARLCartPole(contexts=CONTEXTS)
+    assert not theirs.observation_space.contains(theirs.reset(seed=0)[0])
+    ours = to_gymnasium(Contextual(from_gymnasium(gymnasium.make("CartPole-v1")), CONTEXTS, obs_context_as_dict=True))
+    assert ours.observation_space.contains(ours.reset(seed=0)[0])
