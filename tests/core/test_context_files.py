@@ -305,9 +305,11 @@ def test_no_contexts_are_the_default_one_and_a_list_counts():
 
 def test_no_format_is_imported_before_a_file_comes():
     code = (
-        "import envoi, sys; print(*sorted(name for name in sys.modules if name.startswith(('envoi.context.', 'yaml'))))"
+        "import envoi, sys; before = 'envoi.context' in sys.modules; envoi.load_contexts; "
+        "print(before, *sorted(name for name in sys.modules if name.startswith(('envoi.context.', 'yaml'))))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.startswith("False")
     assert "envoi.context.files" in output
     assert "envoi.context.formats" not in output
     assert "yaml" not in output
