@@ -72,7 +72,7 @@ class RLlibVectorEnv(ToGymnasiumVector):
         self._decode_array, self._decode_one = self._decode, decoder(self.core.action_spec)
         if self.codec is not None:
             self._encode = self.codec.encode_batch
-        self._decode = self._decode_lanes
+        self._decode, self._flat_shape = self._decode_lanes, None  # RLlib's arrays are its own, whatever their shape
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
     def _decode_lanes(self, actions: Any) -> Any:
