@@ -103,14 +103,20 @@ else:
         # Contexts and wrappers, half of all there is, are imported when the first one is asked for.
         from importlib import import_module
 
-        if name in ("context", "wrappers"):
+        from .errors import nearest
+
+        if name in ("context", "models", "wrappers"):
             return import_module(f".{name}", __name__)
         if name in __all__:
             for part in map(__getattr__, ("context", "wrappers")):
                 if name in part.__all__:
                     globals()[name] = found = getattr(part, name)
                     return found
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in ("adapters", "integrations"):
+            raise AttributeError(f"{__name__}.{name} is not imported yet; say `import {__name__}.{name}`")
+        old = {"CARLEnv": "Contextual"}
+        near = f"did you mean {old[name]!r}?" if name in old else nearest(name, __all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f"; {near}" if "mean" in near else ""))
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from . import tree
 from .around import Around
 from .batch import BatchEnv, Mask, as_mask
 from .env import ENDED_LANES, NOT_RESET, Reset, Step
-from .errors import EpisodeError, SpecError
+from .errors import ContextError, EpisodeError, SpecError
 from .lanes import Infos, full_lanes_step, lane, stack
 from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
 from .process import Info
@@ -80,6 +80,12 @@ class AgentLanes(Around, BatchEnv):
     @property
     def declared_reward_spec(self) -> SpecTree:
         return self.env.declared_reward_spec[self.env.possible_agents[0]]
+
+    def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
+        raise ContextError(
+            "contexts: lanes that are the agents of one environment share its context; put Contextual inside of "
+            "AgentLanes, around the MultiEnv"
+        )
 
     def reset(
         self,

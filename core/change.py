@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from . import tree
 from .errors import SpecError
 from .lanes import lane, stack
-from .spec import SpecTree
+from .spec import Spec, SpecTree
+from .spec.base import shown
 
 _OneOrTwo: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any]
 
@@ -86,6 +88,15 @@ class Change:
     by_lane: bool = False
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is None or isinstance(value, bool):
+                continue
+            if name.endswith("_spec"):
+                strange = [leaf for _, leaf in tree.leaves(value) if not isinstance(leaf, Spec)]
+                if strange:
+                    raise SpecError(f"change: {name}: expected specs of envoi, got {shown(strange[0])}")
+            elif not callable(value):
+                raise SpecError(f"change: {name}: expected a function, got {shown(value)}")
         for name in ("remember", "note", "truncated"):
             if self.begin is None and getattr(self, name) is not None:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
@@ -93,6 +104,8 @@ class Change:
 
 def over_lanes(change: Change, specs: Specs) -> Change:
     """A change whose functions take all lanes: as it is, or looped; then memories are an array of one object a lane."""
+    if not isinstance(cast("object", change), Change):
+        raise SpecError(f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`")
     n = specs.lanes
     if n is None or not change.by_lane:
         return change

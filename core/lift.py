@@ -11,8 +11,7 @@ to do overrides `reset(**arguments)` and `step(actions, *restart)`, which all th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -21,7 +20,7 @@ from . import tree
 from .around import Around
 from .batch import as_mask
 from .change import Change, Specs, over_lanes
-from .env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
+from .env import ENDED, ENDED_LANES, Env, Reset, Step, full_step, make_step, quickest_step
 from .errors import EpisodeError, SpecError
 from .lanes import Infos, put, take
 from .multi import (
@@ -35,7 +34,7 @@ from .multi import (
     quickest_multi_step,
 )
 from .multiwrapper import MultiWrapper
-from .process import Info, Process
+from .process import Info
 from .rewarder import Rewarder, RewardFunction, spec_range
 from .spec import Spec, SpecTree, zeros
 from .wrapper import Wrapper
@@ -66,7 +65,7 @@ class Lifted(_Base):
 
     _planned = (
         *("_change", "_changes", "_shared", "_inner_step", "raw_step"),
-        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
+        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_short"),
     )
 
     if not TYPE_CHECKING:  # which take the arguments from `__init__`
@@ -149,6 +148,7 @@ class OverOne(Wrapper):
 
     _memory: Any = None
     _cut: Any = None
+    _short: list[Any] | None = None  # what `_without_memory` steps by; changed in place, for others hold that step
 
     def _plan(self) -> None:
         env = self.env
@@ -165,12 +165,16 @@ class OverOne(Wrapper):
         self._end, self._tell = change.truncated, change.info
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
-        with suppress(AttributeError):
-            del self.raw_step
         kind = type(self)
         is_plain = (kind.step, kind.raw_step) == (OverOne.step, OverOne.raw_step)
         if is_plain and not self._has_lanes and self._begin is None:
-            self.raw_step = _without_memory(self._inner_step, change)  # which has less to ask at every step
+            short = [self._inner_step, change.action, change.observation, change.reward, change.info]
+            if self._short is None:
+                self._short = short
+                self.raw_step = _without_memory(short)  # which has less to ask at every step
+            self._short[:] = short
+        elif self._short is not None:
+            self._short[:] = [partial(kind.raw_step, self), None, None, None, None]
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -288,11 +292,16 @@ class OverOne(Wrapper):
         return self._seen(self.env.observation, self._memory)
 
 
-def _without_memory(inner_step: Callable[[Any], Any], change: Change) -> Callable[..., Any]:
-    """The `raw_step` of a change that remembers nothing."""
-    act, see, pay, tell = change.action, change.observation, change.reward, cast("Any", change.info)
+def _without_memory(plan: list[Any]) -> Callable[..., Any]:
+    """The `raw_step` of a change that remembers nothing.
+
+    Args:
+        plan: The step inside, and what is made of the action, the observation and the reward and added to the info, or
+            None; read at every step.
+    """
 
     def raw_step(action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        inner_step, act, see, pay, tell = plan
         observation, reward, terminated, truncated, discount, info = inner_step(action if act is None else act(action))
         if see is not None:
             observation = see(observation)
@@ -322,7 +331,8 @@ class OverSeveral(MultiWrapper):
         changes: dict[Any, Change] = {}
         for agent in env.possible_agents:
             each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
-            changes[agent] = cast("Any", self).change(Specs(*each, env.discount_spec[agent], None, agent))
+            specs = Specs(*each, env.discount_spec[agent], None, agent)
+            changes[agent] = over_lanes(cast("Any", self).change(specs), specs)
         self._changes = changes
         for name in SPECS:
             own = {agent: getattr(change, name) for agent, change in changes.items()}
@@ -450,7 +460,7 @@ class OverSeveral(MultiWrapper):
     def _told(self, infos: dict[Any, Info]) -> dict[Any, Info]:
         if not self._tell:
             return infos
-        return {agent: {**info, **self._entries(agent)} if agent in self._tell else info for agent, info in infos.items()}
+        return {a: {**info, **self._entries(a)} if a in self._tell else info for a, info in infos.items()}
 
     def _entries(self, agent: Any) -> Mapping[str, Any]:
         has_memory = agent in self._begin if self._shared is None else self._shared.begin is not None
@@ -480,12 +490,8 @@ def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
     return tree.map_leaves(some, spec, values)
 
 
-def ended(env: Process, step: Any) -> Any:
+def ended(env: Env | MultiEnv, step: Any) -> Any:
     """Whether a step has ended the episode: a bool, or for a batch one a lane."""
     if isinstance(env, MultiEnv):
         return not env.agents
-    return (
-        step.terminated | step.truncated
-        if isinstance(step.terminated, np.ndarray)
-        else (step.terminated or step.truncated)
-    )
+    return step.terminated or step.truncated if env.batch_size is None else step.terminated | step.truncated

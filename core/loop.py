@@ -172,8 +172,8 @@ class Lanes(BatchEnv):
             raise
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        for index, lane in enumerate(lanes):
-            env = cast("Any", self.envs[lane])
+        for index, chosen in enumerate(lanes):
+            env = cast("Any", self.envs[chosen])
             env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
 
     @property
@@ -234,11 +234,12 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
-        return cast("BatchEnv", env.over(batch(env.env, n)))
+        inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
+        return cast("BatchEnv", env.over(inside))
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
     elif isinstance(env, Env):
-        lanes = Lanes([_copied(env) for _ in range(n)])
+        return lanes_of(env, n)
     else:
         if not callable(cast("object", env)):
             raise SpecError(
@@ -250,6 +251,13 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
             return batch(made, n)  # one serves all
         return Lanes([made, *(env() for _ in range(n - 1))])
     lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
+    return lanes
+
+
+def lanes_of(env: Env, n: int) -> Lanes:
+    """N copies of an environment, looped over, whatever it is; their randomness follows from it."""
+    lanes = Lanes([_copied(env) for _ in range(n)])
+    lanes.rng = copy.deepcopy(env.rng)
     return lanes
 
 

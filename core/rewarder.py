@@ -87,9 +87,14 @@ class FunctionReward(Rewarder):
         function: `(state, action, next_state) -> reward`; where it has a parameter `rng`, it is given a generator.
         low: The lowest reward it gives.
         high: The highest.
+
+    Raises:
+        SpecError: `low` exceeds `high`.
     """
 
     def __init__(self, function: RewardFunction, low: float = -float("inf"), high: float = float("inf")) -> None:
+        if not low <= high:
+            raise SpecError(f"low, high: expected low ≤ high, got {low} and {high}")
         self.function = function
         self.reward_range = (low, high)
         self._draws = takes_rng(function)
@@ -206,8 +211,10 @@ class Sum(Rewarder):
         SpecError: The rewards are not arrays of one shape.
     """
 
-    def __init__(self, *terms: Rewarder) -> None:
-        self.terms = tuple(inner for term in terms for inner in (term.terms if isinstance(term, Sum) else (term,)))
+    def __init__(self, *terms: Rewarder | RewardFunction) -> None:
+        self.terms = tuple(
+            inner for term in map(as_rewarder, terms) for inner in (term.terms if isinstance(term, Sum) else (term,))
+        )
         _combined([term.spec for term in self.terms], _sum)
 
     @property
@@ -321,9 +328,12 @@ def as_rewarder(rewarder: Rewarder | RewardFunction) -> Rewarder:
     """
     if isinstance(rewarder, Rewarder):
         return rewarder
-    if callable(rewarder):
+    if callable(rewarder) and not isinstance(rewarder, type):
         return FunctionReward(rewarder)
-    raise SpecError(f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}")
+    hint = "; make an instance of the class" if isinstance(rewarder, type) else ""
+    raise SpecError(
+        f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}{hint}"
+    )
 
 
 def spec_range(spec: SpecTree) -> tuple[float, float]:

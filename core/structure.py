@@ -57,7 +57,8 @@ def structure(value: Any) -> Hashable:
         return (type(value), *((name, structure(part)) for name, part in value.parts()))
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
-        return ("array", array.shape, array.dtype.str, array.tobytes())
+        held = structure(array.tolist()) if array.dtype.hasobject else array.tobytes()  # objects' bytes are addresses
+        return ("array", array.shape, array.dtype.str, held)
     if isinstance(value, (set, frozenset)):
         return ("set", frozenset(structure(element) for element in cast("set[Any]", value)))
     if isinstance(value, dict):

@@ -51,6 +51,10 @@ class Termination(OfTransition):
     def __invert__(self) -> Termination:
         return NotTermination(self)
 
+    def __bool__(self) -> bool:
+        # `a and b` would quietly be `b`.
+        raise SpecError("termination: a termination is neither true nor false; compose by &, | and ~")
+
 
 class FunctionTermination(Termination):
     """A plain function as a termination.
@@ -157,7 +161,7 @@ def as_termination(termination: Termination | TerminationFunction) -> Terminatio
     """
     if isinstance(termination, Termination):
         return termination
-    if callable(termination):
+    if callable(termination) and not isinstance(termination, type):
         return FunctionTermination(termination)
     raise SpecError(
         f"termination: expected a Termination or a function of (state, action, next_state), got {termination!r}"

@@ -51,6 +51,10 @@ def _specs(env: envoi.Env | envoi.MultiEnv) -> Table:
         for index, (whose, share) in enumerate(shares):
             table.add_row("" if index else what, Text(f"{whose}{share}"))
     table.add_row("state", Text(str("not described" if env.state_spec is None else env.state_spec)))
+    space = getattr(env, "context_space", None)
+    for index, (name, feature) in enumerate({} if space is None else space.features.items()):
+        said = f"{name}: {feature}, {feature.default_value!r} by default"
+        table.add_row("" if index else "context", Text(said))
     table.add_row("rendering", Text(", ".join(env.metadata.get("render_modes", ())) or "none"))
     return table
 

@@ -207,7 +207,7 @@ def evaluating(
     run.read_settings()  # a wrong folder is told before anything slow is imported
     with _terminal() as console:
         with redirected(run.log):
-            from .evaluation import Episode, Form, evaluate
+            from .evaluation import Episode, Form, evaluate, evaluation_file
         forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
         ticks = iter(
             track(
@@ -242,4 +242,4 @@ def evaluating(
         if found.forms_agree:
             console.print("the gymnasium and the core form gave the [bold green]same episodes[/bold green]: "
                           "returns, lengths and observations")  # fmt: skip
-        console.print(f"written to {escape(str(run.evaluation))}")
+        console.print(f"written to {escape(str(evaluation_file(run, env)))}")

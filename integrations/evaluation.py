@@ -181,10 +181,10 @@ def evaluate(
     name = settings.env if env is None else env
     for form in forms:
         core = one_agent(load(name), "envoi evaluate")
-        codec = Codec(core)
-        _check_fits(name, codec, policy)
         played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
         try:
+            codec = Codec(core)
+            _check_fits(name, codec, policy)
             found[form] = tuple(_episodes(played, codec, policy, seeds, _rounds(core), max_steps, observe))
         finally:
             played.close()
@@ -206,9 +206,17 @@ def evaluate(
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
-        document["contexts"] = {str(key): found for key, found in document["contexts"].items()}
-    write_atomically(run.evaluation, json.dumps(document, indent=1, default=str))
+        document["contexts"] = {str(key): asdict(of_one) for key, of_one in evaluation.contexts.items()}
+    write_atomically(evaluation_file(run, name), json.dumps(document, indent=1, default=str))
     return evaluation
+
+
+def evaluation_file(run: RunFolder, env: str | None) -> Path:
+    """Where an evaluation is written: one on another env than the run's own has a file of its own."""
+    if env is None or env == run.read_settings().env:
+        return run.evaluation
+    name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
+    return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")
 
 
 def _episodes(

@@ -119,15 +119,16 @@ class Attributes(Binding):
             holder = native
         known = [name for name in getattr(holder, "__dict__", ()) if not name.startswith("_")]
         raise ContextError(
-            f"context[{feature!r}]: {type(holder).__name__} has no such attribute; {nearest(name, known)} "
-            "Say how to set it by bind="
+            f"context[{feature!r}]: {type(holder).__name__} has no such attribute; {nearest(name, known)}; "
+            "say how to set it by bind="
         )
 
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         for one, context in _chosen(env, contexts, lanes, self):
-            for feature, value in context.items():
-                holder, name = self._place(one.unwrapped, feature)
-                setattr(holder, name, value)
+            native = one.unwrapped
+            for feature, value in context.items():  # which are all there, for `defaults` has looked
+                *way, name = self.paths.get(feature, feature).split(".")
+                setattr(reduce(getattr, way, native), name, value)
         return env
 
 
@@ -162,6 +163,11 @@ class Factory(Binding):
 
     def _made(self, old: Any, context: Context) -> Any:
         new = self.make(**context)
+        if not hasattr(new, "spec_under"):
+            raise ContextError(
+                f"bind: expected a function that makes a core environment, got {shown(new)} from it; bring it by "
+                "envoi.adapters.from_env"
+            )
         for name in ("observation_spec", "action_spec"):
             if getattr(new, name, None) != getattr(old, name):
                 new_spec = getattr(new, name, None)
@@ -169,6 +175,11 @@ class Factory(Binding):
                     f"bind: expected an environment of one {name} under all contexts, {getattr(old, name)}; under "
                     f"{dict(context)} it is {new_spec}"
                 )
+        inner = old
+        while hasattr(inner, "env"):
+            inner = inner.env
+        if getattr(inner, "_rewarder", None) is not None:  # one that was set belongs to the user, not to the old one
+            new.rewarder = old.rewarder
         old.close()
         return new
 

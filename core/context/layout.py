@@ -59,14 +59,19 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
         whole[place] = observation
         return whole
 
-    return Layout(Array((size + context.shape[0],), dtype, *ends, inner.name), hold, join)
+    low, high = ends
+    return Layout(Array((size + context.shape[0],), dtype, low, high, inner.name), hold, join)
 
 
 def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
     """A dict of the observation and the context, a vector, under two keys."""
     state, context = keys
     spec = {state: inner, context: _between(seen.low, seen.high, np.dtype(np.float64))}
-    return Layout(spec, np.copy, lambda observation, held: {state: observation, context: held.copy()})
+
+    def join(observation: Any, held: NDArray[np.float64]) -> dict[str, Any]:
+        return {state: observation, context: held.copy()}
+
+    return Layout(spec, np.copy, join)
 
 
 def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:

@@ -60,7 +60,7 @@ class Noise:
 
     def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
         value = np.asarray(value, np.float64)
-        far = rng.normal(size=value.shape).clip(-_REACH, _REACH)
+        far = np.clip(np.asarray(rng.normal(size=value.shape), np.float64), -_REACH, _REACH)
         return self._within(name, value + far * self._deviation * np.abs(value))
 
     def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:

@@ -60,7 +60,9 @@ class Visible:
         self.names: list[str] = [] if hidden else names
         check_names(bounds, first, "feature")
         if scale not in SCALES:
-            raise ContextError(f"scale_context_features: {nearest(str(scale), SCALES)} Got {scale!r}")
+            raise ContextError(
+                f"scale_context_features: expected one of {list(SCALES)}, got {scale!r}; {nearest(str(scale), SCALES)}"
+            )
         if scale == "by_default" and default is None:
             raise ContextError("scale_context_features: 'by_default' needs default_context, for nothing else says it")
         self.sizes = {name: np.size(first[name]) for name in self.names}
@@ -91,6 +93,8 @@ class Visible:
         else:
             names = known if chosen is None else list(chosen)
         _check_known("state_context_features", names, known)
+        if len(set(names)) < len(names):
+            raise ContextError(f"state_context_features: expected each feature once, got {names}")
         if isinstance(mask, str):
             raise ContextError(f"context_mask: expected a list of features, got {mask!r}")
         _check_known("context_mask", mask or (), known)
@@ -134,9 +138,10 @@ class Visible:
         if name in given:
             said = given[name]
             pair = list(said[:2]) if isinstance(cast("Any", said), Sequence) and len(said) in (2, 3) else []
-            if not pair or not all(is_number(bound) or bound in (-np.inf, np.inf) for bound in pair):
+            are_numbers = all(is_number(bound) or bound in (-np.inf, np.inf) for bound in pair)
+            if not (pair and are_numbers and pair[0] <= pair[1]):
                 raise ContextError(
-                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), got {said!r}"
+                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), low ≤ high, got {said!r}"
                 )
             return said[0], said[1]
         spec = getattr(self._features.get(name), "spec", None)

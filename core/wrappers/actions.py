@@ -178,6 +178,11 @@ def _looked_up(spec: Any, table: _Values | None, number: Any) -> Any:
     if table is None:
         return number
     chosen = np.asarray(number)
+    shape = () if table.number.size == 1 else spec.shape
+    if chosen.dtype.kind not in "iu" or chosen.shape[chosen.ndim - len(shape) :] != shape:
+        raise SpecError(f"action: expected integers of shape {shape}, got {shown(number)}")
+    if (chosen < 0).any() or (chosen >= (table.number.reshape(()) if not shape else table.number)).any():
+        raise SpecError(f"action: expected integers from 0 to {(table.number - 1).tolist()}, got {chosen.tolist()}")
     if table.number.size == 1:
         return np.asarray(table.values.reshape(-1)[chosen]).reshape(chosen.shape + spec.shape)
     return table.values[(*np.indices(spec.shape, sparse=True), chosen)]

@@ -53,6 +53,6 @@ def at_least(value: Any, least: int, name: str) -> int:
     Raises:
         SpecError: It is not.
     """
-    if not isinstance(value, (int, np.integer)) or value < least:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
     return int(cast("int", value))

@@ -6,14 +6,17 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
+from types import NoneType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..around import Around
+from ..batch import as_mask
 from ..change import Change, Specs
-from ..context.binding import Binding, Factory, Function, Native, binding_of
+from ..context import selectors
+from ..context.binding import Attributes, Binding, Factory, Function, Native, binding_of
 from ..context.distributions import extremes
 from ..context.files import load_contexts
 from ..context.layout import Layout, appended, beside, by_name
@@ -21,9 +24,11 @@ from ..context.noise import Noise
 from ..context.sampled import Sampled
 from ..context.selectors import RoundRobin, Selector
 from ..context.sets import contexts_of, fill
+from ..context.space import ContextSpace
 from ..context.visible import Visible
 from ..errors import ContextError, SpecError, nearest
 from ..lift import Lifted
+from ..loop import batch, lanes_of
 from ..modelbatch import batch_streams
 from ..process import Snapshot
 from ..spec import Array, SpecTree
@@ -66,7 +71,8 @@ class Contextual(Lifted):
         add_gaussian_noise_to_context: Whether each episode's values are drawn around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
-        max_episode_length: After how many steps an episode is truncated; None for no limit.
+        max_episode_length: After how many steps an episode is truncated, if no limit inside comes first; None for no
+            limit of its own.
         dict_observation_space: Whether the agent sees `{"state": …, "context": …}` (the context a vector), which any
             observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
         logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
@@ -126,32 +132,45 @@ class Contextual(Lifted):
         obs_context_as_dict: bool | None = None,
     ) -> None:
         Around.__init__(self, env)
+        self._log: Any = getattr(logger, "write_context", logger)
+        if self._log is not None and not callable(self._log):
+            raise ContextError(f"logger: expected a function (episode, total_steps, context), got {shown(logger)}")
+        for name, flag in (("hide_context", hide_context), ("dict_observation_space", dict_observation_space)):
+            if not isinstance(cast("object", flag), (bool, np.bool_)):
+                raise ContextError(f"{name}: expected True or False, got {flag!r}")
+        if not isinstance(cast("object", n_envs), (int, np.integer, NoneType)):
+            raise SpecError(f"n_envs: expected how many lanes, or None, got {n_envs!r}")
+        self._binding = binding_of(bind, env)
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
-            from ..loop import batch
-
-            env = batch(env, n_envs)
+            env = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         if max_episode_length is not None and (
-            not isinstance(cast("object", max_episode_length), (int, np.integer)) or max_episode_length < 1
+            isinstance(max_episode_length, bool)
+            or not isinstance(cast("object", max_episode_length), (int, np.integer))
+            or max_episode_length < 1
         ):
             raise SpecError(f"max_episode_length: expected an integer of at least 1, got {max_episode_length!r}")
         self._lanes: int | None = getattr(env, "batch_size", None)
         self._limit = max_episode_length
-        self._log: Any = getattr(logger, "write_context", logger)
         self._hidden, self._as_dict = hide_context, obs_context_as_dict
         self._keys = ("obs", "context") if obs_context_as_dict is not None else ("state", "context")
         self._in_dict = dict_observation_space or obs_context_as_dict is not None
-        self._binding = binding_of(bind, env)
         self.context_selector = _selector(context_selector, context_selector_kwargs)
         self.contexts, self.default_context = self._filled(env, contexts, default_context)
         self.context_selector.begin(self.contexts, self._binding.space)
         self._noise = Noise(
             float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0,
-            noisy_features if add_gaussian_noise_to_context else None,
+            noisy_features,
             next(iter(self.contexts.values())),
             self._binding.space.features if self._binding.space is not None else {},
         )
         self._clip, self._given_bounds = clip_noise, dict(context_bounds or {})
         self._env_bounds: tuple[Any, Any] = (None, None)
+        if noisy_features is not None and not add_gaussian_noise_to_context:
+            raise ContextError("noisy_features: there is no noise; say add_gaussian_noise_to_context=True")
+        if dict_observation_space and obs_context_as_dict is not None:
+            raise ContextError("dict_observation_space, obs_context_as_dict: expected one of these layouts, got both")
+        if obs_context_features is not None and state_context_features is not None:
+            raise ContextError("obs_context_features, state_context_features: expected one of these, got both")
         if obs_context_features is not None:
             state_context_features = obs_context_features
         self._seen_as = (state_context_features, context_mask, scale_context_features)
@@ -163,26 +182,36 @@ class Contextual(Lifted):
         self._in_force: list[dict[str, Any]] = [dict(context)] * n
         self._ids = _objects([first] * n)
         self._vectors: NDArray[np.float64] = np.array([self._visible.vector(context)] * n)
-        self._next: tuple[Hashable, dict[str, Any]] | None = None
-        self._fixed: list[tuple[Hashable, dict[str, Any]] | None] | None = None
+        self._next: tuple[Hashable, Any] | None = None
+        self._fixed: list[Any] | None = None  # an id and a context a lane, or None where the selector chooses
         self._bound: list[Mapping[str, Any]] | None = None
         self._all_of_the_set = False  # whether all lanes have contexts of the set in force
         self._episodes, self._total = 0, 0
         super().__init__(env)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether contexts reach single environments only, so that a batch must be a loop over such."""
+        return not isinstance(self._binding, Native)
 
     # The set.
 
     def _filled(
         self, env: Any, contexts: Any, default_context: Mapping[str, Any] | None
     ) -> tuple[dict[Any, dict[str, Any]], dict[str, Any] | None]:
+        if isinstance(contexts, ContextSpace) or type(contexts).__name__ == "ConfigurationSpace":
+            raise ContextError(
+                "contexts: expected contexts by id, got a space; to draw from it say context_selector=Sampled(space)"
+            )
         given = contexts_of(load_contexts(cast("Any", contexts)) if isinstance(contexts, (str, PathLike)) else contexts)
+        if self._binding.space is not None:
+            for what, context in {"default_context": default_context or {}, **_called(given)}.items():
+                self._binding.space.verify(context, what)
         named = dict.fromkeys(name for context in (default_context or {}, *given.values()) for name in context)
         own = self._binding.defaults(env, named)
         default = {**own, **(default_context or {})}
         filled = fill(given, default)
         for key, context in filled.items():
-            if self._binding.space is not None:
-                self._binding.space.verify(context, f"contexts[{key!r}]")
             if missing := [name for one in filled.values() for name in one if name not in context]:
                 raise ContextError(
                     f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
@@ -212,10 +241,7 @@ class Contextual(Lifted):
         if not self._hidden:
             layout = self._layout(inner, specs.lanes is not None)
             self._layouts[agent] = layout
-            spec, join, held = layout.spec, layout.join, self._held
-
-            def see(observation: Any, elapsed: Any = None) -> Any:
-                return join(observation, held[agent])
+            spec, see = layout.spec, self._joining(layout, agent)
 
         # What it remembers is how long the episode is. Its context lasts as long, and so is no matter of a step.
         counts = limit is not None or self._log is not None
@@ -227,8 +253,19 @@ class Contextual(Lifted):
             begin=(lambda observation: zero) if counts else None,
             remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
             truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
-            info=lambda elapsed=None: self._said,
+            info=self._say,
         )
+
+    def _joining(self, layout: Layout, agent: Any) -> Callable[..., Any]:
+        join, held = layout.join, self._held
+
+        def see(observation: Any, elapsed: Any = None) -> Any:
+            return join(observation, held[agent])
+
+        return see
+
+    def _say(self, elapsed: Any = None) -> Mapping[str, Any]:
+        return self._said
 
     def _plan(self) -> None:
         self._layouts: dict[Any, Layout] = {}
@@ -311,8 +348,8 @@ class Contextual(Lifted):
         Returns:
             Its id and the full context, before noise.
         """
-        self._next = self.context_selector.select(self._rng_of_choice)
-        return self._next[0], dict(self._next[1])
+        self._next = key, context = self.context_selector.select(self._rng_of_choice)
+        return key, dict(context)
 
     def peek(self) -> tuple[Hashable, dict[str, Any]]:
         """The id and the context (before noise) of the next episode, or of the next lane that begins; nothing moves."""
@@ -331,13 +368,18 @@ class Contextual(Lifted):
         """
         if context is None:
             self._fixed = None
-        elif isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts):
-            each = cast("Sequence[Any]", context)
-            if len(each) != (self._lanes or 1):
-                raise ContextError(f"set: expected one context for each of {self._lanes or 1} lanes, got {len(each)}")
-            self._fixed = [self._found(one, "set") for one in each]
         else:
-            self._fixed = [self._found(context, "set")] * (self._lanes or 1)
+            self._fixed = self._each(context, "set")
+
+    def _each(self, context: Any, what: str) -> list[tuple[Hashable, dict[str, Any]]]:
+        """The context of each lane, of one for all or of a list."""
+        n = self._lanes or 1
+        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts)):
+            return [self._found(context, what)] * n
+        each = cast("Sequence[Any]", context)
+        if len(each) != n:
+            raise ContextError(f"{what}: expected one context for each of {n} lanes, got {len(each)}")
+        return [self._found(one, what) for one in each]
 
     def _found(self, context: Any, what: str) -> tuple[Hashable, dict[str, Any]]:
         if isinstance(context, Mapping):
@@ -352,7 +394,7 @@ class Contextual(Lifted):
                 raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
             self._check_declared(full, what)
             return None, {name: full[name] for name in known}
-        if context not in self.contexts:
+        if not isinstance(context, Hashable) or context not in self.contexts:
             raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self.contexts))}")
         return context, self.contexts[context]
 
@@ -391,7 +433,7 @@ class Contextual(Lifted):
         return self._chooser
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        fixed = list(self._fixed or [None] * (self._lanes or 1))
+        fixed: list[Any] = list(self._fixed or [None] * (self._lanes or 1))
         for index, lane in enumerate(lanes):
             fixed[lane] = self._found({name: column[index] for name, column in context.items()}, "put_context")
         self._fixed = fixed
@@ -399,10 +441,12 @@ class Contextual(Lifted):
     def _choose(self, lanes: Sequence[int], wish: Any = None, over: Mapping[str, Any] | None = None) -> None:
         """Chooses contexts for lanes that are about to begin, and puts them in force."""
         selecting = wish is None and self._fixed is None
+        chosen: list[tuple[Any, Any]]
         if selecting and self._next is None:
             chosen = self.context_selector.select_several(self._rng_of_choice, len(lanes))
         else:
-            chosen = [wish or (self._fixed and self._fixed[lane]) or self._selected() for lane in lanes]
+            given = wish or self._fixed or [None] * len(self._in_force)
+            chosen = [given[lane] or self._selected() for lane in lanes]
         if self._noise.names:
             chosen = [(k, c if k is None else self._noise.drawn(c, self._rng_of_choice)) for k, c in chosen]
         if over:
@@ -417,7 +461,8 @@ class Contextual(Lifted):
         elif of_the_set and self._all_of_the_set:
             # What begins differs from what was there only in what differs over the set.
             places = [self._place[key] for key, _ in chosen]
-            self.env.put_context({name: column[places] for name, column in self._columns.items()}, lanes)
+            columns = {name: [column[place] for place in places] for name, column in self._columns.items()}
+            cast("Any", self.env).put_context(columns, lanes)
         elif lanes:
             self._binding.apply(self.env, in_force, lanes)
             self._all_of_the_set = of_the_set and len(lanes) == self._lanes
@@ -452,16 +497,18 @@ class Contextual(Lifted):
         return {key: place for place, key in enumerate(self.contexts)}
 
     @cached_property
-    def _columns(self) -> dict[str, NDArray[Any]]:
+    def _columns(self) -> dict[str, list[Any]]:
         """The values over the set of the features that differ."""
         contexts = list(self.contexts.values())
-        columns = {name: np.array([context[name] for context in contexts]) for name in contexts[0]}
-        return {name: column for name, column in columns.items() if (column != column[0]).any()}
+        columns = {name: [context[name] for context in contexts] for name in contexts[0]}
+        return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
 
     def _bind(self, contexts: list[Any], lanes: Sequence[int]) -> None:
         binding, before = self._binding, self._bound
-        if before is not None and not isinstance(binding, Function):
-            lanes = [lane for lane in lanes if contexts[lane] != before[lane]]
+        if before is not None and not isinstance(binding, (Function, Attributes)):
+            # Somebody else may have given the environment another context meanwhile.
+            stands = self._lanes is not None or not isinstance(binding, Native) or self.env.context == before[0]
+            lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if stands else lanes
         if lanes:
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
             self._bound = contexts
@@ -473,6 +520,8 @@ class Contextual(Lifted):
 
     def reset(self, **arguments: Any) -> Any:
         mask, options = arguments.get("mask"), arguments.get("options")
+        if self._lanes is not None:
+            mask = as_mask(mask, self._lanes, "mask")  # before anything moves
         wish, over = None, None
         if options:
             options = dict(options)
@@ -484,7 +533,6 @@ class Contextual(Lifted):
                 self._chooser = streams.context
                 if mask is None or np.all(mask):
                     self.context_selector.begin(self.contexts, self._binding.space)  # a seed fixes what is chosen
-                    self._next = None
         lanes = range(n or 1) if mask is None else np.flatnonzero(mask).tolist()
         self._count(lanes)
         self._choose(lanes, wish, over)
@@ -495,11 +543,11 @@ class Contextual(Lifted):
         return super().reset(**arguments)
 
     def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """What options say of the context, taken out of them."""
+        """What options say of the context, taken out of them: one a lane, or None; and values of features."""
         wish = None
         for name in ("context_id", "context"):
             if name in options:
-                wish = self._found(options.pop(name), f"options[{name!r}]")
+                wish = self._each(options.pop(name), f"options[{name!r}]")
         known = next(iter(self.contexts.values()))
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
@@ -545,15 +593,29 @@ class Contextual(Lifted):
 
 
 def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
+    kind = given if isinstance(given, type) else type(given)
     if given is None:
         given = RoundRobin
+    elif kind.__module__.startswith("carl.") and isinstance(given, type):
+        given = getattr(selectors, kind.__name__, given)  # CARL's own go by the same names
     if isinstance(given, type) and issubclass(given, Selector):
         return given(**(arguments or {}))
     if not isinstance(given, Selector):
-        raise ContextError(f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}")
+        near = (
+            f"; {nearest(given, ('RoundRobin', 'Random', 'Static', 'Custom', 'Sampled'))}"
+            if isinstance(given, str)
+            else ""
+        )
+        raise ContextError(
+            f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}{near}"
+        )
     if arguments:
         raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
     return given
+
+
+def _called(contexts: Mapping[Any, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {f"contexts[{key!r}]": context for key, context in contexts.items()}
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ class GoalReplay(Lifted):
         return Change(
             observation_spec=self.spec_with_goal(specs.observation),
             begin=self.desired,
-            observation=self.with_goal,
+            # A copy, for an agent may write into what it sees, and the goal is that of the whole episode.
+            observation=lambda observation, goal: self.with_goal(observation, deepcopy(goal)),
             by_lane=self.by_lane,
         )
 

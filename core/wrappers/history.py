@@ -67,12 +67,11 @@ class History(Lifted):
         def remember(held: Any, action: Any, observation: Any, reward: Any) -> Any:
             return tree.map_leaves(next_one, kept, held, {"observation": observation, "action": action})
 
-        return Change(
-            observation_spec=shown,
-            begin=begin,
-            remember=remember,
-            observation=lambda observation, held: held if self.include_actions else held["observation"],
-        )
+        def seen(observation: Any, held: Any) -> Any:
+            # Copies, for an agent may write into what it sees, and the next observation is made of what is held.
+            return tree.map_leaves(np.copy, held if self.include_actions else held["observation"])
+
+        return Change(observation_spec=shown, begin=begin, remember=remember, observation=seen)
 
 
 def _stacked(spec: SpecTree, path: str, n: int, padded: int) -> Any:

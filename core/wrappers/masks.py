@@ -51,13 +51,16 @@ class ExtraDisabledActions(Lifted):
         def note(held: NDArray[np.int8], info: Any) -> NDArray[np.int8]:
             return _masked(mask, n, info)
 
+        def info(held: NDArray[np.int8]) -> dict[str, Any]:
+            return {MASK: held.copy()}
+
         return Change(
             observation_spec=(specs.observation, MultiBinary((n + extra,), MASK)),
             action_spec=more,
             begin=lambda observation: mask,
             note=note,
             observation=lambda observation, held: (observation, held.copy()),
-            info=lambda held: {MASK: held.copy()},
+            info=info,
             action=lambda action: _enabled(action, int(ends[1])),
         )
 

@@ -39,12 +39,19 @@ class Terminated(Lifted):
             return self._of_several(before, action, result)
         if self.batch_size is None:
             return self._of_one(before, action, result)
-        verdict = self._verdicts(before, action)
-        if restart is not None:
-            verdict = verdict & ~np.asarray(restart)
+        return self._of_lanes(before, action, result, True if restart is None else ~np.asarray(restart))
+
+    def step_lanes(self, action: Any, lanes: Any) -> Step:
+        before, cut = self.env.state if self._begun else None, self._cut
+        step = self._of_lanes(before, action, super().step_lanes(action, lanes), np.asarray(lanes))
+        self._cut = np.where(lanes, self._cut, cut)
+        return step
+
+    def _of_lanes(self, before: Any, action: Any, step: Step, acted: Any) -> Step:
+        verdict = self._verdicts(before, action) & acted
         self._cut = verdict
-        discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), result.discount)
-        return result._replace(terminated=result.terminated | verdict, discount=discount)
+        discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), step.discount)
+        return step._replace(terminated=step.terminated | verdict, discount=discount)
 
     @property
     def _begun(self) -> bool:
@@ -57,7 +64,8 @@ class Terminated(Lifted):
         return self.termination.drawn(before, action, after, self.streams.reward)
 
     def _verdicts(self, before: Any, action: Any) -> Any:
-        after, inner = self.env.state, self.env
+        after = self.env.state
+        inner: Any = self.env
         while hasattr(inner, "env"):
             inner = inner.env
         if not isinstance(inner, Lanes):

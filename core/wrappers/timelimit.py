@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..change import Change, Specs
-from ..errors import SpecError
 from ..lift import Lifted
+from .bounds import at_least
 
 
 class TimeLimit(Lifted):
@@ -25,9 +25,7 @@ class TimeLimit(Lifted):
     """
 
     def __init__(self, env: Any, max_episode_steps: int) -> None:
-        if not isinstance(cast("object", max_episode_steps), (int, np.integer)) or max_episode_steps < 1:
-            raise SpecError(f"max_episode_steps: expected an integer of at least 1, got {max_episode_steps!r}")
-        self.max_episode_steps = int(max_episode_steps)
+        self.max_episode_steps = at_least(max_episode_steps, 1, "max_episode_steps")
         super().__init__(env)
 
     def change(self, specs: Specs) -> Change:

@@ -330,9 +330,12 @@ def test_a_snapshot_holds_the_context_and_the_model_in_it():
     within = env.snapshot()
     expected_within = go_on(env)
     assert not np.array_equal(expected, expected_within)
-    env.restore(before)
-    for name, value in numbers(env.source.physics.model.ptr).items():
-        assert value.dtype == object or exact(value) == exact(own[name]), name
+    other = from_dm_env(make("finger/spin"))
+    under(other, long, steps=5)
+    for one in (other, env):
+        one.restore(before)
+        for name, value in numbers(one.source.physics.model.ptr).items():
+            assert value.dtype == object or exact(value) == exact(own[name]), name
     assert np.array_equal(go_on(env), expected)
     assert np.array_equal(episode(env), plain("finger/spin"))
     env.restore(within)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
+from envoi.adapters import load
 from envoi.context import (
     Attributes,
     Categorical,
     Custom,
     Factory,
+    NormalFloat,
     Random,
     RoundRobin,
     Sampled,
@@ -517,6 +519,132 @@ def test_a_batch_steps_as_its_lanes_alone():
             assert observations[index].tolist() == alone.step(actions[index]).observation.tolist()
 
 
+def test_a_lane_goes_back_to_the_set_whatever_it_had_before():
+    def physics(env):
+        return [{**context} for context in env.context], {
+            name: np.broadcast_to(column, 3).tolist() for name, column in env.env.context.items()
+        }
+
+    env = envoi.batch(pendulum(MASSES, hide_context=True), 3)
+    env.reset(seed=0)
+    lanes = np.array([False, True, False])
+    for options in ({"g": 5.0}, {"context": {"l": 2.0, "m": 4}}, {"context_id": "c"}, None, None):
+        env.reset(mask=lanes, options=options)
+        contexts, columns = physics(env)
+        assert columns == {name: [context[name] for context in contexts] for name in columns}
+    env.set([{"g": 4.0}, "b", "c"])
+    env.step(env.sample_action(), ~lanes)
+    assert physics(env)[1]["g"] == [4.0, 10.0, 10.0]
+    env.set(None)
+    env.step(env.sample_action(), ~lanes)
+    assert physics(env)[1]["g"] == [10.0] * 3
+    assert env.step(env.sample_action()).info[0]["context_id"] == env.context_id[0]
+
+
+def test_whole_numbers_do_not_round_those_that_follow():
+    env = envoi.batch(Pendulum(), 2)
+    env.context = {"m": 2}
+    env.put_context({"m": [2.5]}, [1])
+    assert env.context["m"].tolist() == [2.0, 2.5]
+    before = env.context
+    env.put_context({"m": [0.5]}, [0])
+    assert (env.context["m"].tolist(), before["m"].tolist()) == ([0.5, 2.5], [2.0, 2.5])
+
+
+def test_a_batch_that_knows_nothing_of_lanes_contexts_is_given_columns():
+    class Plain(envoi.batch(Pendulum(), 2).__class__):
+        put_context = envoi.BatchEnv.put_context
+
+    env = Contextual(Plain(Pendulum(), 2), MASSES)
+    assert env.reset(seed=0).observation[:, 6].tolist() == [2.0, 1.0]
+    env.reset(mask=np.array([True, False]))
+    assert list(env.env.context["m"]) == [0.5, 1.0]
+
+
+def test_a_context_inside_a_context_is_that_of_the_outer_one():
+    env = Contextual(Contextual(Pendulum(), hide_context=True), MASSES, hide_context=True)
+    lanes = envoi.batch(env, 3)
+    env.reset(seed=0)
+    lanes.reset(seed=0)
+    assert env.unwrapped.context["m"] == 2.0
+    assert [context["m"] for context in lanes.env.context] == [2.0, 1.0, 0.5]
+    assert lanes.env.env.context["m"].tolist() == [2.0, 1.0, 0.5]
+
+
+def test_what_infos_say_stays():
+    env = envoi.batch(pendulum(MASSES), 2)
+    info = env.reset(seed=0).info
+    with pytest.raises(ValueError, match="read-only"):
+        info.columns["context_id"][0] = "x"
+    env.step(env.sample_action(), np.array([True, True]))
+    assert [one["context_id"] for one in info] == ["a", "b"]
+
+
+def test_lanes_that_begin_together_get_what_they_would_one_by_one():
+    def alternating(selector):
+        return "abc"[selector.n_calls % 2]
+
+    for make in (RoundRobin, Random, lambda: Custom(alternating)):
+        one, all_at_once = make(), make()
+        for selector in (one, all_at_once):
+            selector.begin(MASSES)
+        rngs = np.random.default_rng(3), np.random.default_rng(3)
+        for n in (1, 2, 5, 0, 7):
+            assert [one.select(rngs[0]) for _ in range(n)] == all_at_once.select_several(rngs[1], n)
+            assert one.position == all_at_once.position
+
+    class Backwards(RoundRobin):
+        def choose(self, rng):
+            return self.contexts_keys[-1 - self.n_calls % len(self.contexts_keys)]
+
+    env = envoi.batch(pendulum(MASSES, context_selector=Backwards), 4)
+    assert [info["context_id"] for info in env.reset().info] == ["c", "b", "a", "c"]
+
+
+def test_normal_distributions_keep_to_what_the_environment_allows():
+    env = pendulum(context_selector=Sampled([NormalFloat("m", 1.0, 0.5)]), state_context_features=["m"])
+    masses = [env.reset(seed=0 if i == 0 else None).observation[3] for i in range(50)]
+    assert len(set(masses)) == 50
+    imported = load("gymnasium:Pendulum-v1")
+    env = Contextual(imported, context_selector=Sampled([NormalFloat("m", 1.0, 0.5), UniformFloat("dt", 0.01, 0.1)]))
+    envoi.validate(env.observation_spec, env.reset(seed=0).observation)
+
+
+class Crowd(envoi.MultiModel):
+    """Two agents that see different things."""
+
+    possible_agents = ("one", "two")
+    observation_spec = {"one": envoi.Array((2,), "float32", -1, 1), "two": envoi.Array((3,), "float64", -1, 1)}
+    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+    context_space = ContextSpace([UniformFloat("wind", 0, 9, default=1.0)])
+
+    def initial(self, rng, context):
+        return context["wind"]
+
+    def transition(self, state, actions, rng):
+        return state
+
+    def observe(self, state, agent, rng):
+        spec = self.observation_spec[agent]
+        return np.ones(spec.shape, spec.dtype)
+
+    def reward(self, state, actions, next_state):
+        return dict.fromkeys(self.possible_agents, 0.0)
+
+    def terminal(self, state):
+        return ()
+
+
+def test_agents_that_see_different_things_see_the_same_context():
+    env = Contextual(Crowd(), [{"wind": 3.0}, {"wind": 4.0}])
+    for wind in (3.0, 4.0):
+        seen = [env.reset().observations, env.step(env.sample_actions()).observations]
+        for observations in seen:
+            envoi.validate(env.observation_spec, observations)
+            assert observations["one"].tolist() == [1, 1, wind]
+            assert observations["two"].tolist() == [1, 1, 1, wind]
+
+
 def test_several_agents_share_a_context():
     env = Contextual(Pursuit(), [{"stumble": 0.0}, {"stumble": 1.0}], dict_observation_space=True)
     for expected in (0.0, 1.0):
@@ -585,7 +713,7 @@ def test_observations_lie_in_their_spec(seed, scale, noise, in_dict):
 @pytest.mark.parametrize(
     ("contexts", "options", "message"),
     [
-        ({"a": {"mm": 1.0}}, {}, r"context\['mm'\]: no such feature; did you mean 'm'"),
+        ({"a": {"mm": 1.0}}, {}, r"contexts\['a'\]\['mm'\]: no such feature; did you mean 'm'"),
         ({"a": {"m": -1.0}}, {}, r"contexts\['a'\]\['m'\]: expected a finite number of at least 1e-06, got -1.0"),
         ({"a": {"m": "heavy"}}, {}, r"contexts\['a'\]\['m'\]: expected a .*number.*got 'heavy'"),
         ({"a": 3}, {}, r"contexts\['a'\]: expected a mapping"),
@@ -595,7 +723,11 @@ def test_observations_lie_in_their_spec(seed, scale, noise, in_dict):
         (None, {"state_context_features": ["gg"]}, "state_context_features: no feature 'gg'; did you mean 'g'"),
         (None, {"state_context_features": ["gg"], "hide_context": True}, "state_context_features: no feature 'gg'"),
         (None, {"state_context_features": "changing"}, "state_context_features: expected a list"),
-        (None, {"scale_context_features": "by_maen"}, "scale_context_features: did you mean 'by_mean'"),
+        (
+            None,
+            {"scale_context_features": "by_maen"},
+            r"scale_context_features: expected one of .* got 'by_maen'; did you mean 'by_mean'",
+        ),
         (None, {"context_selector": "random"}, "context_selector: expected a selector"),
         (MASSES, {"context_selector": Static("d")}, "there is no context 'd'"),
         (MASSES, {"context_selector": RoundRobin(), "context_selector_kwargs": {"a": 1}}, "is made already"),
@@ -611,6 +743,94 @@ def test_observations_lie_in_their_spec(seed, scale, noise, in_dict):
 def test_bad_input_is_refused_at_construction(contexts, options, message):
     with pytest.raises((ContextError, SpecError), match=message):
         pendulum(contexts, **options)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "options", "message"),
+    [
+        (Pendulum.context_space, {}, r"got a space; .*context_selector=Sampled\(space\)"),
+        (None, {"default_context": {"mm": 1.0}}, r"default_context\['mm'\]: no such feature"),
+        (None, {"context_selector": "Randm"}, "expected a selector .*did you mean 'Random'"),
+        (None, {"logger": 3}, "logger: expected a function"),
+        (None, {"hide_context": "yes"}, "hide_context: expected True or False, got 'yes'"),
+        (None, {"noisy_features": ["m"]}, "noisy_features: there is no noise"),
+        (
+            None,
+            {"dict_observation_space": True, "obs_context_as_dict": True},
+            "expected one of these layouts, got both",
+        ),
+        (None, {"obs_context_features": ["m"], "state_context_features": ["g"]}, "expected one of these, got both"),
+        (None, {"max_episode_length": True}, "max_episode_length: expected an integer"),
+        (None, {"n_envs": "4"}, "n_envs: expected how many lanes"),
+        (None, {"state_context_features": ["m", "m"]}, "expected each feature once"),
+        (None, {"context_bounds": {"m": (3, 1)}}, r"context_bounds\['m'\]: expected \(low, high\).*low ≤ high"),
+    ],
+)
+def test_nothing_is_taken_for_something_else(contexts, options, message):
+    with pytest.raises((ContextError, SpecError), match=message):
+        pendulum(contexts, **options)
+
+
+def test_an_environment_in_two_of_these_has_the_context_of_whose_episode_it_is():
+    inner = Pendulum()
+    train, test = (Contextual(inner, [{"m": mass}], hide_context=True) for mass in (0.5, 4.0))
+    alone = pendulum([{"m": 0.5}], hide_context=True)
+    for env in (train, test, train, alone):
+        env.reset(seed=0)
+    assert inner.context["m"] == 0.5
+    assert (
+        train.step(np.ones(1, np.float32)).observation.tolist()
+        == alone.step(np.ones(1, np.float32)).observation.tolist()
+    )
+
+
+def test_options_may_choose_for_each_lane():
+    env = envoi.batch(pendulum(MASSES, state_context_features=["m"]), 3)
+    begun = env.reset(options={"context_id": ["c", "a", "c"]})
+    assert begun.observation[:, 3].tolist() == [0.5, 2.0, 0.5]
+    begun = env.reset(options={"context": [{"m": 1.5}, {}, {"m": 0.5}]})
+    assert begun.observation[:, 3].tolist() == [1.5, 1.0, 0.5]
+    with pytest.raises(ContextError, match=r"options\['context_id'\]: expected one context for each of 3 lanes, got 2"):
+        env.reset(options={"context_id": ["c", "a"]})
+
+
+def test_a_rewarder_that_was_set_goes_on_to_what_a_factory_makes():
+    env = Contextual(envoi.TimeLimit(Lamp(), 9), LIGHTS, bind=Factory(lambda light: envoi.TimeLimit(Lamp(light), 9)))
+    env.rewarder = lambda state, action, next_state: 7.0
+    for _ in range(3):
+        env.reset()
+        assert env.step(0).reward == 7.0
+
+
+@pytest.mark.parametrize("bind", [Factory(lambda g=10.0, **others: heavier(g)), lambda env, context: None])
+def test_what_binds_single_environments_has_a_loop_over_them_for_a_batch(bind):
+    env = envoi.batch(Contextual(envoi.TimeLimit(Pendulum(), 5), [{"g": 9.0}, {"g": 11.0}], bind=bind), 3)
+    assert env.reset(seed=0).info[1]["context_id"] == 1
+    for _ in range(12):
+        step = env.step(env.sample_action())
+        if step.truncated.any():
+            env.reset(mask=step.truncated)
+
+
+def heavier(g):
+    model = Pendulum()
+    model.context = {"g": g}
+    return envoi.TimeLimit(model, 5)
+
+
+def test_a_refused_reset_moves_nothing():
+    env = envoi.batch(pendulum(MASSES), 2)
+    env.reset(seed=0)
+    before = env.context_id, env.peek()[0]
+    with pytest.raises(SpecError, match="mask"):
+        env.reset(mask=np.array([True]))
+    assert (env.context_id, env.peek()[0]) == before
+
+
+def test_a_factory_makes_core_environments():
+    env = Contextual(Lamp(), LIGHTS, bind=Factory(lambda light: "lamp"))
+    with pytest.raises(ContextError, match=r"expected a function that makes a core environment, got 'lamp'.*from_env"):
+        env.reset()
 
 
 def test_by_default_needs_defaults():

@@ -302,7 +302,7 @@ def test_a_truncation_keeps_the_discount():
     assert (last.terminated, last.truncated, last.discount) == (False, True, 1)
 
 
-@pytest.mark.parametrize("limit", [0, -1, 2.5, "5", None])
+@pytest.mark.parametrize("limit", [0, -1, 2.5, "5", None, True])
 def test_a_limit_that_is_no_integer_of_at_least_one_is_refused(limit):
     with pytest.raises(envoi.SpecError, match="expected an integer of at least 1, got"):
         TimeLimit(Catch(), limit)

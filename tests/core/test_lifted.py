@@ -11,7 +11,9 @@ from small_models import Flock, Walk
 from traces import exact
 
 import envoi
+import envoi.context
 import envoi.models
+from envoi.adapters import to_gymnasium
 from envoi.integrations.check import check_env
 from envoi.lanes import lane
 from envoi.multi import COMMON
@@ -204,6 +206,15 @@ def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
     env.step(np.array([0, 1]), restart=np.array([True, False]))
 
 
+def test_agents_that_are_lanes_share_a_context_which_belongs_inside():
+    contexts = {"short": {"rounds": 3}, "long": {"rounds": 5}}
+    with pytest.raises(envoi.ContextError, match="share its context; put Contextual inside of AgentLanes"):
+        envoi.Contextual(envoi.AgentLanes(envoi.models.RockPaperScissors()), contexts, hide_context=True)
+    inside = envoi.Contextual(envoi.models.RockPaperScissors(), contexts, hide_context=True)
+    infos = [envoi.AgentLanes(inside).reset().info for _ in range(2)]
+    assert [[info["context_id"] for info in each] for each in infos] == [["short"] * 2, ["long"] * 2]
+
+
 def test_lanes_that_act_together_cannot_wait():
     class Together(envoi.BatchEnv):
         observation_spec, action_spec = envoi.Discrete(2), envoi.Discrete(2)
@@ -339,6 +350,31 @@ def test_a_wrapper_without_lanes_takes_no_restart():
         env.step(0, restart=True)
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"reward": 3}, "change: reward: expected a function, got 3"),
+        ({"reward_spec": float}, "change: reward_spec: expected specs of envoi, got <class 'float'>"),
+        (None, "change: expected an envoi.Change, got None"),
+    ],
+)
+@pytest.mark.parametrize("make", [Walk, envoi.models.Nim])
+def test_what_changes_nothing_that_there_is_says_so(make, parts, message):
+    class Wrong(envoi.Lifted):
+        def change(self, specs):
+            return None if parts is None else envoi.Change(**parts)
+
+    with pytest.raises(envoi.SpecError, match=message):
+        Wrong(make())
+
+
+def test_old_and_misspelt_names_are_answered_with_near_ones():
+    for name, near in (("HistoryWrapper", "History"), ("CARLEnv", "Contextual"), ("Discret", "Discrete")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean .*'{near}'"):
+            getattr(envoi, name)
+    assert not hasattr(envoi, "nothing_like_it_at_all_anywhere")
+
+
 def test_a_change_that_takes_a_memory_says_where_it_begins():
     with pytest.raises(envoi.SpecError, match="expected begin beside remember"):
         envoi.Change(remember=lambda memory, action, observation, reward: memory)
@@ -374,6 +410,57 @@ def test_specs_of_all_layers_follow_a_rewarder_that_is_set_later():
             each.reset(seed=4)
         action = plain.sample_action()
         np.testing.assert_array_equal(wrapped_env.step(action).reward, 4 * plain.step(action).reward)
+
+
+class FromZero(envoi.Lifted):
+    """Rewards counted from the lowest one, which is known when the wrapper is planned."""
+
+    def change(self, specs):
+        low = 0 if specs.reward.low is None else specs.reward.low
+        spec = envoi.Array((), "float64", low=0)
+        return envoi.Change(reward_spec=spec, reward=lambda reward: reward - low)
+
+
+def test_what_was_made_around_a_wrapper_steps_by_the_rewarder_that_is_set_inside_later():
+    alone, inside, in_form = FromZero(Walk()), FromZero(Walk()), FromZero(Walk())
+    around, form = envoi.TimeLimit(inside, 100), to_gymnasium(in_form)
+    for env in (alone, inside, in_form):
+        env.rewarder = Penalty()
+    for env in (alone, around, form):
+        env.reset(seed=4)
+    for action in (-1, 1, 1):
+        reward = alone.step(action).reward
+        assert around.step(action).reward == reward
+        assert form.step(action)[1] == reward
+
+
+def pendulum(g=10.0):
+    model = envoi.models.Pendulum()
+    model.context = {"g": g}
+    return model
+
+
+@pytest.mark.parametrize("bind", [None, envoi.context.Factory(pendulum)])
+def test_what_was_made_around_contexts_steps_in_the_context_in_force(bind):
+    def made():
+        contexts = {"a": {"g": 5.0}, "b": {"g": 15.0}}
+        return envoi.Contextual(pendulum(), contexts, state_context_features=["g"], bind=bind)
+
+    alone, inside, in_form = made(), made(), made()
+    around, form = envoi.TimeLimit(inside, 100), to_gymnasium(in_form)
+    for env in (alone, inside, in_form):
+        env.rewarder = lambda state, action, next_state: 1.0
+    action = np.zeros(1, np.float32)
+    for seed in (4, None, None):
+        for env in (alone, around, form):
+            env.reset(seed=seed)
+        g = alone.context["g"]
+        for _ in range(3):
+            step = alone.step(action)
+            assert step.observation[-1] == g
+            np.testing.assert_array_equal(around.step(action).observation, step.observation)
+            np.testing.assert_array_equal(form.step(action)[0], step.observation)
+            np.testing.assert_array_equal(around.observation, step.observation)
 
 
 # Episodes.

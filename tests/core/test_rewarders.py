@@ -121,6 +121,7 @@ PAIRS = {
     "inherited slots": lambda x: SlottedMore(x, 1),
     "own slots": lambda x: SlottedMore(1, x),
     "arrays": lambda x: Fixed(np.array([[1, x], [2, 3]])),
+    "arrays of objects": lambda x: Fixed(np.array(["far" + str(x), (x, 1.5), None], object)),
     "dicts": lambda x: Fixed({"a": [x, {"b": np.array([x])}], "c": {x}}),
     "tuples": lambda x: Fixed(((1, (x,)), None)),
     "sums": lambda x: Fixed(1) + Fixed(x),
@@ -463,6 +464,15 @@ def test_the_ranges_and_equalities_of_qgyms_rewarders():
     assert Basic() == Basic() != SingleStep()
     assert Basic() != Basic(edge=4)
     assert hash(Basic()) == hash(Basic())
+
+
+def test_functions_are_summed_and_classes_and_closed_ranges_are_refused():
+    total = Sum(lambda state, action, next_state: 1.0, FunctionReward(lambda state, action, next_state: 2.0, 0, 2))
+    assert total(0, 0, 0) == 3.0
+    with pytest.raises(SpecError, match="make an instance of the class"):
+        Walk().rewarder = FunctionReward
+    with pytest.raises(SpecError, match="expected low ≤ high, got 5 and 0"):
+        FunctionReward(lambda state, action, next_state: 1.0, 5, 0)
 
 
 def test_the_parts_of_a_composition_can_be_read():

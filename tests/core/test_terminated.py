@@ -58,6 +58,27 @@ def test_lanes_end_each_by_itself(make):
     assert seen > 5
 
 
+@pytest.mark.parametrize("lanes", [envoi.batch, lambda env, n: envoi.Lanes([env] + [Pendulum() for _ in range(n - 1)])])
+def test_lanes_end_too_where_only_some_of_them_act(lanes):
+    def very_fast(state, action, next_state):
+        return np.abs(next_state.motion[..., 1]) > 2.5
+
+    env = Terminated(lanes(Pendulum(), 4), very_fast)
+    env.reset(seed=3)
+    over = np.zeros(4, bool)
+    for turn in range(40):
+        acting = (np.arange(4) % 2 == turn % 2) & ~over
+        step = env.step_lanes(np.full((4, 1), 2.0, np.float32), acting)
+        speeds = np.abs(np.asarray(env.observation)[:, 2])
+        assert step.terminated.tolist() == (acting & (speeds > 2.5)).tolist()
+        assert step.discount.tolist() == (~step.terminated).astype(float).tolist()
+        over |= step.terminated
+        if over.any():
+            with pytest.raises(EpisodeError, match="has ended"):
+                env.step_lanes(np.zeros((4, 1), np.float32), over)
+    assert over.any()
+
+
 @pytest.mark.parametrize("make", [Nim, RockPaperScissors])
 def test_several_agents_end_together(make):
     env = Terminated(make(), lambda state, actions, next_state: True)

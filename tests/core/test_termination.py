@@ -129,6 +129,12 @@ def test_plain_functions_compose_on_either_side():
     assert NotTermination(even)(0, 0, 0) is False
 
 
+def test_a_termination_has_no_truth_of_its_own():
+    one, other = (FunctionTermination(lambda state, action, next_state: True) for _ in range(2))
+    with pytest.raises(SpecError, match="compose by &"):
+        bool(one or other)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -156,6 +156,14 @@ def test_discretize_numbers_evenly_spaced_values():
     assert [float(seen) for seen in told(env, 0, 2, 4)] == [-10, 0, 10]
 
 
+@pytest.mark.parametrize("action", [-1, 5, 1.5, "two"])
+def test_discretize_refuses_what_is_no_number_of_a_value(action):
+    env = envoi.ActionDiscretize(envoi.models.Pendulum(), 5)
+    env.reset(seed=0)
+    with pytest.raises(envoi.SpecError, match="action: expected integers"):
+        env.step(action)
+
+
 def test_discretize_an_array_by_a_number_for_each_element():
     env = envoi.ActionDiscretize(Told(envoi.Array((2, 2), "float64", -10, [[10, 10], [0, 30]])), [[2, 5], [3, 9]])
     assert envoi.spec_equal(env.action_spec, envoi.MultiDiscrete([[2, 5], [3, 9]]))

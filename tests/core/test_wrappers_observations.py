@@ -9,7 +9,7 @@ from strategies import array_leaves, generators, nested
 
 import envoi
 import envoi.models
-from envoi.adapters import to_tf_agents
+from envoi.adapters import to_gymnasium, to_tf_agents
 from envoi.integrations.check import check_env
 from envoi.lanes import lane
 
@@ -128,6 +128,19 @@ def test_history_begins_anew_with_an_episode():
     assert [row.tolist() for row in seen(one, 0, 0)] == [[0], [1], [2]]
 
 
+@pytest.mark.parametrize("wrap", [lambda env: env, to_gymnasium, lambda env: envoi.batch(env, 2)])
+def test_who_writes_into_a_history_does_not_write_into_the_next(wrap):
+    ours, theirs = (wrap(envoi.History(envoi.models.CartPole(), 3, include_actions=True)) for _ in range(2))
+    action = np.zeros(getattr(ours, "batch_size", None) or (), np.int64)[()]
+    shown, expected = ours.reset(seed=1)[0], theirs.reset(seed=1)[0]
+    for _ in range(3):
+        shown["observation"][...] = -7
+        del shown["action"]
+        shown, expected = ours.step(action)[0], theirs.step(action)[0]
+        np.testing.assert_array_equal(shown["observation"], expected["observation"])
+        np.testing.assert_array_equal(shown["action"], expected["action"])
+
+
 def test_history_allows_the_zeros_before_the_beginning_and_no_more():
     spec = envoi.Array((2,), "float32", [3, -1], [4, -0.5], "x")
     padded = envoi.History(Drawn(spec), 3).observation_spec
@@ -182,7 +195,7 @@ def test_lanes_remember_each_its_own_episode():
 
 
 def test_what_has_no_history_says_why():
-    for n in (0, 2.0, "3"):
+    for n in (0, 2.0, "3", True):
         with pytest.raises(envoi.SpecError, match="history_length: expected an integer of at least 1"):
             envoi.History(Counting(), n)
     with pytest.raises(envoi.SpecError, match=r"observation\['word'\]: expected a spec whose values are arrays"):
@@ -242,6 +255,16 @@ def test_the_goal_of_the_episode_is_in_every_observation():
     assert step.observation["target"] == first["target"]
     assert step.observation["missing"] == first["target"] - 1
     assert env.observation == step.observation
+
+
+def test_who_writes_into_the_goal_it_sees_does_not_change_the_goal():
+    for env in (WithGoal(Reach()), envoi.batch(WithGoal(Reach()), 2)):
+        first = env.reset(seed=0).observation
+        goal = first["target"].copy()
+        for _ in range(2):
+            step = env.step(np.ones((*np.shape(goal)[:-1], 1)))
+            assert (step.observation["target"] == goal).all()
+            step.observation["target"][...] = 99
 
 
 def test_an_episode_is_told_again_for_another_goal_with_the_rewards_for_it():

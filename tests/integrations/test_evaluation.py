@@ -63,7 +63,7 @@ def test_another_env_is_played_in_each_of_its_contexts_in_turn(cli, trained, tmp
     code, out, err = cli("evaluate", trained, "--env", "python:heavier_catch:make", "--episodes", "7")
     assert (code, err) == (0, "")
     assert "in context two: return" in out
-    document = json.loads((trained / "evaluation.json").read_text())
+    document = json.loads((trained / "evaluation-python-heavier_catch-make.json").read_text())
     assert document["env"] == "python:heavier_catch:make"
     assert [e["context_id"] for e in document["episodes"]] == ["one", "two"] * 3 + ["one"]
     assert {abs(e["episode_return"]) for e in document["episodes"][::2]} == {1.0}
