@@ -26,6 +26,10 @@ from .spec.base import shown
 _OneOrTwo: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any]
 
 
+SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
+"""What a change may change of an environment."""
+
+
 class Specs(NamedTuple):
     """What a wrapper finds inside, for one agent.
 

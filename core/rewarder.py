@@ -330,7 +330,7 @@ def as_rewarder(rewarder: Rewarder | RewardFunction) -> Rewarder:
         return rewarder
     if callable(rewarder) and not isinstance(rewarder, type):
         return FunctionReward(rewarder)
-    hint = "; make an instance of the class" if isinstance(rewarder, type) else ""
+    hint = "; make an instance of the class" if callable(rewarder) else ""
     raise SpecError(
         f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}{hint}"
     )

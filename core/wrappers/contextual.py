@@ -507,7 +507,8 @@ class Contextual(Lifted):
         binding, before = self._binding, self._bound
         if before is not None and not isinstance(binding, (Function, Attributes)):
             # Somebody else may have given the environment another context meanwhile.
-            stands = self._lanes is not None or not isinstance(binding, Native) or self.env.context == before[0]
+            is_one = self._lanes is None and isinstance(binding, Native)
+            stands = not is_one or cast("Any", self.env).context == before[0]
             lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if stands else lanes
         if lanes:
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)

@@ -16,8 +16,10 @@ from ..change import Change, Specs
 from ..env import ENDED, ENDED_LANES, Step
 from ..errors import EpisodeError, SpecError
 from ..lanes import Infos
-from ..lift import Lifted, OverOne, OverSeveral, ended, zeroed
+from ..lift import Lifted, ended
 from ..multi import COMMON, MASK, MultiEnv, MultiReset, MultiStep, check_actions
+from ..overone import OverOne, zeroed
+from ..overseveral import OverSeveral
 from ..process import Info
 from ..spec import Array, SpecTree
 from .bounds import at_least, bounds, with_zero
