@@ -163,8 +163,9 @@ def as_termination(termination: Termination | TerminationFunction) -> Terminatio
         return termination
     if callable(termination) and not isinstance(termination, type):
         return FunctionTermination(termination)
+    hint = "; make an instance of the class" if callable(termination) else ""
     raise SpecError(
-        f"termination: expected a Termination or a function of (state, action, next_state), got {termination!r}"
+        f"termination: expected a Termination or a function of (state, action, next_state), got {termination!r}{hint}"
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..env import Step
+from ..errors import EpisodeError
 from ..lift import Lifted
 from ..loop import Lanes
 from ..multi import MultiEnv, MultiStep
@@ -33,7 +34,7 @@ class Terminated(Lifted):
         super().__init__(env)
 
     def step(self, action: Any, restart: Any = None) -> Any:
-        before = self.env.state if self._begun else None
+        before = self._state_before()
         result: Any = super().step(action, restart)
         if isinstance(self, MultiEnv):
             return self._of_several(before, action, result)
@@ -42,7 +43,7 @@ class Terminated(Lifted):
         return self._of_lanes(before, action, result, True if restart is None else ~np.asarray(restart))
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
-        before, cut = self.env.state if self._begun else None, self._cut
+        before, cut = self._state_before(), self._cut
         step = self._of_lanes(before, action, super().step_lanes(action, lanes), np.asarray(lanes))
         self._cut = np.where(lanes, self._cut, cut)
         return step
@@ -53,12 +54,11 @@ class Terminated(Lifted):
         discount = tree.map_leaves(lambda leaf: _zero_where(verdict, leaf), step.discount)
         return step._replace(terminated=step.terminated | verdict, discount=discount)
 
-    @property
-    def _begun(self) -> bool:
+    def _state_before(self) -> Any:
         try:
-            return self.env.state is not None
-        except Exception:  # before the first reset; the step itself says so
-            return False
+            return self.env.state
+        except EpisodeError:  # before the first reset, as the step itself says
+            return None
 
     def _verdict(self, before: Any, action: Any, after: Any) -> Any:
         return self.termination.drawn(before, action, after, self.streams.reward)
