@@ -552,6 +552,7 @@ def test_ctrl_c_is_exit_code_130_and_leaves_no_file(tmp_path):
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(HERE)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )  # fmt: skip
     assert process.stderr.readline().startswith("checking env: ")  # progress, once it takes its time
     time.sleep(0.2)
