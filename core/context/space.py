@@ -30,6 +30,7 @@ class ContextSpace:
 
     def __init__(self, features: Any) -> None:
         self._features: dict[str, Feature] = {}
+        self._defaults: dict[str, Any] | None = None  # asked for at every reset
         for feature in features_of(features):
             if feature.name in self._features:
                 raise ContextError(f"{feature.name}: there are two features of this name")
@@ -48,7 +49,9 @@ class ContextSpace:
     @property
     def defaults(self) -> dict[str, Any]:
         """The default context."""
-        return {name: feature.default_value for name, feature in self._features.items()}
+        if self._defaults is None:
+            self._defaults = {name: feature.default_value for name, feature in self._features.items()}
+        return dict(self._defaults)
 
     def subspace(self, names: Iterable[str]) -> ContextSpace:
         """The space of some of the features, in the order given.
