@@ -80,11 +80,14 @@ class ActionOffset(Lifted):
         ends = integers(spec)
         if ends is None:
             raise SpecError(f"{path}: expected integers with bounds to count from zero on, got {spec!r}")
-        if isinstance(spec, Discrete):
-            return Discrete(spec.n, 0, spec.dtype, spec.name)
-        if isinstance(spec, MultiDiscrete):
-            return MultiDiscrete(spec.nvec, 0, spec.dtype, spec.name)
-        return Array(spec.shape, spec.dtype, 0, counts(*ends) - 1, spec.name) if isinstance(spec, Array) else spec
+        try:
+            if isinstance(spec, Discrete):
+                return Discrete(spec.n, 0, spec.dtype, spec.name)
+            if isinstance(spec, MultiDiscrete):
+                return MultiDiscrete(spec.nvec, 0, spec.dtype, spec.name)
+            return Array(spec.shape, spec.dtype, 0, counts(*ends) - 1, spec.name) if isinstance(spec, Array) else spec
+        except SpecError as error:
+            raise SpecError(f"{path}: counted from zero, {spec!r} does not fit its dtype ({error})") from error
 
 
 def _plus(start: NDArray[Any], number: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from small_models import Walk
 from strategies import Pair, arrays, discretes, generators, multi_binaries, multi_discretes, nested
@@ -133,6 +133,7 @@ integers = (
 )
 
 
+@example(envoi.Discrete(2**31 + 1, -(2**31), "int32"), np.random.default_rng(0))
 @given(nested(integers), generators())
 def test_offset_by_the_start_lies_in_the_spec_inside(spec, rng):
     try:
