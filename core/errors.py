@@ -7,7 +7,6 @@ and what to do.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -76,6 +75,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
         known: What there is.
         count: How many to suggest at most.
     """
+    import difflib  # only errors need it
+
     names = sorted(set(known))
     lowered = {n.lower(): n for n in names}
     close = [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, count, 0.5)]
