@@ -37,6 +37,7 @@ lint: $(VENV)/ready
 PEERS := build/peers
 bench: $(VENV)/ready
 	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/core.py
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
 	$(BIN)/python benchmarks/contexts.py

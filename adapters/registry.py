@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import difflib
 import importlib
 import importlib.util
 import re
@@ -190,6 +189,8 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
 
 def _guess(name: str) -> str:
     """What a name without a scheme may have meant."""
+    import difflib  # only errors need it
+
     from envoi import models
 
     close = difflib.get_close_matches(name.lower(), models.NAMES, 1)

@@ -11,11 +11,8 @@
 
 from typing import TYPE_CHECKING
 
-from .agentlanes import AgentLanes
 from .batch import BatchEnv
 from .batchmodel import BatchModel
-from .change import Change, Specs
-from .embedding import as_multi, as_single
 from .env import Env, Reset, Step
 from .errors import (
     ContextError,
@@ -28,29 +25,19 @@ from .errors import (
     SpecError,
     UnknownName,
 )
-from .flattening import Flattening
 from .lanes import Infos
-from .lift import Lifted
 from .loop import Lanes, batch
 from .model import Model
 from .modelbatch import ModelBatch
-from .multi import MultiEnv, MultiReset, MultiStep
-from .multimodel import MultiModel
-from .multiwrapper import MultiWrapper
 from .process import Process, Snapshot
 from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .spec import (
     Array,
     Discrete,
     Foreign,
-    Graph,
-    GraphValue,
     MultiBinary,
     MultiDiscrete,
-    OneOf,
-    Sequence,
     Spec,
-    Text,
     contains,
     sample,
     spec_equal,
@@ -58,11 +45,14 @@ from .spec import (
     zeros,
 )
 from .streams import Streams
-from .termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
 from .wrapper import Wrapper
 
 if TYPE_CHECKING:
     from . import context as context
+    from . import models as models
+    from . import wrappers as wrappers
+    from .agentlanes import AgentLanes
+    from .change import Change, Specs
     from .context import (
         Categorical,
         ContextSpace,
@@ -74,6 +64,14 @@ if TYPE_CHECKING:
         load_contexts,
         save_contexts,
     )
+    from .embedding import as_multi, as_single
+    from .flattening import Flattening
+    from .lift import Lifted
+    from .multi import MultiEnv, MultiReset, MultiStep
+    from .multimodel import MultiModel
+    from .multiwrapper import MultiWrapper
+    from .spec import Graph, GraphValue, OneOf, Sequence, Text
+    from .termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
     from .wrappers import (
         ActionClip,
         ActionDiscretize,
@@ -98,28 +96,45 @@ if TYPE_CHECKING:
         ValidatedMulti,
     )
 else:
+    # Modules that few programs need at once are imported when the first of their names is asked for.
+    _LATER = {
+        "agentlanes": "AgentLanes",
+        "change": "Change Specs",
+        "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
+        " load_contexts save_contexts",
+        "embedding": "as_multi as_single",
+        "flattening": "Flattening",
+        "lift": "Lifted",
+        "models": "",
+        "multi": "MultiEnv MultiReset MultiStep",
+        "multimodel": "MultiModel",
+        "multiwrapper": "MultiWrapper",
+        "spec": "Graph GraphValue OneOf Sequence Text",
+        "termination": "AllTermination AnyTermination FunctionTermination NotTermination Termination",
+        "wrappers": "ActionClip ActionDiscretize ActionOffset ActionRepeat Contextual ExtraDisabledActions FixedLength"
+        " FlattenAction FlattenObservation GoalReplay History ObservationFilter OneHotAction PerformanceProfiler"
+        " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
+    }
+    _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
-        # Contexts and wrappers, half of all there is, are imported when the first one is asked for.
         from importlib import import_module
 
-        from .errors import nearest
-
-        if name in ("context", "models", "wrappers"):
+        if name in _LATER:
             return import_module(f".{name}", __name__)
-        if name in __all__:
-            for part in map(__getattr__, ("context", "wrappers")):
-                if name in part.__all__:
-                    globals()[name] = found = getattr(part, name)
-                    return found
+        if name in _MODULE_OF:
+            globals()[name] = found = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+            return found
         if name in ("adapters", "integrations"):
             raise AttributeError(f"{__name__}.{name} is not imported yet; say `import {__name__}.{name}`")
+        from .errors import nearest
+
         old = {"CARLEnv": "Contextual"}
         near = f"did you mean {old[name]!r}?" if name in old else nearest(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f"; {near}" if "mean" in near else ""))
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, *_LATER})
 
 
 __version__ = "0.1.0"

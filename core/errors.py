@@ -7,7 +7,6 @@ and what to do.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -46,21 +45,26 @@ class MissingBackend(EnvoiError, ImportError):
 class LossyConversion(EnvoiError, TypeError):
     """A target framework cannot express a part of an environment.
 
+    Like all errors of envoi it can be made from its message alone, which is how gymnasium and others raise an error
+    again with words of their own; its fields are empty then.
+
     Args:
-        path: The leaf that would be lost, such as `observation['text']`.
+        path: The leaf that would be lost, such as `observation['text']`; a whole message if nothing else is given.
         field: What of it would be lost, such as `dtype`.
         source: What it is in the core.
         target: The framework that cannot say it.
         hint: What to do instead.
     """
 
-    def __init__(self, path: str, field: str, source: str, target: str, hint: str = "") -> None:
+    def __init__(self, path: str, field: str = "", source: str = "", target: str = "", hint: str = "") -> None:
+        message = path
+        if field or source or target or hint:
+            message = f"{path}: {target} cannot express its {field} ({source})" + (f"; {hint}" if hint else "")
+        else:
+            path = ""
         self.path, self.field, self.source, self.target, self.hint = path, field, source, target, hint
-        super().__init__(path, field, source, target, hint)
-
-    def __str__(self) -> str:
-        end = f"; {self.hint}" if self.hint else ""
-        return f"{self.path}: {self.target} cannot express its {self.field} ({self.source}){end}"
+        # The message is the only argument, so that copies and pickles are made from it and take the fields along.
+        super().__init__(message)
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
@@ -71,6 +75,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
         known: What there is.
         count: How many to suggest at most.
     """
+    import difflib  # only errors need it
+
     names = sorted(set(known))
     lowered = {n.lower(): n for n in names}
     close = [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, count, 0.5)]

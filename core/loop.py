@@ -14,7 +14,6 @@ from .batchmodel import BatchModel
 from .env import ENDED_LANES, Env, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from .lanes import Infos, lane, stack
-from .lift import Lifted
 from .modelbatch import ModelBatch, batch_streams
 from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
@@ -233,6 +232,8 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
+    from .lift import Lifted  # importing envoi does not
+
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
         return cast("BatchEnv", env.over(inside))

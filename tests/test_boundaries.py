@@ -1,7 +1,9 @@
 """Who may import whom; what an import brings along; what is said when a framework is missing."""
 
 import ast
+import importlib
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -137,13 +139,43 @@ def test_importing_loads_no_framework(package):
     assert not loaded & set(FRAMEWORKS)
 
 
+def deferred_imports(path):
+    """What a file imports under `if TYPE_CHECKING`: the module of each name."""
+    branches = [
+        node.body
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    ]
+    return {
+        alias.name: node.module
+        for branch in branches
+        for node in branch
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
 def test_importing_the_core_loads_little_beyond_numpy():
     more = modules_after("import envoi") - modules_after("import numpy, json")
     ours = {module for module in more if module.partition(".")[0] == "envoi"}
     assert not {module for module in ours if module.startswith(("envoi.adapters", "envoi.integrations"))}
-    foreign = sorted(module for module in more - ours if not module.startswith(("__editable__", "numpy.")))
-    assert len(foreign) <= 30, foreign
-    assert not {"asyncio", "multiprocessing", "subprocess", "unittest", "logging", "socket"} & set(foreign)
+    foreign = {module for module in more - ours if not module.startswith(("__editable__", "numpy."))}
+    assert len(foreign) <= 8, foreign
+    assert not foreign & {"asyncio", "difflib", "heapq", "logging", "multiprocessing", "socket", "string", "unittest"}
+
+
+def test_importing_the_core_leaves_modules_for_later():
+    loaded = modules_after("import envoi")
+    later = {module or name for name, module in deferred_imports(ROOT / "core" / "__init__.py").items()} - {"spec"}
+    assert {"agentlanes", "change", "context", "lift", "models", "multi", "termination", "wrappers"} <= later
+    assert not loaded & {f"envoi.{module}" for module in later}
+    assert "envoi.spec.structured" not in loaded
+    assert len({module for module in loaded if module.partition(".")[0] == "envoi"}) <= 30
+
+
+def test_importing_the_adapters_adds_only_the_registry_to_the_core():
+    more = modules_after("import envoi.adapters") - modules_after("import envoi, json")
+    assert more <= {"envoi.adapters", "envoi.adapters.losses", "envoi.adapters.registry", "envoi.multi"}
 
 
 def test_every_public_name_of_the_core_is_there():
@@ -151,6 +183,64 @@ def test_every_public_name_of_the_core_is_there():
 
     assert sorted(envoi.__all__) == list(envoi.__all__)
     assert all(hasattr(envoi, name) for name in envoi.__all__)
+
+
+def test_a_name_imported_later_is_what_a_type_checker_sees():
+    import envoi
+
+    deferred = deferred_imports(ROOT / "core" / "__init__.py")
+    modules = {name for name, module in deferred.items() if module is None}
+    assert deferred.keys() - modules == envoi._MODULE_OF.keys()
+    for name in modules:
+        assert getattr(envoi, name) is importlib.import_module(f"envoi.{name}")
+    for name, module in deferred.items():
+        if module is not None:
+            assert envoi._MODULE_OF[name] == module
+            assert getattr(envoi, name) is getattr(importlib.import_module(f"envoi.{module}"), name)
+    assert set(envoi.__all__) | modules <= set(dir(envoi))
+
+
+def run_alone(code):
+    """Runs `code` in a fresh interpreter."""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd="/")
+
+
+def test_a_star_import_brings_every_public_name():
+    run_alone("from envoi import *; import envoi; assert set(envoi.__all__) <= set(globals())")
+
+
+def test_batch_is_the_function_whatever_is_imported_first():
+    for first in ("envoi", "envoi.batch", "envoi.models", "envoi.wrappers", "envoi.adapters"):
+        run_alone(f"import {first}, envoi; assert envoi.batch(envoi.models.Catch(), 3).batch_size == 3")
+
+
+def test_each_module_of_the_core_can_be_imported_first():
+    names = [
+        ".".join(("envoi", *path.relative_to(ROOT / "core").with_suffix("").parts)).removesuffix(".__init__")
+        for path in files("core")
+    ]
+    run_alone(f"""
+import importlib, numpy, sys
+for name in {names!r}:
+    for loaded in [module for module in sys.modules if module.partition(".")[0] == "envoi"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+""")
+
+
+def test_a_pickle_finds_the_classes_that_are_imported_later():
+    import envoi
+
+    env = envoi.TimeLimit(envoi.models.Catch(), 5)
+    held = [env, envoi.batch(env, 2), envoi.Text(3), envoi.as_multi(envoi.models.Catch()), envoi.Specs(1, 2, 3, 4)]
+    names = [type(value).__name__ for value in held]
+    run_alone(f"""
+import pickle
+held = pickle.loads({pickle.dumps(held)!r})
+assert [type(value).__name__ for value in held] == {names!r}
+held[0].reset(seed=0)
+held[1].reset(seed=0)
+""")
 
 
 @pytest.mark.parametrize(
@@ -173,4 +263,4 @@ except envoi.MissingBackend as error:
 else:
     raise AssertionError("it was found")
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd="/")
+    run_alone(code)

@@ -16,11 +16,15 @@ theirs has one exact counterpart here:
 | `Foreign` | whatever an object of a framework, of a kind of its own, says |
 """
 
+from typing import TYPE_CHECKING
+
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
 from .base import Spec, SpecTree
 from .foreign import Foreign
 from .nested import check_spec, contains, sample, spec_equal, validate, zeros
-from .structured import Graph, GraphValue, OneOf, Sequence, Text
+
+if TYPE_CHECKING:
+    from .structured import Graph, GraphValue, OneOf, Sequence, Text
 
 __all__ = [
     "Array",
@@ -42,3 +46,17 @@ __all__ = [
     "validate",
     "zeros",
 ]
+
+if not TYPE_CHECKING:
+    # Few environments need these, so they are imported when the first one is asked for.
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import structured
+
+        globals()[name] = found = getattr(structured, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -98,7 +98,7 @@ def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
             raise SpecError(f"{path}{index}: {value[at]} is {word} bound {limit}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Array(Spec):
     """Arrays of one shape and dtype, within optional bounds.
 
@@ -180,7 +180,7 @@ class Array(Spec):
         return value if self.low is None and self.high is None else np.asarray(np.clip(value, self.low, self.high))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Discrete(Spec):
     """The integers start, …, start + n - 1, as Python or numpy integers of any width.
 
@@ -233,7 +233,7 @@ class Discrete(Spec):
         return self.dtype.type(min(max(0, self.start), self.start + self.n - 1))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiDiscrete(Spec):
     """Arrays of integers, element i being start[i], …, start[i] + nvec[i] - 1.
 
@@ -287,7 +287,7 @@ class MultiDiscrete(Spec):
         return np.asarray(np.clip(np.zeros(self.shape, self.dtype), self.start, self.last))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiBinary(Spec):
     """int8 arrays of 0 and 1.
 

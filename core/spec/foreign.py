@@ -12,7 +12,7 @@ from ..errors import SpecError
 from .base import Spec, set_fields, shown
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Foreign(Spec):
     """The values that an object of a framework, of a kind of its own, holds to be right (minigrid's missions, say).
 

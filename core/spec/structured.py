@@ -30,7 +30,7 @@ class GraphValue(NamedTuple):
     edge_links: NDArray[Any] | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Text(Spec):
     """Strings over a charset, of bounded length.
 
@@ -79,7 +79,7 @@ class Text(Spec):
         return self.charset[:1] * self.min_length
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Sequence(Spec):
     """Tuples, of any length, of values of one spec.
 
@@ -150,7 +150,7 @@ def _array_of_length(spec: Spec, n: int) -> Array:
     raise SpecError(f"stack: expected elements that are arrays, got {spec!r}; use stack=False")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Graph(Spec):
     """Graphs of any size, whose nodes and edges carry values.
 
@@ -204,7 +204,7 @@ def _check_rows(spec: Array | Discrete, rows: Any, path: str) -> None:
     validate(of_length(spec, n), rows, path)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class OneOf(Spec):
     """A value of exactly one of several specs: `(index, value)`.
 
