@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What to run, without the program's name; None takes it from the process.
 
     Returns:
-        The exit code: 0, 1 for an error that is a bug, 2 for bad input, 130 after Ctrl-C.
+        The exit code: 0; 1 for a bug, a failed check, or a job that learned nothing in its time; 2 for bad input, such
+        as a damaged file; 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     here = str(Path.cwd())

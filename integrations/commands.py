@@ -8,9 +8,10 @@ from contextlib import suppress
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 import envoi
 
@@ -19,7 +20,23 @@ from .rllib.folder import FolderTaken, RunFolder
 from .rllib.settings import DEFAULT_STOP_STEPS, Settings
 from .rllib.training import Job
 
+
+class _EndOfFile(Exception):
+    """An EOFError of a command, which click would take for Ctrl-D at a prompt, and so for an interruption."""
+
+
+class _Commands(TyperGroup):
+    """The commands, whose EOFErrors are errors."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise _EndOfFile from error
+
+
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -55,6 +72,8 @@ def run(arguments: Sequence[str]) -> int:
         help_hint = f" (see `{context.command_path} --help`)" if context is not None else ""
         message = getattr(error, "format_message")()  # noqa: B009 - typer's click is private
         raise envoi.EnvoiError(f"{message.rstrip('.')}{help_hint}") from error
+    except _EndOfFile as error:
+        raise cast("EOFError", error.__cause__) from None
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return code if isinstance(code, int) else 0
@@ -127,7 +146,10 @@ def train(
 
     It leaves the checkpoint, progress.csv, learning_curve.png, TensorBoard events and its own config in the
     output folder. Ctrl-C saves and stops; --resume goes on, also after a kill, from the last checkpoint, which is
-    at most some 15 s old.
+    at most some 15 s old, or from the one before it if files of the last are damaged.
+
+    The exit code is 0 if a goal was reached or time ran out with something learned, 1 if time ran out before the first
+    iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
     """
     del debug  # `envoi.integrations.cli` looks for it
     asked: dict[str, Any] = {

@@ -57,21 +57,41 @@ def training(job: Job) -> int:
             held = "the last checkpoint is kept; " if folder.checkpoint.exists() else ""
             console.print(f"[bold]interrupted[/bold]; {held}{_how_to_go_on(folder)}")
             return 130
-        for note in outcome.notes:
-            console.print(f"[yellow]note:[/yellow] {escape(note)}")
+        for note in outcome.notes[len(job.notes) :]:
+            _print_note(console, note)
         console.print(_conclusion(outcome))
-        return 130 if outcome.interrupted else 0
+        if outcome.interrupted:
+            return 130
+        return 0 if outcome.best is not None else 1
+
+
+def _print_note(console: Console, note: str) -> None:
+    console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
     return f"go on with: envoi train --resume --out {escape(str(folder.path))}"
 
 
+def _how_to_have_more_time(outcome: Outcome) -> str:
+    settings = outcome.settings
+    minutes = settings.stop_minutes or 0.0
+    goals = {"--stop-return": settings.stop_return, "--stop-steps": settings.stop_steps}
+    goals["--stop-minutes"] = max(5, 2 * minutes)  # one that is asked for replaces all earlier ones
+    options = "".join(f" {name} {goal!r}" for name, goal in goals.items() if goal is not None)
+    return (
+        f"{minutes:g} min were over before the first iteration was, so nothing was learned; "
+        f"{_how_to_go_on(outcome.folder)}{options}"
+    )
+
+
 def _conclusion(outcome: Outcome) -> str:
     """The last line: what was reached, where it lies, how to go on."""
     folder, path = outcome.folder, escape(str(outcome.folder.path))
-    if outcome.best is None:
+    if outcome.best is None and outcome.interrupted:
         return f"nothing was learned yet; {_how_to_go_on(folder)}"
+    if outcome.best is None:
+        return f"[bold]out of time[/bold]: {_how_to_have_more_time(outcome)}"
     state = outcome.states[outcome.best]
     trial = outcome.settings.trials[outcome.best]
     which = ""
@@ -100,7 +120,7 @@ class _Display:
     """Live progress: a table on a terminal, a line now and then elsewhere."""
 
     def __init__(self, console: Console, job: Job) -> None:
-        self._console, self._folder, self._settings = console, job.folder, job.settings
+        self._console, self._folder, self._settings, self._notes = console, job.folder, job.settings, job.notes
         self._before = sum(state.env_steps for state in job.states.values())
         self._began = time.monotonic()
         self._last_line = float("-inf")
@@ -122,6 +142,8 @@ class _Display:
             f"until {self._settings.goal}, into {escape(str(self._folder.path))}"
             + (f", going on from {self._before:,} env steps" if self._before else "")
         )
+        for note in self._notes:
+            _print_note(self._console, note)
         if self._console.is_terminal:
             self._live.start()
 

@@ -29,6 +29,7 @@ except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from .folder import write_atomically
+from .reading import reading
 
 RLlibForm = Any
 """A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""
@@ -133,10 +134,10 @@ def write_failure(path: Path, error: BaseException) -> None:
 
 def read_failure(path: Path) -> str | None:
     """The one line of an error that `write_failure` wrote; None if there was none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))["message"]
-    except FileNotFoundError:
+    if not path.exists():
         return None
+    with reading(path):
+        return json.loads(path.read_text(encoding="utf-8"))["message"]
 
 
 def preflight(

@@ -1,7 +1,7 @@
 """The output folder of a training job: what lies where, written so that a kill at any moment is harmless.
 
     config.yaml         what was asked for, and the versions that ran it
-    state.json          how far each trial is, and which checkpoint holds it
+    state.json          how far each trial is, and which checkpoint holds it; the same for the checkpoint before it
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import envoi
 
+from .reading import reading
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -212,38 +213,55 @@ class RunFolder:
         """What was asked for.
 
         Raises:
-            envoi.EnvoiError: The folder holds no run.
+            envoi.EnvoiError: The folder holds no run, or its config is damaged.
         """
         import yaml
 
         if not self.exists:
             what = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
             raise envoi.EnvoiError(f"{self.path} {what}")
-        try:
+        with reading(self.config):
             values = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            if not isinstance(values, dict) or "versions" not in values:  # the last key that is written
+                raise ValueError("it is cut off, or no config of envoi")
             return Settings.from_dict(values)
-        except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise envoi.EnvoiError(f"{self.config} is not a config of envoi: {reason}") from error
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
-        """How far each trial is; a checkpoint that is no longer there counts as none."""
-        try:
-            stored = json.loads(self.state.read_text(encoding="utf-8"))["trials"]
-        except FileNotFoundError:
-            stored = {}
-        except (ValueError, KeyError) as error:
-            raise envoi.EnvoiError(f"{self.state} is not a state of envoi: {error}") from error
-        states = {}
-        for trial in settings.trials:
-            state = TrialState(**stored.get(str(trial.index), {}))
-            kept = state.checkpoint is not None and (self.path / state.checkpoint).is_dir()
-            states[trial.index] = state if kept else TrialState()
-        return states
+        """How far each trial is; a checkpoint that is no longer there counts as none.
 
-    def write_state(self, states: Mapping[int, TrialState]) -> None:
-        """Write `state.json`, and let `checkpoint` show the last one of the best trial."""
-        document = {"format": 1, "trials": {str(index): asdict(state) for index, state in states.items()}}
+        Raises:
+            envoi.EnvoiError: `state.json` is damaged.
+        """
+        stored = self._read_states("trials")
+        return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
+
+    def read_earlier(self) -> dict[int, TrialState]:
+        """How far each trial was as of its last checkpoint but one, if that is still there.
+
+        Raises:
+            envoi.EnvoiError: `state.json` is damaged.
+        """
+        return self._read_states("earlier")
+
+    def _read_states(self, key: str) -> dict[int, TrialState]:
+        if not self.state.exists():
+            return {}
+        with reading(self.state):
+            document = json.loads(self.state.read_text(encoding="utf-8"))
+            stored = document["trials"] if key == "trials" else document.get(key, {})
+            states = {int(index): TrialState(**state) for index, state in stored.items()}
+            return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
+
+    def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
+        """Write `state.json`, and let `checkpoint` show the last one of the best trial.
+
+        Args:
+            states: How far each trial is, as of its last checkpoint.
+            earlier: The same as of the checkpoint before it, for trials that have one.
+        """
+        document: dict[str, Any] = {"format": 1}
+        for key, of_trials in (("trials", states), ("earlier", earlier or {})):
+            document[key] = {str(index): asdict(state) for index, state in of_trials.items()}
         write_atomically(self.state, json.dumps(document, indent=1))
         index = best_trial(states)
         target = states[index].checkpoint if index is not None else None
@@ -261,16 +279,26 @@ class RunFolder:
             file.write(f"{head}{line}\n".encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
-        """Drop the rows after each trial's checkpoint, from where a resumed job goes on."""
-        rows = [row for row in self.read_progress() if int(row["iteration"]) <= states[int(row["trial"])].iteration]
+        """Drop the rows after each trial's checkpoint, from where a resumed job goes on.
+
+        Raises:
+            envoi.EnvoiError: `progress.csv` is damaged.
+        """
+        written = self.read_progress()
+        with reading(self.progress):
+            rows = [row for row in written if int(row["iteration"]) <= states[int(row["trial"])].iteration]
         text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
         write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
 
     def read_progress(self) -> list[dict[str, str]]:
-        """The rows of `progress.csv` as text; a row that was cut off is left out."""
+        """The rows of `progress.csv` as text; a row that was cut off is left out.
+
+        Raises:
+            envoi.EnvoiError: It is damaged otherwise.
+        """
         if not self.progress.exists():
             return []
-        with self.progress.open(newline="", encoding="utf-8") as file:
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
             text = file.read()
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
@@ -282,8 +310,9 @@ class RunFolder:
         return str(max(taken, default=0) + 1)
 
     def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
-        """Remove what Tune left of earlier starts, but for checkpoints that are still the last."""
-        held = {Path(state.checkpoint).parts[1] for state in states.values() if state.checkpoint}
+        """Remove what Tune left of earlier starts, but for checkpoints that are still the last or the last but one."""
+        kept = (*states.values(), *self.read_earlier().values())
+        held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)

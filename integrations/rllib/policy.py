@@ -10,6 +10,7 @@ import numpy as np
 import envoi
 
 from .folder import RunFolder, best_trial
+from .reading import damaged, reading
 
 try:
     import torch
@@ -42,13 +43,10 @@ class Policy:
     def __init__(self, checkpoint: str | Path, *, explore: bool = False, env_steps: int = 0) -> None:
         root = Path(checkpoint).resolve()
         runner = root / "env_runner" if (root / "env_runner").is_dir() else root
-        try:
+        with reading(Path(checkpoint)):
             self.module = RLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module" / DEFAULT_MODULE_ID)
             self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
             self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
-        except (OSError, ValueError, KeyError) as error:
-            reason = " ".join(str(error).split())
-            raise envoi.EnvoiError(f"{checkpoint} is not a checkpoint of RLlib: {reason}") from error
         self.observation_space = self._to_module.input_observation_space
         self.action_space = self._to_module.input_action_space
         self.explore = explore
@@ -117,7 +115,7 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
         explore: Whether actions are sampled as in training, or the best is taken.
 
     Raises:
-        envoi.EnvoiError: The folder holds no run, or a run without a checkpoint yet.
+        envoi.EnvoiError: The folder holds no run, a run without a checkpoint yet, or a file of it is damaged.
     """
     run = RunFolder(folder)
     states = run.read_state(run.read_settings())
@@ -126,4 +124,12 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
             f"{run.path} holds no checkpoint yet; go on with `envoi train --resume --out {run.path}`"
         )
     best = best_trial(states)
-    return Policy(run.checkpoint, explore=explore, env_steps=0 if best is None else states[best].env_steps)
+    try:
+        return Policy(run.checkpoint, explore=explore, env_steps=0 if best is None else states[best].env_steps)
+    except envoi.EnvoiError as error:
+        before = None if best is None else run.read_earlier().get(best)
+        if before is None or before.checkpoint is None or damaged(run.path / before.checkpoint) is not None:
+            raise
+        raise envoi.EnvoiError(
+            f"{error}, or go on from the checkpoint before it by `envoi train --resume --out {run.path}`"
+        ) from error

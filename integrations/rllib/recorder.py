@@ -52,6 +52,7 @@ class Recorder(tune.Callback, tune.Stopper):
         interruption: Interruption,
     ) -> None:
         self.saved = dict(states)
+        self.earlier: dict[int, TrialState] = {}
         self.failures: dict[int, str] = {}
         self._settings, self._folder, self._observe = settings, folder, observe
         self._interruption = interruption
@@ -122,8 +123,10 @@ class Recorder(tune.Callback, tune.Stopper):
         """Write down that a checkpoint is whole; its trial waits for it, so its state is the live one."""
         index = self._trial(trial.config).index
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
+        if self.saved[index].checkpoint is not None:
+            self.earlier[index] = self.saved[index]
         self.saved[index] = replace(self._live[index], checkpoint=path.as_posix())
-        self._folder.write_state(self.saved)
+        self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Note that a trial has stopped."""
@@ -208,6 +211,8 @@ def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: floa
 
 def root_cause(error: BaseException | None) -> str:
     """The root of an error that came through Ray, in one line."""
+    if error is None:
+        return "Ray gave no reason"
     while error is not None:
         inner = getattr(error, "cause", None) or error.__cause__
         if inner is None or inner is error:

@@ -18,6 +18,7 @@ from .algorithms import check_actions, find
 from .folder import RunFolder, TrialState, best_trial
 from .interruption import Interruption
 from .noise import redirected
+from .reading import ADVICE, damaged
 from .settings import Settings, Trial
 
 
@@ -68,11 +69,13 @@ class Job:
         folder: Where everything lies.
         settings: What to do.
         states: How far each trial is, by index.
+        notes: What there is to say before it runs: damaged checkpoints that it does not go on from.
     """
 
     folder: RunFolder
     settings: Settings
     states: dict[int, TrialState]
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def new(cls, settings: Settings, out: str | Path) -> Job:
@@ -96,8 +99,8 @@ class Job:
             changes: Settings that change, see `Settings.resumed`.
 
         Raises:
-            envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, or the
-                env is no longer fit.
+            envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, a file is
+                damaged that it cannot go on without, or the env is no longer fit.
         """
         folder = RunFolder(out)
         earlier = folder.read_settings()
@@ -111,10 +114,14 @@ class Job:
             raise envoi.EnvoiError(
                 f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
             )
+        earlier = folder.read_earlier()
+        notes = _step_back(folder, states, earlier)
         _check(settings)
-        folder.write_settings(settings, _versions())
         folder.rewind_progress(states)
-        return cls(folder, settings, states)
+        folder.write_settings(settings, _versions())
+        if notes:
+            folder.write_state(states, earlier)
+        return cls(folder, settings, states, tuple(notes))
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
         """Train until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
@@ -148,7 +155,7 @@ class Job:
                 self.settings, self.folder, self.states, observe, interruption, log_to_driver=quiet
             )
             self.folder.drop_sessions(saved)
-            notes = [*failures, *_draw(self.folder, self.settings)]
+            notes = [*self.notes, *failures, *_draw(self.folder, self.settings)]
         return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
 
 
@@ -160,6 +167,30 @@ def train(settings: Settings, out: str | Path, *, observe: Observer | None = Non
 def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) -> Outcome:
     """Go on with the job in a folder: `Job.existing` and `Job.run`."""
     return Job.existing(out, changes).run(observe=observe)
+
+
+def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[int, TrialState]) -> list[str]:
+    """Put the checkpoint before it in the place of each damaged one, and move it from `earlier` to `states`.
+
+    Returns:
+        A line for each damaged checkpoint.
+
+    Raises:
+        envoi.EnvoiError: There is no whole one before it.
+    """
+    notes: list[str] = []
+    for index, state in states.items():
+        if state.checkpoint is None or state.reached is not None:  # not gone on with
+            continue
+        found = damaged(folder.path / state.checkpoint)
+        if found is None:
+            continue
+        before = earlier.pop(index, None)
+        if before is None or before.checkpoint is None or damaged(folder.path / before.checkpoint) is not None:
+            raise envoi.EnvoiError(f"{found}, and there is no whole checkpoint before it; {ADVICE}")
+        states[index] = before
+        notes.append(f"{found}; going on from the checkpoint before it, at {before.env_steps:,} env steps")
+    return notes
 
 
 def _check(settings: Settings) -> None:

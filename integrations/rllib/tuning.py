@@ -18,6 +18,7 @@ import envoi
 from .algorithms import find
 from .folder import RunFolder, TrialState
 from .interruption import Interruption
+from .reading import reading
 from .settings import Settings, Trial
 from .training import Observer
 
@@ -31,6 +32,7 @@ try:
     from ray import tune
 
     from .configuration import configure, load_algorithm
+    from .environment import write_failure
     from .recorder import Recorder, root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
@@ -111,7 +113,8 @@ def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, Tr
     seeds: Any = tune.grid_search([trial.seed for trial in todo])
     config.debugging(seed=seeds)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}
-    config.callbacks(on_algorithm_init=_Restore({s: folder.path.resolve() / path for s, path in held.items() if path}))
+    checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
+    config.callbacks(on_algorithm_init=_Restore(checkpoints, folder.failure.resolve()))
     return config
 
 
@@ -127,15 +130,26 @@ def _rates(settings: Settings, rates: dict[int, float | None]) -> dict[str, Any]
 
 
 class _Restore:
-    """Loads a trial's checkpoint when its algorithm is built."""
+    """Loads a trial's checkpoint when its algorithm is built; Tune would not tell why that failed.
 
-    def __init__(self, checkpoints: dict[int, Path]) -> None:
-        self._checkpoints = checkpoints
+    Args:
+        checkpoints: The folder of each trial's checkpoint, by the trial's seed.
+        failure: A file where an error is written down, see `write_failure`.
+    """
+
+    def __init__(self, checkpoints: dict[int, Path], failure: Path) -> None:
+        self._checkpoints, self._failure = checkpoints, failure
 
     def __call__(self, *, algorithm: Any, **_: Any) -> None:
         path = self._checkpoints.get(algorithm.config.seed)
-        if path is not None:
-            algorithm.restore_from_path(path)
+        if path is None:
+            return
+        try:
+            with reading(path):
+                algorithm.restore_from_path(path)
+        except envoi.EnvoiError as error:
+            write_failure(self._failure, error)
+            raise
 
 
 @contextmanager

@@ -123,9 +123,23 @@ def test_who_insists_trains_on_it_all_the_same(cli, tmp_path):
     assert (code, err) == (0, "")
 
 
-def test_a_time_limit_ends_the_job_and_says_how_to_go_on(cli, tmp_path):
-    code, out, _ = cli("train", "envoi:catch", "--stop-minutes", "0.0001", "--out", tmp_path / "run")
+def test_a_job_out_of_time_before_its_first_iteration_fails_and_says_how_to_go_on(cli, tmp_path):
+    run = tmp_path / "run"
+    code, out, _ = cli("train", "envoi:catch", "--stop-return", "0.5", "--stop-minutes", "0.0001", "--out", run)
+    assert code == 1
+    last = out.splitlines()[-1]
+    assert last.startswith("out of time: 0.0001 min were over before the first iteration was, so nothing was learned; ")
+    assert last.endswith(f"envoi train --resume --out {run} --stop-return 0.5 --stop-minutes 5")
+
+
+def test_a_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatch):
+    from envoi.integrations.rllib.recorder import Recorder
+
+    # The time is over as soon as there is something to save, however slow the machine.
+    monkeypatch.setattr(Recorder, "_ending", property(lambda self: bool(self._running)))
+    code, out, _ = cli("train", "envoi:catch", "--stop-minutes", "5", "--out", tmp_path / "run")
     assert code == 0
+    assert out.splitlines()[-1].startswith("out of time at ")
     assert "train --resume" in out.splitlines()[-1]
 
 
