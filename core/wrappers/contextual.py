@@ -519,6 +519,17 @@ class Contextual(Lifted):
 
     # Episodes.
 
+    def assign_lane(self, number: int) -> None:
+        """See `Process.assign_lane`: a selector that goes round begins there.
+
+        Raises:
+            ContextError: It is no integer of at least 0.
+        """
+        if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
+            raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
+        super().assign_lane(number)
+        self.context_selector.lane = int(number)
+
     def reset(self, **arguments: Any) -> Any:
         mask, options = arguments.get("mask"), arguments.get("options")
         if self._lanes is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envoi
+from envoi.adapters.rllib import bind_worker
 
 from .algorithms import check_actions, find
 from .environment import register
@@ -49,6 +50,9 @@ def configure(
 ) -> AlgorithmConfig:
     """An `AlgorithmConfig` for an env, which is registered on the way.
 
+    Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, by which envs know their worker and lane and
+    whether RLlib evaluates; in a list it may be one of several.
+
     Args:
         env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
@@ -87,7 +91,7 @@ def configure(
     config.debugging(seed=seed, log_level="ERROR")
     # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
     config.fault_tolerance(delay_between_env_runner_restarts_s=1)
-    config.callbacks(on_episode_end=_log_return)
+    config.callbacks(on_environment_created=bind_worker, on_episode_end=_log_return)
     if algorithm.model and len(observations.shape or ()) == 1:
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 

@@ -3,14 +3,19 @@
 import copy
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
-from envoi.adapters import load
+from envoi.adapters import load, to_gymnasium, to_pettingzoo, to_rllib
+from envoi.adapters.gymnasium import from_gymnasium
+from envoi.adapters.pettingzoo import from_pettingzoo
+from envoi.adapters.rllib import from_rllib
 from envoi.context import (
     Attributes,
     Categorical,
@@ -608,6 +613,116 @@ def test_normal_distributions_keep_to_what_the_environment_allows():
     imported = load("gymnasium:Pendulum-v1")
     env = Contextual(imported, context_selector=Sampled([NormalFloat("m", 1.0, 0.5), UniformFloat("dt", 0.01, 0.1)]))
     envoi.validate(env.observation_spec, env.reset(seed=0).observation)
+
+
+# Lanes.
+
+
+def lane_ids(lanes, **arguments):
+    return [info["context_id"] for info in lanes.reset(**arguments).info]
+
+
+class Plain(envoi.Model):
+    """An environment whose lanes are looped over."""
+
+    observation_spec = envoi.Array((2,), "float32")
+    action_spec = envoi.Discrete(2)
+    context_space = ContextSpace([UniformFloat("m", 0, 9, default=1.0)])
+
+    def initial(self, rng, context):
+        return context["m"], rng.random()
+
+    def transition(self, state, action, rng):
+        return state
+
+    def observe(self, state, rng):
+        return np.array(state, np.float32)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+def numbered(n, env=Plain, **options):
+    """Makes environments with n contexts, whose ids are 0, 1, …"""
+    return lambda: Contextual(env(), [{"m": 1 + i / n} for i in range(n)], **options)
+
+
+@given(st.integers(1, 7), st.integers(1, 5), st.integers(0, 40), st.booleans())
+def test_lanes_of_a_factory_begin_their_round_one_after_the_other_also_with_a_seed(n, lanes, first, seeded):
+    batch = envoi.batch(numbered(n), lanes)
+    assert lane_ids(batch) == [lane % n for lane in range(lanes)]
+    batch.assign_lane(first)
+    for episode in range(n + 1):
+        begun = lane_ids(batch, **({"seed": 5} if seeded and not episode else {}))
+        assert begun == [(first + lane + episode + (not seeded)) % n for lane in range(lanes)]
+
+
+def test_one_selector_of_many_lanes_begins_its_round_at_the_first():
+    for env in (numbered(5)(), numbered(5, Pendulum)()):
+        lanes = envoi.batch(env, 3)
+        lanes.assign_lane(6)
+        assert [lane_ids(lanes, seed=0), lane_ids(lanes), lane_ids(lanes, seed=1)] == [[1, 2, 3], [4, 0, 1], [1, 2, 3]]
+        mask = np.array([False, True, False])
+        assert lanes.reset(mask=mask).info[1]["context_id"] == 4
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda env: envoi.TimeLimit(env, 3),
+        lambda env: envoi.as_single(envoi.TimeLimit(envoi.as_multi(env), 3)),
+        envoi.Validated,
+        lambda env: from_gymnasium(gymnasium.wrappers.TimeLimit(to_gymnasium(env), 9)),
+        lambda env: from_rllib(gymnasium.wrappers.TimeLimit(to_rllib(lambda: env)(), 9)),
+        lambda env: envoi.as_single(from_pettingzoo(BaseParallelWrapper(to_pettingzoo(env)))),
+    ],
+)
+def test_wrappers_and_importers_pass_the_lane_on_and_copies_and_snapshots_keep_it(around):
+    env = around(numbered(5)())
+    env.assign_lane(3)
+    assert ids(env, 3, seed=1) == ids(env, 3, seed=2) == [3, 4, 0]
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert ids(twin, 3) == [1, 2, 3]
+        assert ids(twin, 1, seed=0) == [3]
+    snapshot = env.snapshot()
+    other = around(numbered(5)())
+    other.reset()
+    for one in (env, other):
+        one.restore(snapshot)
+        assert ids(one, 2) == [1, 2]
+        assert ids(one, 1, seed=0) == [3]
+
+
+def test_a_lane_is_the_environment_alone_that_has_its_number_and_seed():
+    for make in (
+        numbered(4),
+        numbered(4, context_selector=Random),
+        lambda: Contextual(Plain(), context_selector=Sampled([UniformFloat("m", 1, 2)])),
+    ):
+        made = [make() for _ in range(3)]
+        lanes = envoi.Lanes(made)
+        lanes.assign_lane(2)
+        begun = lanes.reset(seed=[7, 7, 8]).observation
+        for index, seed in enumerate((7, 7, 8)):
+            alone = make()
+            alone.assign_lane(2 + index)
+            np.testing.assert_array_equal(alone.reset(seed=seed).observation, begun[index])
+
+
+def test_what_is_drawn_is_as_the_seed_says_whatever_the_lane():
+    env = numbered(9, context_selector=Random)()
+    drawn = ids(env, 9, seed=4)
+    env.assign_lane(5)
+    assert ids(env, 9, seed=4) == drawn
+
+
+@pytest.mark.parametrize("number", [-1, 1.0, "2", True, None])
+def test_a_lane_is_a_number_of_at_least_0(number):
+    with pytest.raises(ContextError, match="assign_lane: expected a number of at least 0, got"):
+        numbered(2)().assign_lane(number)
 
 
 class Crowd(envoi.MultiModel):
