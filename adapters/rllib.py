@@ -164,7 +164,7 @@ class RLlibForm(AnyForm):
     seeds: WorkerSeeds
     last: Any
 
-    _place: Place = Place()
+    _lane: int = 0
 
     def forget_seeds(self) -> None:
         """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
@@ -173,11 +173,11 @@ class RLlibForm(AnyForm):
     @property
     def place(self) -> Place:
         """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
-        return self._place
+        return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
 
     @place.setter
     def place(self, place: Place) -> None:
-        self._place = place
+        self._lane = place.lane
         self.seeds.worker, self.seeds.in_evaluation = place.worker, place.in_evaluation
         self.assign_lane(place.lane)
 
@@ -483,9 +483,9 @@ def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
     """
     if not isinstance(evaluation, Mapping) or not isinstance(training, Mapping):
         return
-    given = cast("Mapping[str, Any]", evaluation).get("env_config") or {}
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", evaluation).get("env_config") or {}
     for name, ours in cast("Mapping[str, Any]", training).items():
-        theirs = given.get(name)
+        theirs: Any = given.get(name)
         if not (_is_plain_set(ours) and _is_plain_set(theirs)):
             continue
         for key, context in ours.items():

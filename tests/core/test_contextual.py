@@ -69,6 +69,41 @@ def test_the_features_that_change_over_the_set():
     assert env.reset().observation[3:].tolist() == [9.0, 2.0]
 
 
+def test_the_features_that_change_may_be_asked_for_as_a_list_as_in_carl():
+    for contexts, names in (([{"g": 9.0, "m": 2.0}, {}], ["m", "g"]), ([{"g": 10.0}, {}], [])):
+        listed = pendulum(contexts, state_context_features=["changing_context_features"])
+        assert listed.observation_spec == pendulum(contexts, state_context_features=CHANGING).observation_spec
+        assert set(listed.state_context_features) == set(names)
+    for others in ([CHANGING, "g"], ["g", CHANGING]):
+        with pytest.raises(ContextError, match=r"state_context_features: expected 'changing_context_features' alone"):
+            pendulum(contexts, state_context_features=others)
+
+
+CHANGING = "changing_context_features"
+
+
+def test_the_attributes_of_carls_environments_are_there():
+    env = pendulum(MASSES, state_context_features=["m", "g"], context_mask=["g"])
+    env.reset(seed=0)
+    env.reset()
+    assert env.context_key == env.context_id == "b"
+    assert env.state_context_features == env.obs_context_features == ["m"]
+    env.state_context_features.clear()
+    assert env.state_context_features == ["m"]
+    assert pendulum(MASSES).state_context_features == list(Pendulum.context_space.features)
+    assert pendulum(MASSES, hide_context=True).state_context_features == []
+    lanes = envoi.batch(env, 2)
+    lanes.reset(seed=0)
+    assert lanes.context_key == ("a", "b")
+    given = {"m": 3.0}
+    assert env.fill_context_with_default(given) == {**Pendulum.context_space.defaults, "m": 3.0}
+    assert given == {"m": 3.0}
+    with pytest.raises(ContextError, match="context\\['mm'\\]: no such feature; did you mean 'm'"):
+        env.fill_context_with_default({"mm": 1.0})
+    with pytest.raises(ContextError, match="fill_context_with_default\\['m'\\]: expected"):
+        env.fill_context_with_default({"m": "heavy"})
+
+
 def test_features_come_in_the_order_of_the_selection_and_by_default_in_that_of_the_space():
     env = pendulum({"x": {"m": 3.0, "g": 7.0}}, state_context_features=["m", "l", "g"])
     assert env.reset().observation[3:].tolist() == [3.0, 1.0, 7.0]
@@ -423,8 +458,69 @@ def test_attributes_and_paths_to_them():
     assert env.reset().observation.tolist() == [3.0, 3.0]
     with pytest.raises(ContextError, match=r"'lihgt'.*Lamp has no such attribute; did you mean 'light'"):
         Contextual(Lamp(), [{"lihgt": 1.0}], bind=Attributes())
-    with pytest.raises(ContextError, match="lets nobody set it"):
+    with pytest.raises(ContextError, match="cannot be set on"):
         Contextual(Lamp(), [{"volts": 3.0}], bind=Attributes({"volts": "bulb.volts"}))
+
+
+class Room(Lamp):
+    """Features in the class, in slots, behind properties, and in the attributes of an attribute."""
+
+    brightness, hue = 1.0, "red"
+
+    def __init__(self):
+        super().__init__()
+        self.bulb = Slotted()
+
+    @property
+    def warmth(self):
+        return self.brightness
+
+    @warmth.setter
+    def warmth(self, value):
+        self.brightness = value
+
+    def flip(self):
+        return None
+
+    @classmethod
+    def flips(cls):
+        return 1
+
+
+class Slotted(Bulb):
+    __slots__ = ("filament",)
+
+    def __init__(self):
+        super().__init__()
+        self.filament = 1.0
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("brightnes", "Room has no such attribute; did you mean 'brightness'"),
+        ("Hue", "Room has no such attribute; did you mean 'hue'"),
+        ("lihgt", "Room has no such attribute; did you mean 'light'"),
+        ("warmht", "Room has no such attribute; did you mean 'warmth'"),
+        ("bulb.filamnet", "Slotted has no such attribute; did you mean 'filament'"),
+        ("bulb.wats", "Slotted has no such attribute; did you mean 'watts'"),
+        ("blub.watts", "Room has no such attribute; did you mean 'bulb'"),
+        ("flipp", "Room has no such attribute; there are: "),
+        ("flip", "Room has a function 'flip', and no value; there are: "),
+        ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; say how to set it by bind="),
+    ],
+)
+def test_a_misspelt_feature_is_told_the_near_names_of_attributes_wherever_they_are(path, message):
+    with pytest.raises(ContextError, match=r"^context\['x'\]: ") as error:
+        Contextual(Room(), [{"x": 1.0}], bind=Attributes({"x": path}))
+    assert message in str(error.value)
+    assert "flip" not in str(error.value).partition(";")[2]
+
+
+def test_features_in_the_class_and_behind_properties_can_be_set():
+    env = Contextual(Room(), [{"warmth": 3.0, "hue": "blue"}], bind=Attributes(), state_context_features=["warmth"])
+    assert env.reset().observation.tolist() == [1.0, 3.0]
+    assert (env.unwrapped.brightness, env.unwrapped.hue, Room.brightness) == (3.0, "blue", 1.0)
 
 
 def test_a_model_without_a_context_space_is_refused_rather_than_left_as_it_is():
