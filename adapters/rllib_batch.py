@@ -40,7 +40,7 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
     Attributes:
         core: The core batch.
         codec: The maps between its values and RLlib's; None where the form is not canonical.
-        seeds: What becomes of RLlib's seeds; `bind_worker` sets their worker.
+        seeds: What becomes of RLlib's seeds; `bind_worker` sets worker and evaluation.
         last: What the core's last reset or step gave.
     """
 

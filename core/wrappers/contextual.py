@@ -50,6 +50,8 @@ class Contextual(Lifted):
 
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
 
+    Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
+
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
     selector where it stands; options that are named like a feature set it over the chosen context. In a batch every
     lane has a context of its own, which changes only when that lane begins anew. Several agents share one.
@@ -57,8 +59,8 @@ class Contextual(Lifted):
     Args:
         env: The environment: one agent's, several agents', or a batch.
         contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
-            file, see `envoi.context.load_contexts`. What a context leaves out has its default. None or an empty set is
-            the default context alone.
+            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. What a context leaves out has
+            its default. None or an empty set is the default context alone.
         default_context: Defaults, over those that the environment has by itself.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
         context_selector_kwargs: What to make the selector's class with.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envoi
-from envoi.adapters.rllib import bind_worker
 
 from .algorithms import check_actions, find
 from .environment import register
@@ -67,6 +66,8 @@ def configure(
     Raises:
         envoi.EnvoiError: An unknown env or algorithm, or actions that the algorithm cannot choose from.
     """
+    from envoi.adapters.rllib import bind_worker
+
     algorithm = find(algo)
     config = load_algorithm(algo).get_default_config()
     name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
