@@ -49,8 +49,8 @@ What RLlib tells a creator and what it keeps to itself:
 
 `bind_worker` is a callback, which `envoi.integrations.rllib.configure` sets; with a config of your own write
 `config.callbacks(on_environment_created=bind_worker)`. Without it an evaluation is known by `env_config` alone
-(`{"in_evaluation": True}`), and does not replay otherwise. RLlib sends seeds only where `config.debugging(seed=…)` says
-one.
+(`{"in_evaluation": True}`), and does not replay otherwise. RLlib sends a seed only where `config.debugging(seed=…)`
+says one, and sends it again only for evaluations that are counted in episodes (its default), which alone replay.
 
 A step calls the core's step; spaces, codecs, who sees a mask and which discounts can be unusual are decided when the
 form is made.
