@@ -756,6 +756,19 @@ def test_lanes_of_a_factory_begin_their_round_one_after_the_other_also_with_a_se
         assert begun == [(first + lane + episode + (not seeded)) % n for lane in range(lanes)]
 
 
+def test_copies_that_become_lanes_begin_their_round_one_after_the_other():
+    env = envoi.as_single(envoi.TimeLimit(envoi.as_multi(numbered(5)()), 3))
+    lanes = envoi.batch(env, 3)
+    assert [lane_ids(lanes, seed=0), lane_ids(lanes), lane_ids(lanes, seed=0)] == [[0, 1, 2], [1, 2, 3], [0, 1, 2]]
+    assert ids(env, 2, seed=0) == [0, 1]
+
+
+def test_the_lanes_that_are_the_agents_of_one_environment_are_one_lane_of_it():
+    lanes = envoi.AgentLanes(Contextual(Twins(), [{"wind": i} for i in range(5)]))
+    lanes.assign_lane(3 * 2)
+    assert [info["context_id"] for info in lanes.reset(seed=0).info] == [3, 3]
+
+
 def test_one_selector_of_many_lanes_begins_its_round_at_the_first():
     for env in (numbered(5)(), numbered(5, Pendulum)()):
         lanes = envoi.batch(env, 3)
@@ -844,6 +857,12 @@ class Crowd(envoi.MultiModel):
 
     def terminal(self, state):
         return ()
+
+
+class Twins(Crowd):
+    """Two agents that see the same things."""
+
+    observation_spec = dict.fromkeys(Crowd.possible_agents, Crowd.observation_spec["one"])
 
 
 def test_agents_that_see_different_things_see_the_same_context():
