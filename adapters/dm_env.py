@@ -73,6 +73,7 @@ from .contexts import TakesContext
 from .discounts import is_default_discount
 from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
+from .form import MayHoldForm
 from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
 from .strings import Strings
@@ -95,7 +96,7 @@ __all__ = [
 ]
 
 
-class FromDmEnv(TakesContext, Env):
+class FromDmEnv(TakesContext, MayHoldForm, Env):
     """A dm_env environment as a core one.
 
     Args:

@@ -66,7 +66,7 @@ from envoi.tree import leaves
 from .agents import one_agent
 from .contexts import TakesContext
 from .discounts import is_default_discount, is_number
-from .form import AnyForm
+from .form import AnyForm, MayHoldForm
 from .layers import Content
 from .losses import Loss
 from .spaces import NAME, decoder, encoder, from_space, to_space
@@ -185,7 +185,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     __str__ = __repr__
 
 
-class FromGymnasium(TakesContext, Env):
+class FromGymnasium(TakesContext, MayHoldForm, Env):
     """A gymnasium environment as a core one.
 
     A step calls the source's step, casts the observation where the source was careless, copies it where the

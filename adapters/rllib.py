@@ -34,9 +34,23 @@ RLlib itself ignores discounts: an episode that goes on after a discount of 0 is
 
 Seeds: RLlib gives lane i of worker k the seed s + k + i, so that lanes of different workers collide, and may send
 the same seed again for each rollout. Here the seed of an episode follows from RLlib's seed *and* the worker and
-whether it evaluates; in training a seed that comes again goes on instead of starting over. In the mode
-`vector_entry_point` the creator is not told its worker; the runner's seed s + k alone keeps those apart there, and
-`bind_worker` is the callback that tells it.
+whether it evaluates; in training a seed that comes again goes on instead of starting over.
+
+Contexts: lane i of worker k, of n lanes each, is lane k · n + i of all (`Process.assign_lane`), so that what goes round
+over a set of contexts begins at another one in each.
+
+What RLlib tells a creator and what it keeps to itself:
+
+| mode | a creator knows | `bind_worker` knows |
+|---|---|---|
+| `sync` | the worker; lanes are counted as they are made | worker, lanes, whether RLlib evaluates |
+| `async` | the worker | the same |
+| `vector_entry_point` | none of these | the same |
+
+`bind_worker` is a callback, which `envoi.integrations.rllib.configure` sets; with a config of your own write
+`config.callbacks(on_environment_created=bind_worker)`. Without it an evaluation is known by `env_config` alone
+(`{"in_evaluation": True}`), and does not replay otherwise. RLlib sends a seed only where `config.debugging(seed=…)`
+says one, and sends it again only for evaluations that are counted in episodes (its default), which alone replay.
 
 A step calls the core's step; spaces, codecs, who sees a mask and which discounts can be unusual are decided when the
 form is made.
@@ -46,6 +60,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,9 +69,10 @@ from typing import TYPE_CHECKING, Any, cast
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv
 from numpy.typing import NDArray
 
-from envoi import BatchEnv, Discrete, Env, LossyConversion, MultiEnv, Reset, SpecError, Step, batch
+from envoi import BatchEnv, ContextError, Discrete, Env, LossyConversion, MultiEnv, Reset, SpecError, Step, batch
 from envoi.env import full_step
 from envoi.multi import MASK
 from envoi.spec import SpecTree
@@ -64,6 +80,7 @@ from envoi.streams import check_seed
 
 from .codec import Codec, losses
 from .discounts import is_default_discount
+from .form import AnyForm
 from .gymnasium import ToGymnasium, from_gymnasium
 from .losses import warn_narrowed
 from .registry import from_env, load
@@ -121,6 +138,50 @@ class WorkerSeeds:
         self._last = None
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where RLlib steps an environment.
+
+    Args:
+        worker: The index of the env runner.
+        lane: Which of the lanes of all workers it is; of a batch the first.
+        in_evaluation: Whether the env runner evaluates.
+    """
+
+    worker: int = 0
+    lane: int = 0
+    in_evaluation: bool = False
+
+
+class RLlibForm(AnyForm):
+    """What RLlib's forms share: RLlib says only after they were made where it steps them.
+
+    Attributes:
+        seeds: What becomes of RLlib's seeds.
+        last: The latest reset or step of the core; None before the first.
+    """
+
+    seeds: WorkerSeeds
+    last: Any
+
+    _lane: int = 0
+
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
+        self.seeds.forget()
+
+    @property
+    def place(self) -> Place:
+        """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
+        return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
+
+    @place.setter
+    def place(self, place: Place) -> None:
+        self._lane = place.lane
+        self.seeds.worker, self.seeds.in_evaluation = place.worker, place.in_evaluation
+        self.assign_lane(place.lane)
+
+
 class Masks:
     """Observations with the mask of the actions beside them: `{"action_mask", "observations"}`.
 
@@ -158,7 +219,7 @@ class Masks:
         return np.ones(self.size, np.float32) if mask is None else np.array(mask, np.float32)
 
 
-class RLlibEnv(ToGymnasium):
+class RLlibEnv(RLlibForm, ToGymnasium):
     """A core environment in RLlib's canonical form: a gymnasium env that an env runner steps.
 
     Args:
@@ -238,10 +299,6 @@ class RLlibEnv(ToGymnasium):
         last = self._last
         return last if last is None or isinstance(last, Reset) else full_step(last)
 
-    def forget_seeds(self) -> None:
-        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
-        self.seeds.forget()
-
     def content(self) -> Any:
         """What a snapshot of an environment that this form is a part of holds of it."""
         return super().content(), self._last, copy.deepcopy(self.seeds)
@@ -261,13 +318,31 @@ class RLlibEnv(ToGymnasium):
     __str__ = __repr__
 
 
-class _Once:
-    """Whether something was done in this process. A copy, here or in another process, knows nothing of it."""
+class _Made:
+    """What a creator has done in this process. A copy, here or in another process, knows nothing of it.
 
-    done = False
+    Attributes:
+        warned: Whether it has warned of what is narrowed.
+    """
 
-    def __reduce__(self) -> tuple[type[_Once], tuple[()]]:
-        return _Once, ()
+    def __init__(self) -> None:
+        self.warned = False
+        self._context: Any = None
+        self._forms: list[weakref.ref[RLlibForm]] = []
+
+    def place(self, form: RLlibForm, context: Any) -> None:
+        """Numbers the forms that RLlib asks for one by one, by one context, before it resets the first of them."""
+        before = [made for ref in self._forms if (made := ref()) is not None]
+        if context is not self._context or any(made.last is not None for made in before):
+            before = []
+        lanes = [*before, form]
+        self._context, self._forms = context, [weakref.ref(made) for made in lanes]
+        for index, made in enumerate(lanes):
+            worker, in_evaluation = made.seeds.worker, made.seeds.in_evaluation
+            made.place = Place(worker, worker * len(lanes) + index, in_evaluation)
+
+    def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
+        return _Made, ()
 
 
 @dataclass(frozen=True)
@@ -290,7 +365,7 @@ class EnvCreator:
     canonical: bool = True
     action_masks: bool = False
     num_envs: int | None = None
-    _warned: _Once = field(default_factory=_Once, init=False, repr=False, compare=False)
+    _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv:
         config = dict(env_context or {})
@@ -299,8 +374,8 @@ class EnvCreator:
             **{name: value for name, value in config.items() if name not in RESERVED},
         }
         core = self._core(arguments, self._lanes(config.get("num_envs")))
-        if self.canonical and not self._warned.done:
-            self._warned.done = True
+        if self.canonical and not self._made.warned:
+            self._made.warned = True
             warn_narrowed(losses(core))
         worker = int(getattr(env_context, "worker_index", 0) or 0)
         in_evaluation = bool(config.get("in_evaluation", False))
@@ -308,12 +383,18 @@ class EnvCreator:
         if isinstance(core, MultiEnv):
             from .rllib_multi import RLlibMultiEnv
 
-            return RLlibMultiEnv(core, *settings)
-        if core.batch_size is not None:
+            form = RLlibMultiEnv(core, *settings)
+        elif core.batch_size is not None:
             from .rllib_batch import RLlibVectorEnv
 
-            return RLlibVectorEnv(cast("BatchEnv", core), *settings)
-        return RLlibEnv(core, *settings)
+            form = RLlibVectorEnv(cast("BatchEnv", core), *settings)
+            form.place = Place(worker, worker * core.batch_size, in_evaluation)
+            return form
+        else:
+            form = RLlibEnv(core, *settings)
+        if hasattr(env_context, "worker_index"):
+            self._made.place(form, env_context)
+        return form
 
     def _lanes(self, asked: int | None) -> int | None:
         """How many lanes: as the creator says, or as RLlib asks where it makes vector environments."""
@@ -350,14 +431,80 @@ class EnvCreator:
         return made
 
 
-def bind_worker(*, env: Any, env_context: Any, **_: Any) -> None:
-    """A callback for `config.callbacks(on_environment_created=bind_worker)`: tells a vector env its worker.
+def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
+    """A callback that says where RLlib steps an environment, `config.callbacks(on_environment_created=bind_worker)`.
 
-    RLlib makes vector environments without saying for which worker; here it says so, before the first reset.
+    It is called when an env runner has made its environments, before the first reset, and reaches those of ours, in
+    every `gym_env_vectorize_mode` and inside wrappers.
+
+    Args:
+        env: The environments of the env runner: a vector environment.
+        env_context: Knows the index of the env runner.
+        env_runner: Knows by its config whether it evaluates.
+
+    Raises:
+        ContextError: RLlib would add the training contexts in `env_config` to those of `evaluation_config`.
     """
-    form = getattr(env, "unwrapped", env)
-    if hasattr(form, "seeds"):
-        form.seeds.worker = int(getattr(env_context, "worker_index", 0) or 0)
+    config = getattr(env_runner, "config", None)
+    _refuse_merged_contexts(getattr(config, "env_config", None), getattr(config, "evaluation_config", None))
+    worker = int(getattr(env_context, "worker_index", 0) or 0)
+    evaluates = bool(getattr(config, "in_evaluation", False))
+
+    def place(form: RLlibForm, lane: int) -> None:
+        form.place = Place(worker, lane, evaluates or form.seeds.in_evaluation)
+
+    native = getattr(env, "unwrapped", env)
+    if isinstance(native, RLlibForm):
+        place(native, worker * int(getattr(native, "num_envs", 1)))
+    elif isinstance(native, AsyncVectorEnv):  # whose environments are in processes of their own
+        if all(native.call("has_wrapper_attr", "place")):
+            before, n = native.get_attr("place"), native.num_envs
+            native.set_attr(
+                "place", [Place(worker, worker * n + i, evaluates or before[i].in_evaluation) for i in range(n)]
+            )
+    else:
+        envs = getattr(native, "envs", ())
+        for index, one in enumerate(envs):
+            if isinstance(one.unwrapped, RLlibForm):
+                place(one.unwrapped, worker * len(envs) + index)
+
+
+def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
+    """Refuses plain sets of contexts, of which RLlib would make one: it merges mappings, at any depth.
+
+    Only a training config holds both; the `env_config` that an evaluation env is made with is merged already.
+
+    Args:
+        training: The `env_config` of a training config.
+        evaluation: Its `evaluation_config`; None in an evaluation config itself.
+
+    Raises:
+        ContextError: A training context, or a feature of one, would be in the evaluation environment too.
+    """
+    if not isinstance(evaluation, Mapping) or not isinstance(training, Mapping):
+        return
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", evaluation).get("env_config") or {}
+    for name, ours in cast("Mapping[str, Any]", training).items():
+        theirs: Any = given.get(name)
+        if not (_is_plain_set(ours) and _is_plain_set(theirs)):
+            continue
+        for key, context in ours.items():
+            missing = [repr(key)] if key not in theirs else [f"{key!r}][{f!r}" for f in context if f not in theirs[key]]
+            if missing:
+                raise ContextError(
+                    f"env_config[{name!r}][{missing[0]}]: expected in training alone, but RLlib merges the "
+                    f"env_config[{name!r}] of evaluation_config into it, so that the evaluation env has it too; give "
+                    "both as envoi.context.ContextSet(contexts), which RLlib replaces as a whole (or, if these are "
+                    "no contexts, give evaluation_config every entry)"
+                )
+
+
+def _is_plain_set(value: Any) -> bool:
+    """Whether a value looks like contexts by id, in dicts, which are all that RLlib merges."""
+    if not isinstance(value, dict):
+        return False
+    contexts = cast("dict[Any, Any]", value).values()
+    return all(isinstance(c, dict) and not any(isinstance(v, dict) for v in c.values()) for c in contexts)
 
 
 def _is_multi_agent(env: object) -> bool:

@@ -20,11 +20,11 @@ from envoi.lanes import stack
 
 from .codec import Codec
 from .gymnasium_vector import ToGymnasiumVector
-from .rllib import Masks, WorkerSeeds
+from .rllib import Masks, RLlibForm, WorkerSeeds
 from .spaces import decoder
 
 
-class RLlibVectorEnv(ToGymnasiumVector):
+class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
     """A core batch in RLlib's canonical form, for `gym_env_vectorize_mode="vector_entry_point"`.
 
     A lane that has ended begins anew in the following step: it is the only mode that RLlib records rightly.
@@ -40,7 +40,7 @@ class RLlibVectorEnv(ToGymnasiumVector):
     Attributes:
         core: The core batch.
         codec: The maps between its values and RLlib's; None where the form is not canonical.
-        seeds: What becomes of RLlib's seeds; `bind_worker` sets their worker.
+        seeds: What becomes of RLlib's seeds; `bind_worker` sets worker and evaluation.
         last: What the core's last reset or step gave.
     """
 
@@ -105,10 +105,6 @@ class RLlibVectorEnv(ToGymnasiumVector):
 
     def _beside(self, observation: Any) -> Any:
         return observation if self._masks is None else self._masks.beside_all(observation, self.infos)
-
-    def forget_seeds(self) -> None:
-        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
-        self.seeds.forget()
 
     def content(self) -> Any:
         """What a snapshot of an environment that this form is a part of holds of it."""

@@ -39,8 +39,7 @@ from envoi.process import Info
 from .agents import validated
 from .codec import Codec
 from .discounts import with_discounts
-from .form import AnyForm
-from .rllib import Masks, WorkerSeeds
+from .rllib import Masks, RLlibForm, WorkerSeeds
 from .spaces import decoder, encoder, to_space
 
 __all__ = ["RLlibMultiEnv"]
@@ -52,7 +51,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(AnyForm, MultiAgentEnv):
+class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:
@@ -294,10 +293,6 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
     @_np_random.setter
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
-
-    def forget_seeds(self) -> None:
-        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
-        self.seeds.forget()
 
     def content(self) -> Any:
         """What the form holds, for the snapshot of an environment around it."""

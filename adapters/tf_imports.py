@@ -13,12 +13,13 @@ from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
+from .form import MayHoldForm
 from .tf_source import Source, lane_info, number_reader
 from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 
 
-class FromTFAgents(Env):
+class FromTFAgents(MayHoldForm, Env):
     """An environment of TF-Agents as a core one.
 
     Args:

@@ -18,6 +18,7 @@ from envoi.rewarder import reward_step
 from envoi.spec import zeros
 from envoi.streams import Streams, check_seed, lane_seeds
 
+from .form import MayHoldForm
 from .gymnasium import NATIVE_REWARD, is_number
 from .layers import Content
 from .spaces import from_space
@@ -27,7 +28,7 @@ from .vector_lanes import different, metadata_of, mode_of
 from .vector_spaces import batched_encoder, batched_space, batched_spec, with_lanes
 
 
-class FromGymnasiumVector(BatchEnv):
+class FromGymnasiumVector(MayHoldForm, BatchEnv):
     """A vector environment, of which only all lanes together can be stepped, as a core batch.
 
     Its lanes begin anew as its own auto-reset mode has it, and in no other way:

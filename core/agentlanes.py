@@ -87,6 +87,9 @@ class AgentLanes(Around, BatchEnv):
             "AgentLanes, around the MultiEnv"
         )
 
+    def assign_lane(self, number: int) -> None:
+        self.env.assign_lane(number // self.batch_size)  # the lanes are one environment
+
     def reset(
         self,
         *,

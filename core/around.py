@@ -122,6 +122,9 @@ class Around(Process):
         """See `BatchEnv.put_context`."""
         self.env.put_context(context, lanes)
 
+    def assign_lane(self, number: int) -> None:
+        self.env.assign_lane(number)
+
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, (self.env.snapshot(), {name: getattr(self, name) for name in self._memorised()}))
 

@@ -175,6 +175,10 @@ class Lanes(BatchEnv):
             env = cast("Any", self.envs[chosen])
             env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
 
+    def assign_lane(self, number: int) -> None:
+        for index, env in enumerate(self.envs):
+            env.assign_lane(number + index)
+
     @property
     def rng(self) -> np.random.Generator:
         """A generator for the batch; setting it gives each lane one of its own that follows from it."""
@@ -250,7 +254,9 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         made = env()
         if isinstance(made.unwrapped, BatchModel):
             return batch(made, n)  # one serves all
-        return Lanes([made, *(env() for _ in range(n - 1))])
+        lanes = Lanes([made, *(env() for _ in range(n - 1))])
+        lanes.assign_lane(0)
+        return lanes
     lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
     return lanes
 
@@ -258,6 +264,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
 def lanes_of(env: Env, n: int) -> Lanes:
     """N copies of an environment, looped over, whatever it is; their randomness follows from it."""
     lanes = Lanes([_copied(env) for _ in range(n)])
+    lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes
 

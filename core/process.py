@@ -149,6 +149,16 @@ class Process(ABC):
             )
         return snapshot.content
 
+    def assign_lane(self, number: int) -> None:  # noqa: B027 (most environments do not ask)
+        """Sets the place of this environment among all that are stepped at the same time; call it before a reset.
+
+        `Contextual` begins its round of contexts there, so that lanes hold different contexts. Batches, wrappers and
+        importers pass it on; resets, copies and snapshots keep it.
+
+        Args:
+            number: At least 0; for a batch that of its first lane, whose others follow.
+        """
+
     def render(self) -> Any:
         """A picture of the state as `render_mode` says: for `"rgb_array"` uint8 of shape (height, width, 3)."""
         return None

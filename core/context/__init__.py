@@ -31,7 +31,7 @@ from .selectors import (
     Static,
     StaticSelector,
 )
-from .sets import Context, Contexts, fill
+from .sets import Context, Contexts, ContextSet, fill
 from .space import ContextSpace
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Categorical",
     "CategoricalContextFeature",
     "Context",
+    "ContextSet",
     "ContextSpace",
     "Contexts",
     "Custom",

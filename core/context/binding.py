@@ -106,22 +106,21 @@ class Attributes(Binding):
                 try:
                     setattr(holder, name, value)  # whether it can be set at all
                 except Exception as error:  # whatever the environment's own setter raises
-                    raise ContextError(f"context[{feature!r}]: {shown(holder)} lets nobody set it ({error})") from error
+                    raise ContextError(f"context[{feature!r}]: cannot be set on {shown(holder)} ({error})") from error
         return found
 
     def _place(self, native: Any, feature: str) -> tuple[Any, str]:
-        *way, name = self.paths.get(feature, feature).split(".")
-        try:
-            holder = reduce(getattr, way, native)
-            if not callable(getattr(holder, name)):
-                return holder, name
-        except AttributeError:
-            holder = native
-        known = [name for name in getattr(holder, "__dict__", ()) if not name.startswith("_")]
-        raise ContextError(
-            f"context[{feature!r}]: {type(holder).__name__} has no such attribute; {nearest(name, known)}; "
-            "say how to set it by bind="
-        )
+        path = self.paths.get(feature, feature).split(".")
+        holder = value = native
+        for name in path:
+            holder = value
+            try:
+                value = getattr(holder, name)
+            except AttributeError:
+                raise ContextError(_no_value(feature, holder, name, "has no such attribute")) from None
+        if callable(value):
+            raise ContextError(_no_value(feature, holder, path[-1], f"has a function {path[-1]!r}, and no value"))
+        return holder, path[-1]
 
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         for one, context in _chosen(env, contexts, lanes, self):
@@ -130,6 +129,24 @@ class Attributes(Binding):
                 *way, name = self.paths.get(feature, feature).split(".")
                 setattr(reduce(getattr, way, native), name, value)
         return env
+
+
+def _no_value(feature: str, holder: Any, name: str, problem: str) -> str:
+    known = nearest(name, _values_of(holder))
+    return f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; say how to set it by bind="
+
+
+def _values_of(holder: Any) -> list[str]:
+    """The public names of an object under which values can be set: its own, its slots', and those of its classes."""
+    kinds = type(holder).__mro__[:-1]
+    names = dict.fromkeys([*getattr(holder, "__dict__", ()), *(name for kind in kinds for name in vars(kind))])
+    found: list[str] = []
+    for name in names:
+        held = inspect.getattr_static(holder, name)
+        is_function = callable(held) or isinstance(held, classmethod)
+        if not (name.startswith("_") or is_function or (isinstance(held, property) and held.fset is None)):
+            found.append(name)
+    return found
 
 
 class Factory(Binding):

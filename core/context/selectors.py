@@ -37,11 +37,15 @@ class Selector(ABC):
         contexts_keys: Their ids, in order.
         position: Where the selector is, as a dict that copies and pickles: `n_calls`, `context_id`, and whatever
             else a subclass must remember between episodes. Setting an earlier copy goes back there.
+        lane: Which of all lanes that are stepped at the same time this selector chooses for, or the first of those;
+            `begin` keeps it. `RoundRobin` begins its round there.
     """
 
     contexts: Contexts = {}  # noqa: RUF012 (never changed; `begin` replaces all of these)
     contexts_keys: list[Any] = []  # noqa: RUF012
     position: dict[str, Any] = {"n_calls": 0, "context_id": None}  # noqa: RUF012
+
+    lane: int = 0
 
     _given: Contexts | None = None
     _round: list[tuple[Any, Context]] = []  # noqa: RUF012
@@ -185,17 +189,20 @@ def _check_same(given: Contexts, contexts: Contexts) -> None:
 
 
 class RoundRobin(Selector):
-    """One context after the other, in order, then the first again."""
+    """One context after the other, in order, then the first again.
+
+    The first lane begins with the first context, the second with the second, and so on, see `Selector.lane`.
+    """
 
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
-        return keys[self.position["n_calls"] % len(keys)] if keys else None
+        return keys[(self.lane + self.position["n_calls"]) % len(keys)] if keys else None
 
     def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
         if type(self) is not RoundRobin or not (self.contexts and n):
             return super().select_several(rng, n)
         round_, position = self._round, self.position
-        start = position["n_calls"] % len(round_)
+        start = (self.lane + position["n_calls"]) % len(round_)
         chosen = round_[start : start + n]
         while len(chosen) < n:
             chosen += round_[: n - len(chosen)]

@@ -27,7 +27,8 @@ class Visible:
         contexts: The full contexts that there may be, at least one.
         default: The full default context, or None where nothing says what it is.
         space: The features that are described, by name.
-        chosen: Which are seen, in order; None for all; `"changing_context_features"` for those whose values differ.
+        chosen: Which are seen, in order; None for all; `"changing_context_features"`, also as the one element of a
+            list, for those whose values differ.
         mask: Which are not seen, after all.
         scale: By what each is divided: `"no"`, `"by_mean"` (over the contexts), `"by_default"`; a factor of 0 is 1.
         bounds: `(low, high)` or `(low, high, dtype)` by feature, instead of those of the space.
@@ -84,14 +85,15 @@ class Visible:
         contexts: Sequence[Context], chosen: Sequence[str] | str | None, mask: Sequence[str] | None
     ) -> list[str]:
         known = list(contexts[0])
-        if isinstance(chosen, str):
-            if chosen != CHANGING:
-                raise ContextError(
-                    f"state_context_features: expected a list of features, None or {CHANGING!r}, got {chosen!r}"
-                )
+        if isinstance(chosen, str) and chosen != CHANGING:
+            raise ContextError(
+                f"state_context_features: expected a list of features, None or {CHANGING!r}, got {chosen!r}"
+            )
+        names = known if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+        if CHANGING in names and CHANGING not in known:
+            if len(names) > 1:  # CARL would leave the others out in silence
+                raise ContextError(f"state_context_features: expected {CHANGING!r} alone, got {names}")
             names = [n for n in known if any(not np.array_equal(c[n], contexts[0][n]) for c in contexts)]
-        else:
-            names = known if chosen is None else list(chosen)
         _check_known("state_context_features", names, known)
         if len(set(names)) < len(names):
             raise ContextError(f"state_context_features: expected each feature once, got {names}")

@@ -16,7 +16,7 @@ from ..around import Around
 from ..batch import as_mask
 from ..change import Change, Specs
 from ..context import selectors
-from ..context.binding import Attributes, Binding, Factory, Function, Native, binding_of
+from ..context.binding import Attributes, Binding, Factory, Function, Native, binding_of, check_names
 from ..context.distributions import extremes
 from ..context.files import load_contexts
 from ..context.layout import Layout, appended, beside, by_name
@@ -50,6 +50,8 @@ class Contextual(Lifted):
 
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
 
+    Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
+
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
     selector where it stands; options that are named like a feature set it over the chosen context. In a batch every
     lane has a context of its own, which changes only when that lane begins anew. Several agents share one.
@@ -57,14 +59,14 @@ class Contextual(Lifted):
     Args:
         env: The environment: one agent's, several agents', or a batch.
         contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
-            file, see `envoi.context.load_contexts`. What a context leaves out has its default. None or an empty set is
-            the default context alone.
+            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. What a context leaves out has
+            its default. None or an empty set is the default context alone.
         default_context: Defaults, over those that the environment has by itself.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
         context_selector_kwargs: What to make the selector's class with.
         hide_context: Whether the agent does not see the context; specs then are those of `env`.
         state_context_features: The features that it sees, in this order; None for all, `[]` for none,
-            `"changing_context_features"` for those that differ over the set.
+            `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
         context_mask: Features that it does not see, whatever else is said.
         scale_context_features: By what a seen value is divided: `"no"`, `"by_mean"` of the set, `"by_default"`, the
             default value; by 1 where that is 0.
@@ -92,6 +94,8 @@ class Contextual(Lifted):
         contexts: The full contexts by id.
         default_context: The default one, or None where nothing says it.
         context_selector: The selector.
+        context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
+        state_context_features: The names of the features that the agent sees.
 
     Raises:
         ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
@@ -427,6 +431,40 @@ class Contextual(Lifted):
         return tuple(self._ids.tolist()) if self._lanes is not None else self._ids[0]
 
     @property
+    def context_key(self) -> Any:
+        """As CARL calls `context_id`."""
+        return self.context_id
+
+    @property
+    def state_context_features(self) -> list[str]:
+        """The names of the features that the agent sees, in order; none where the context is hidden."""
+        return list(self._visible.names)
+
+    @property
+    def obs_context_features(self) -> list[str]:
+        """As newer CARL calls `state_context_features`."""
+        return self.state_context_features
+
+    def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a context with the default values of the features that it leaves out; what is given stays as it is.
+
+        Args:
+            context: Values of some features.
+
+        Returns:
+            A new dict, in the order of the features.
+
+        Raises:
+            ContextError: There is no such feature, or a feature cannot have its value.
+        """
+        known = next(iter(self.contexts.values()))
+        check_names(context, known, "feature")
+        if self._binding.space is not None:
+            self._binding.space.verify(context, "fill_context_with_default")
+        full = {**(self.default_context or {}), **context}
+        return {name: full[name] for name in known if name in full}
+
+    @property
     def _rng_of_choice(self) -> np.random.Generator:
         if self._chooser is None:
             self._chooser = copy.deepcopy(self.env.streams.context)
@@ -518,6 +556,17 @@ class Contextual(Lifted):
                 self._plan()
 
     # Episodes.
+
+    def assign_lane(self, number: int) -> None:
+        """See `Process.assign_lane`: a selector that goes round begins there.
+
+        Raises:
+            ContextError: It is no integer of at least 0.
+        """
+        if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
+            raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
+        super().assign_lane(number)
+        self.context_selector.lane = int(number)
 
     def reset(self, **arguments: Any) -> Any:
         mask, options = arguments.get("mask"), arguments.get("options")

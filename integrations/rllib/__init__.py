@@ -5,8 +5,9 @@
     train(Settings("gymnasium:CartPole-v1", stop_return=450), "runs/cartpole")
     policy = load_policy("runs/cartpole")
 
-`register` and `configure` are for those who write their own Tune job. Importing this package imports neither
-Ray nor torch; the first use of what needs them does.
+`register` and `configure` are for those who write their own Tune job. Of a config that is not `configure`'s, RLlib's
+workers, lanes and evaluation reach the env by `config.callbacks(on_environment_created=bind_worker)`, from
+`envoi.adapters.rllib`. Importing this package imports neither Ray nor torch; the first use of what needs them does.
 """
 
 from __future__ import annotations

@@ -49,6 +49,9 @@ def configure(
 ) -> AlgorithmConfig:
     """An `AlgorithmConfig` for an env, which is registered on the way.
 
+    Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, by which envs know their worker and lane and
+    whether RLlib evaluates; in a list it may be one of several.
+
     Args:
         env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
@@ -63,6 +66,8 @@ def configure(
     Raises:
         envoi.EnvoiError: An unknown env or algorithm, or actions that the algorithm cannot choose from.
     """
+    from envoi.adapters.rllib import bind_worker
+
     algorithm = find(algo)
     config = load_algorithm(algo).get_default_config()
     name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
@@ -87,7 +92,7 @@ def configure(
     config.debugging(seed=seed, log_level="ERROR")
     # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
     config.fault_tolerance(delay_between_env_runner_restarts_s=1)
-    config.callbacks(on_episode_end=_log_return)
+    config.callbacks(on_environment_created=bind_worker, on_episode_end=_log_return)
     if algorithm.model and len(observations.shape or ()) == 1:
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 

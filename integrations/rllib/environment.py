@@ -40,6 +40,10 @@ Creator = Callable[..., RLlibForm]
 def register(name: str, env: Any, *, check_specs: bool = False, failure: Path | None = None) -> Creator:
     """Register an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
+    A callback completes what RLlib does not tell a creator, `config.callbacks(on_environment_created=bind_worker)`; see
+    `envoi.adapters.rllib.bind_worker`. Without it an evaluation does not replay, nor are sets of contexts refused that
+    RLlib would merge.
+
     Args:
         name: The name to register it under.
         env: Name of an env as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env; of

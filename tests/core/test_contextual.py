@@ -3,14 +3,19 @@
 import copy
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
-from envoi.adapters import load
+from envoi.adapters import load, to_gymnasium, to_pettingzoo, to_rllib
+from envoi.adapters.gymnasium import from_gymnasium
+from envoi.adapters.pettingzoo import from_pettingzoo
+from envoi.adapters.rllib import from_rllib
 from envoi.context import (
     Attributes,
     Categorical,
@@ -62,6 +67,41 @@ def test_the_features_that_change_over_the_set():
     env = pendulum([{"g": 9.0, "m": 2.0}, {}], **changing)
     assert env.observation_spec.shape == (5,)
     assert env.reset().observation[3:].tolist() == [9.0, 2.0]
+
+
+def test_the_features_that_change_may_be_asked_for_as_a_list_as_in_carl():
+    for contexts, names in (([{"g": 9.0, "m": 2.0}, {}], ["m", "g"]), ([{"g": 10.0}, {}], [])):
+        listed = pendulum(contexts, state_context_features=["changing_context_features"])
+        assert listed.observation_spec == pendulum(contexts, state_context_features=CHANGING).observation_spec
+        assert set(listed.state_context_features) == set(names)
+    for others in ([CHANGING, "g"], ["g", CHANGING]):
+        with pytest.raises(ContextError, match=r"state_context_features: expected 'changing_context_features' alone"):
+            pendulum(contexts, state_context_features=others)
+
+
+CHANGING = "changing_context_features"
+
+
+def test_the_attributes_of_carls_environments_are_there():
+    env = pendulum(MASSES, state_context_features=["m", "g"], context_mask=["g"])
+    env.reset(seed=0)
+    env.reset()
+    assert env.context_key == env.context_id == "b"
+    assert env.state_context_features == env.obs_context_features == ["m"]
+    env.state_context_features.clear()
+    assert env.state_context_features == ["m"]
+    assert pendulum(MASSES).state_context_features == list(Pendulum.context_space.features)
+    assert pendulum(MASSES, hide_context=True).state_context_features == []
+    lanes = envoi.batch(env, 2)
+    lanes.reset(seed=0)
+    assert lanes.context_key == ("a", "b")
+    given = {"m": 3.0}
+    assert env.fill_context_with_default(given) == {**Pendulum.context_space.defaults, "m": 3.0}
+    assert given == {"m": 3.0}
+    with pytest.raises(ContextError, match="context\\['mm'\\]: no such feature; did you mean 'm'"):
+        env.fill_context_with_default({"mm": 1.0})
+    with pytest.raises(ContextError, match="fill_context_with_default\\['m'\\]: expected"):
+        env.fill_context_with_default({"m": "heavy"})
 
 
 def test_features_come_in_the_order_of_the_selection_and_by_default_in_that_of_the_space():
@@ -418,8 +458,69 @@ def test_attributes_and_paths_to_them():
     assert env.reset().observation.tolist() == [3.0, 3.0]
     with pytest.raises(ContextError, match=r"'lihgt'.*Lamp has no such attribute; did you mean 'light'"):
         Contextual(Lamp(), [{"lihgt": 1.0}], bind=Attributes())
-    with pytest.raises(ContextError, match="lets nobody set it"):
+    with pytest.raises(ContextError, match="cannot be set on"):
         Contextual(Lamp(), [{"volts": 3.0}], bind=Attributes({"volts": "bulb.volts"}))
+
+
+class Room(Lamp):
+    """Features in the class, in slots, behind properties, and in the attributes of an attribute."""
+
+    brightness, hue = 1.0, "red"
+
+    def __init__(self):
+        super().__init__()
+        self.bulb = Slotted()
+
+    @property
+    def warmth(self):
+        return self.brightness
+
+    @warmth.setter
+    def warmth(self, value):
+        self.brightness = value
+
+    def flip(self):
+        return None
+
+    @classmethod
+    def flips(cls):
+        return 1
+
+
+class Slotted(Bulb):
+    __slots__ = ("filament",)
+
+    def __init__(self):
+        super().__init__()
+        self.filament = 1.0
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("brightnes", "Room has no such attribute; did you mean 'brightness'"),
+        ("Hue", "Room has no such attribute; did you mean 'hue'"),
+        ("lihgt", "Room has no such attribute; did you mean 'light'"),
+        ("warmht", "Room has no such attribute; did you mean 'warmth'"),
+        ("bulb.filamnet", "Slotted has no such attribute; did you mean 'filament'"),
+        ("bulb.wats", "Slotted has no such attribute; did you mean 'watts'"),
+        ("blub.watts", "Room has no such attribute; did you mean 'bulb'"),
+        ("flipp", "Room has no such attribute; there are: "),
+        ("flip", "Room has a function 'flip', and no value; there are: "),
+        ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; say how to set it by bind="),
+    ],
+)
+def test_a_misspelt_feature_is_told_the_near_names_of_attributes_wherever_they_are(path, message):
+    with pytest.raises(ContextError, match=r"^context\['x'\]: ") as error:
+        Contextual(Room(), [{"x": 1.0}], bind=Attributes({"x": path}))
+    assert message in str(error.value)
+    assert "flip" not in str(error.value).partition(";")[2]
+
+
+def test_features_in_the_class_and_behind_properties_can_be_set():
+    env = Contextual(Room(), [{"warmth": 3.0, "hue": "blue"}], bind=Attributes(), state_context_features=["warmth"])
+    assert env.reset().observation.tolist() == [1.0, 3.0]
+    assert (env.unwrapped.brightness, env.unwrapped.hue, Room.brightness) == (3.0, "blue", 1.0)
 
 
 def test_a_model_without_a_context_space_is_refused_rather_than_left_as_it_is():
@@ -610,6 +711,129 @@ def test_normal_distributions_keep_to_what_the_environment_allows():
     envoi.validate(env.observation_spec, env.reset(seed=0).observation)
 
 
+# Lanes.
+
+
+def lane_ids(lanes, **arguments):
+    return [info["context_id"] for info in lanes.reset(**arguments).info]
+
+
+class Plain(envoi.Model):
+    """An environment whose lanes are looped over."""
+
+    observation_spec = envoi.Array((2,), "float32")
+    action_spec = envoi.Discrete(2)
+    context_space = ContextSpace([UniformFloat("m", 0, 9, default=1.0)])
+
+    def initial(self, rng, context):
+        return context["m"], rng.random()
+
+    def transition(self, state, action, rng):
+        return state
+
+    def observe(self, state, rng):
+        return np.array(state, np.float32)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+def numbered(n, env=Plain, **options):
+    """Makes environments with n contexts, whose ids are 0, 1, …"""
+    return lambda: Contextual(env(), [{"m": 1 + i / n} for i in range(n)], **options)
+
+
+@given(st.integers(1, 7), st.integers(1, 5), st.integers(0, 40), st.booleans())
+def test_lanes_of_a_factory_begin_their_round_one_after_the_other_also_with_a_seed(n, lanes, first, seeded):
+    batch = envoi.batch(numbered(n), lanes)
+    assert lane_ids(batch) == [lane % n for lane in range(lanes)]
+    batch.assign_lane(first)
+    for episode in range(n + 1):
+        begun = lane_ids(batch, **({"seed": 5} if seeded and not episode else {}))
+        assert begun == [(first + lane + episode + (not seeded)) % n for lane in range(lanes)]
+
+
+def test_copies_that_become_lanes_begin_their_round_one_after_the_other():
+    env = envoi.as_single(envoi.TimeLimit(envoi.as_multi(numbered(5)()), 3))
+    lanes = envoi.batch(env, 3)
+    assert [lane_ids(lanes, seed=0), lane_ids(lanes), lane_ids(lanes, seed=0)] == [[0, 1, 2], [1, 2, 3], [0, 1, 2]]
+    assert ids(env, 2, seed=0) == [0, 1]
+
+
+def test_the_lanes_that_are_the_agents_of_one_environment_are_one_lane_of_it():
+    lanes = envoi.AgentLanes(Contextual(Twins(), [{"wind": i} for i in range(5)]))
+    lanes.assign_lane(3 * 2)
+    assert [info["context_id"] for info in lanes.reset(seed=0).info] == [3, 3]
+
+
+def test_one_selector_of_many_lanes_begins_its_round_at_the_first():
+    for env in (numbered(5)(), numbered(5, Pendulum)()):
+        lanes = envoi.batch(env, 3)
+        lanes.assign_lane(6)
+        assert [lane_ids(lanes, seed=0), lane_ids(lanes), lane_ids(lanes, seed=1)] == [[1, 2, 3], [4, 0, 1], [1, 2, 3]]
+        mask = np.array([False, True, False])
+        assert lanes.reset(mask=mask).info[1]["context_id"] == 4
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda env: envoi.TimeLimit(env, 3),
+        lambda env: envoi.as_single(envoi.TimeLimit(envoi.as_multi(env), 3)),
+        envoi.Validated,
+        lambda env: from_gymnasium(gymnasium.wrappers.TimeLimit(to_gymnasium(env), 9)),
+        lambda env: from_rllib(gymnasium.wrappers.TimeLimit(to_rllib(lambda: env)(), 9)),
+        lambda env: envoi.as_single(from_pettingzoo(BaseParallelWrapper(to_pettingzoo(env)))),
+    ],
+)
+def test_wrappers_and_importers_pass_the_lane_on_and_copies_and_snapshots_keep_it(around):
+    env = around(numbered(5)())
+    env.assign_lane(3)
+    assert ids(env, 3, seed=1) == ids(env, 3, seed=2) == [3, 4, 0]
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert ids(twin, 3) == [1, 2, 3]
+        assert ids(twin, 1, seed=0) == [3]
+    snapshot = env.snapshot()
+    other = around(numbered(5)())
+    other.reset()
+    for one in (env, other):
+        one.restore(snapshot)
+        assert ids(one, 2) == [1, 2]
+        assert ids(one, 1, seed=0) == [3]
+
+
+def test_a_lane_is_the_environment_alone_that_has_its_number_and_seed():
+    for make in (
+        numbered(4),
+        numbered(4, context_selector=Random),
+        lambda: Contextual(Plain(), context_selector=Sampled([UniformFloat("m", 1, 2)])),
+    ):
+        made = [make() for _ in range(3)]
+        lanes = envoi.Lanes(made)
+        lanes.assign_lane(2)
+        begun = lanes.reset(seed=[7, 7, 8]).observation
+        for index, seed in enumerate((7, 7, 8)):
+            alone = make()
+            alone.assign_lane(2 + index)
+            np.testing.assert_array_equal(alone.reset(seed=seed).observation, begun[index])
+
+
+def test_what_is_drawn_is_as_the_seed_says_whatever_the_lane():
+    env = numbered(9, context_selector=Random)()
+    drawn = ids(env, 9, seed=4)
+    env.assign_lane(5)
+    assert ids(env, 9, seed=4) == drawn
+
+
+@pytest.mark.parametrize("number", [-1, 1.0, "2", True, None])
+def test_a_lane_is_a_number_of_at_least_0(number):
+    with pytest.raises(ContextError, match="assign_lane: expected a number of at least 0, got"):
+        numbered(2)().assign_lane(number)
+
+
 class Crowd(envoi.MultiModel):
     """Two agents that see different things."""
 
@@ -633,6 +857,12 @@ class Crowd(envoi.MultiModel):
 
     def terminal(self, state):
         return ()
+
+
+class Twins(Crowd):
+    """Two agents that see the same things."""
+
+    observation_spec = dict.fromkeys(Crowd.possible_agents, Crowd.observation_spec["one"])
 
 
 def test_agents_that_see_different_things_see_the_same_context():
