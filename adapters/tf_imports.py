@@ -13,12 +13,13 @@ from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
+from .options import NoResetOptions
 from .tf_source import Source, lane_info, number_reader
 from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 
 
-class FromTFAgents(Env):
+class FromTFAgents(NoResetOptions, Env):
     """An environment of TF-Agents as a core one.
 
     Args:
@@ -56,7 +57,7 @@ class FromTFAgents(Env):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)
-        self._source.take_options(options)
+        self._give_options(options)
         if seed is not None:
             self._source.seed(seed)
             self._streams = Streams(seed)

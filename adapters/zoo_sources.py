@@ -29,6 +29,7 @@ from envoi.streams import check_seed
 
 from .gymnasium import is_number
 from .layers import Content
+from .options import ResetOptions
 from .spaces import encoder, from_space
 from .values import Copy, fresh, incoming, owned
 from .zoo_forms import Form
@@ -36,7 +37,7 @@ from .zoo_forms import Form
 _OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(MultiEnv):
+class FromZoo(ResetOptions, MultiEnv):
     """What the importers of both APIs share.
 
     Args:

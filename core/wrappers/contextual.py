@@ -552,6 +552,10 @@ class Contextual(Lifted):
         known = next(iter(self.contexts.values()))
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = next(iter(self.contexts.values()))
+        return self.env.untaken({n: v for n, v in options.items() if n not in ("context", "context_id", *known)})
+
     def beginning(self, restart: NDArray[np.bool_]) -> None:
         lanes = restart.nonzero()[0].tolist()
         self._count(lanes)
