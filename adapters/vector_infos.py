@@ -24,7 +24,12 @@ def write(infos: Infos, n: int) -> dict[Any, Any]:
     if columns is None or not all(isinstance(column, np.ndarray) for column in columns.values()):
         return write_lanes(enumerate(infos), n)
     said: dict[Any, Any] = {}
+    masks = infos.masks
     for key, column in columns.items():
+        if masks is not None and key in masks:
+            there = masks[key] if mask is None else masks[key] & mask
+            said.update(write_lanes([(i, {key: column[i]}) for i in np.flatnonzero(there).tolist()], n))
+            continue
         said[key] = column
         said[f"_{key}"] = np.ones(n, bool) if mask is None else mask.copy()
     return said
