@@ -17,6 +17,7 @@ from envoi.adapters import (
     from_dm_env,
     from_gridverse,
     from_gymnasium,
+    from_gymnasium_vector,
     load,
     losses,
     to_dm_env,
@@ -29,6 +30,7 @@ from envoi.adapters import (
 )
 from envoi.adapters.losses import DroppedOptionsWarning
 from envoi.adapters.tf_agents import ArraySpec, BoundedArraySpec, FromTFAgents, PyEnvironment, TimeStep
+from envoi.errors import near_misses
 from envoi.models import Catch
 
 MIDDLE = (StepType.MID, 0.0, 1.0)
@@ -210,3 +212,73 @@ def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_o
     with pytest.warns(DroppedOptionsWarning) as caught:
         env.reset(options={"difficulty": 3})
     assert len({(str(one.message), one.filename, one.lineno) for one in caught}) == 1
+
+
+CATALOGUED = (
+    *(f"gymnasium:{name}" for name in ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0")),
+    *("gymnasium:MountainCarContinuous-v0", "dm_control:cartpole/swingup", "dm_control:finger/spin"),
+)
+TAKEN = ("low", "high", "x_init", "y_init", "reset_mask", "options", "circuit", "interaction_graph", "seed", "render")
+
+
+@pytest.mark.parametrize("name", CATALOGUED)
+def test_no_option_of_a_framework_is_taken_for_a_misspelt_feature(name):
+    features = load(name).context_space.features
+    assert [word for word in (*TAKEN, "state", "map", "interaction_circuit") if near_misses(word, features)] == []
+
+
+def test_options_of_gymnasiums_own_go_through_contextual_to_the_source_and_misspelt_ones_do_not():
+    env = envoi.Contextual(load("gymnasium:CartPole-v1"), [{"gravity": 5.0}], hide_context=True)
+    observation, info = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
+    assert ((observation >= 0.01) & (observation <= 0.02)).all()
+    assert info == {"context_id": 0}
+    with pytest.raises(envoi.ContextError, match="did you mean 'gravity'"):
+        env.reset(options={"gravty": 3.0})
+
+
+def in_lanes(info):
+    return {"context_id": info["context_id"].tolist(), "told": info.get("_context", np.zeros(2, bool)).tolist()}
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them_and_come_back(mode):
+    core = envoi.Contextual(envoi.batch(envoi.models.CartPole(), 2), [{"gravity": 9.0}, {"gravity": 2.0}])
+    form = to_gymnasium_vector(core, autoreset_mode=mode)
+    assert in_lanes(form.reset(seed=0)[1]) == {"context_id": [0, 1], "told": [False, False]}
+    mask = np.array([False, True])
+    begun = form.reset(options={"reset_mask": mask, "gravity": 1.0})[1]
+    assert begun["_context_id"].tolist() == begun["_context"].tolist() == [False, True]
+    for _ in range(2):
+        info = form.step(np.array([0, 1]))[-1]
+        assert in_lanes(info) == {"context_id": [0, None], "told": [False, True]}
+        assert info["context"]["gravity"].tolist() == [0.0, 1.0]
+        assert info["context"]["_gravity"].tolist() == [False, True]
+        assert info["context"]["gravity"].dtype == np.float64
+        info["context"].clear()
+    back = from_gymnasium_vector(gymnasium.vector.VectorWrapper(form))
+    back.reset(seed=0, options={"gravity": 1.0})
+    infos = back.step(np.array([0, 1])).info
+    assert [one["context"]["gravity"] for one in infos] == [1.0, 1.0]
+    assert [one["context_id"] for one in infos] == [None, None]
+
+
+@pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+def test_the_values_of_a_context_reach_the_infos_of_every_form():
+    make = lambda: envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})  # noqa: E731
+    options, said = {"gravity": 1.0}, {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}
+    form = to_gymnasium(make())
+    assert form.reset(options=options)[1]["context"] == form.step(0)[-1]["context"] == said
+    form = to_pettingzoo(make())
+    assert form.reset(options=options)[1]["agent_0"]["context"] == form.step({"agent_0": 0})[-1]["agent_0"]["context"]
+    form = to_dm_env(make())
+    form.reset_options = options
+    form.reset()
+    assert form.info["context"] == said
+    form.step(0)
+    assert form.info["context"] == said
+    form = to_tf_agents(make())
+    form.reset_options = options
+    form.reset()
+    assert form.get_info()["context"] == said
+    form = to_rllib(make())({})
+    assert form.reset(options=options)[1]["context"] == said
