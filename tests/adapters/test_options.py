@@ -255,6 +255,10 @@ def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them
         assert info["context"]["_gravity"].tolist() == [False, True]
         assert info["context"]["gravity"].dtype == np.float64
         info["context"].clear()
+    form.reset(options={"reset_mask": mask, "gravity": 3.0})
+    assert form.step(np.array([0, 1]))[-1]["context"]["gravity"].tolist() == [0.0, 3.0]
+    form.reset(options={"reset_mask": mask})
+    assert "context" not in form.step(np.array([0, 1]))[-1]
     back = from_gymnasium_vector(gymnasium.vector.VectorWrapper(form))
     back.reset(seed=0, options={"gravity": 1.0})
     infos = back.step(np.array([0, 1])).info
