@@ -28,7 +28,8 @@ What is lost:
 | several agents | number | refused |
 
 Refused on the way here: arrays of objects. A source that nothing can seed (see `from_dm_env`) comes with
-`unseeded`, and warns at the first reset with a seed.
+`unseeded`, and warns at the first reset with a seed. Options of a reset reach forms of ours alone; a source of others
+warns of the first, and `validate=True` makes them an error.
 
 Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the
 core's or the source's own step, the kind of step that it is, and one tuple.
@@ -76,9 +77,10 @@ from .dm_specs import NAME, from_spec, to_spec
 from .form import MayHoldForm
 from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
+from .options import NoResetOptions
 from .strings import Strings
 from .suites import load
-from .values import ALONE, Copy, fresh, incoming, own_size, owned
+from .values import ALONE, Copy, incoming, own_size, owned
 
 __all__ = [
     "FromDmEnv",
@@ -96,7 +98,7 @@ __all__ = [
 ]
 
 
-class FromDmEnv(TakesContext, MayHoldForm, Env):
+class FromDmEnv(NoResetOptions, TakesContext, MayHoldForm, Env):
     """A dm_env environment as a core one.
 
     Args:
@@ -156,11 +158,7 @@ class FromDmEnv(TakesContext, MayHoldForm, Env):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)
-        if options:
-            native = self.unwrapped
-            if not isinstance(native, ToDmEnv):
-                raise SpecError(f"options: expected none, for a dm_env environment takes none, got {dict(options)}")
-            native.reset_options = fresh(options)
+        self._give_options(options)
         if seed is not None:
             self._seed_source(seed)
             self._streams = Streams(seed)

@@ -10,8 +10,9 @@
 
 They are known by their methods alone: gym-gridverse itself, and the old gym that it needs, are never imported.
 
-What is lost: nothing. An outer environment without an observation representation is refused; without a state
-representation it has no `state`, and other rewarders are given the inner environment's own objects.
+What is lost: options of a reset, which outer environments do not know; the first ones are warned of. An outer
+environment without an observation representation is refused; without a state representation it has no `state`, and
+other rewarders are given the inner environment's own objects.
 
 An inner environment draws observations from the generator of its dynamics, so that whether somebody looks changes
 the future. Here every state is looked at exactly once.
@@ -31,6 +32,7 @@ from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
 from .layers import Content
+from .options import NoResetOptions
 from .values import incoming
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
@@ -39,7 +41,7 @@ _PARTS = ("inner_env", "state_representation", "observation_representation", "ac
 _INNER_PARTS = ("set_seed", "functional_reset", "functional_step", "functional_observation")
 
 
-class FromGridverse(Env):
+class FromGridverse(NoResetOptions, Env):
     """An outer environment of gym-gridverse as a core one.
 
     Args:
@@ -78,8 +80,8 @@ class FromGridverse(Env):
         self._incoming = incoming(self.observation_spec, True)  # representations may hand out what they hold
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Begins an episode; an outer environment knows no options, and these change nothing."""
         seed = check_seed(seed)
+        self._give_options(options)
         if seed is not None:
             self._streams = Streams(seed)
             self.source.inner_env.set_seed(seed)

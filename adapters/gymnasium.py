@@ -69,6 +69,7 @@ from .discounts import is_default_discount, is_number
 from .form import AnyForm, MayHoldForm
 from .layers import Content
 from .losses import Loss
+from .options import ResetOptions
 from .spaces import NAME, decoder, encoder, from_space, to_space
 from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
@@ -185,7 +186,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     __str__ = __repr__
 
 
-class FromGymnasium(TakesContext, MayHoldForm, Env):
+class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
     """A gymnasium environment as a core one.
 
     A step calls the source's step, casts the observation where the source was careless, copies it where the

@@ -152,6 +152,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
         self._step: Any = quickest_step(self._env)
+        self._written: dict[Any, Any] = {}  # see `write`
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP
 
@@ -207,7 +208,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             if self._next_step:
                 self._over = over
             self.begun = None
-            said = {} if infos.columns == {} else write(infos, self.num_envs)
+            said = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
             if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
                 self._say_discounts(said, discount, terminated, None)
         self._said = said

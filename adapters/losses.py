@@ -17,6 +17,10 @@ class UnseededWarning(UserWarning):
     """A seed was given to an environment whose source nothing can seed."""
 
 
+class DroppedOptionsWarning(UserWarning):
+    """A reset was given options that the environment's framework has no place for; they change nothing."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """One thing that does not survive the way to a framework and back.
@@ -43,7 +47,7 @@ class Loss:
         return cls(error.path, error.field, error.source, error.target, True, error.hint)
 
     def __str__(self) -> str:
-        word = "refused" if self.refused else "narrowed"
+        word = "refused" if self.refused else "narrowed" if self.field == "precision" else "lost"
         return f"{self.path}: {self.field} {word} ({self.source}){'; ' + self.hint if self.hint else ''}"
 
 

@@ -17,6 +17,7 @@ from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
 from .losses import Loss
+from .options import options_lost
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def losses(env: Any, target: str) -> list[Loss]:
 
     Args:
         env: A core environment or one of any framework. What one that was brought here cannot do (be seeded,
-            where nothing can seed its source) is lost on every way.
+            where nothing can seed its source; be reset with options, where that knows none) is lost on every way.
         target: The framework's name.
 
     Raises:
@@ -152,7 +153,7 @@ def losses(env: Any, target: str) -> list[Loss]:
     core, row = from_env(env), _target(target)
     spokes = [one.load() for one in FRAMEWORKS.values() if one.in_use]
     arrived = [loss for spoke in spokes if hasattr(spoke, "arrival_losses") for loss in spoke.arrival_losses(core)]
-    return [*arrived, *row.load().losses(core)]
+    return [*arrived, *options_lost(core), *row.load().losses(core)]
 
 
 # Environments by name.

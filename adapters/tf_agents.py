@@ -33,7 +33,8 @@ What is lost:
 | several agents | number | refused |
 
 Refused on the way here: leaves that are no `ArraySpec`. A source that nothing can seed (see `from_tf_agents`) comes
-with `unseeded`, and warns at the first reset with a seed.
+with `unseeded`, and warns at the first reset with a seed. Options of a reset reach forms of ours alone; a source of
+others warns of the first, and `validate=True` makes them an error.
 
 Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the
 core's or the source's own step, the kind of step that it is, an array for the reward, and one tuple.

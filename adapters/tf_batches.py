@@ -17,6 +17,7 @@ from envoi.streams import lane_seeds
 from envoi.tree import map_leaves
 
 from .form import MayHoldForm
+from .options import NoResetOptions
 from .tf_forms import ToTFAgents
 from .tf_imports import FromTFAgents
 from .tf_source import Source, lane_info
@@ -24,7 +25,7 @@ from .tf_specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_la
 from .values import Copy, incoming
 
 
-class FromTFAgentsBatch(MayHoldForm, BatchEnv):
+class FromTFAgentsBatch(NoResetOptions, MayHoldForm, BatchEnv):
     """A batched environment of TF-Agents as a batch.
 
     Its lanes begin anew when TF-Agents lets them: in the step after their end, or all at a reset. One of our own forms
@@ -77,7 +78,7 @@ class FromTFAgentsBatch(MayHoldForm, BatchEnv):
             seed = int(seed)
         if lanes is not None and not lanes.all():
             return self._reset_lanes(lanes, seed, options)
-        self._source.take_options(options)
+        self._give_options(options)
         if seed is not None:
             self._seed_source(seed)
         time_step = self.source.reset()

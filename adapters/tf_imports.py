@@ -14,12 +14,13 @@ from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
 from .form import MayHoldForm
+from .options import NoResetOptions
 from .tf_source import Source, lane_info, number_reader
 from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 
 
-class FromTFAgents(MayHoldForm, Env):
+class FromTFAgents(NoResetOptions, MayHoldForm, Env):
     """An environment of TF-Agents as a core one.
 
     Args:
@@ -57,7 +58,7 @@ class FromTFAgents(MayHoldForm, Env):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)
-        self._source.take_options(options)
+        self._give_options(options)
         if seed is not None:
             self._source.seed(seed)
             self._streams = Streams(seed)

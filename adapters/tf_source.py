@@ -9,7 +9,7 @@ from warnings import warn
 
 import numpy as np
 
-from envoi import Array, SnapshotUnsupported, SpecError
+from envoi import Array, SnapshotUnsupported
 from envoi.spec import SpecTree
 from envoi.tree import map_leaves
 
@@ -17,7 +17,7 @@ from .layers import Content, Generators, layers
 from .losses import UnseededWarning
 from .tf_forms import ToTFAgents
 from .tf_specs import PyEnvironment, from_number_spec
-from .values import Copy, fresh, incoming
+from .values import Copy, incoming
 
 
 class Source:
@@ -88,17 +88,6 @@ class Source:
         except NotImplementedError:
             self._has_info = False
             return None
-
-    def take_options(self, options: Mapping[str, Any] | None) -> None:
-        """Hands the options of a reset to a form of ours.
-
-        Raises:
-            SpecError: It is none, so nobody takes them.
-        """
-        if self.form is not None:
-            self.form.reset_options = None if options is None else fresh(options)
-        elif options:
-            raise SpecError(f"options: expected none, for a TF-Agents environment takes none, got {dict(options)}")
 
     # Seeds and generators.
 

@@ -18,16 +18,50 @@ from envoi import Infos
 Mask = NDArray[np.bool_]
 
 
-def write(infos: Infos, n: int) -> dict[Any, Any]:
-    """The infos of n lanes as a dict of arrays and masks; a new dict."""
+def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[Any, Any]:
+    """The infos of n lanes as a dict of arrays and masks; a new dict.
+
+    Args:
+        infos: The infos.
+        n: How many lanes.
+        written: Holds what was made of columns of some lanes, for the calls that come; None to keep nothing.
+    """
     columns, mask = infos.columns, infos.mask
     if columns is None or not all(isinstance(column, np.ndarray) for column in columns.values()):
         return write_lanes(enumerate(infos), n)
     said: dict[Any, Any] = {}
+    masks = infos.masks
     for key, column in columns.items():
+        if masks is not None and key in masks:
+            said.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
+            continue
         said[key] = column
         said[f"_{key}"] = np.ones(n, bool) if mask is None else mask.copy()
     return said
+
+
+def _write_some(key: Any, column: Any, there: Mask, mask: Mask | None, n: int, written: dict[Any, Any]) -> Any:
+    """A column of the lanes `there`, as far as `mask` has them: made once while the same column comes again."""
+    held, done = written.get(key, (None, None))
+    if held is not column or mask is not None:
+        lanes = np.flatnonzero(there if mask is None else there & mask).tolist()
+        done = write_lanes([(lane, {key: column[lane]}) for lane in lanes], n)
+        _protect(done)
+        if mask is None:
+            written[key] = column, done
+    return _fresh(done)
+
+
+def _protect(said: Any) -> None:
+    for part in said.values():
+        if isinstance(part, dict):
+            _protect(part)
+        else:
+            part.flags.writeable = False  # it lasts for many steps
+
+
+def _fresh(said: Any) -> dict[Any, Any]:
+    return {key: _fresh(part) if isinstance(part, dict) else part for key, part in said.items()}
 
 
 def write_lanes(infos: Iterable[tuple[int, Mapping[Any, Any]]], n: int) -> dict[Any, Any]:

@@ -21,6 +21,7 @@ from envoi.streams import Streams, check_seed, lane_seeds
 from .form import MayHoldForm
 from .gymnasium import NATIVE_REWARD, is_number
 from .layers import Content
+from .options import ResetOptions
 from .spaces import from_space
 from .values import Copy, fresh, incoming
 from .vector_infos import read
@@ -28,7 +29,7 @@ from .vector_lanes import different, metadata_of, mode_of
 from .vector_spaces import batched_encoder, batched_space, batched_spec, with_lanes
 
 
-class FromGymnasiumVector(MayHoldForm, BatchEnv):
+class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
     """A vector environment, of which only all lanes together can be stepped, as a core batch.
 
     Its lanes begin anew as its own auto-reset mode has it, and in no other way:

@@ -30,6 +30,7 @@ from envoi.streams import check_seed
 from .form import MayHoldForm
 from .gymnasium import is_number
 from .layers import Content
+from .options import ResetOptions
 from .spaces import encoder, from_space
 from .values import Copy, fresh, incoming, owned
 from .zoo_forms import Form
@@ -37,7 +38,7 @@ from .zoo_forms import Form
 _OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(MayHoldForm, MultiEnv):
+class FromZoo(ResetOptions, MayHoldForm, MultiEnv):
     """What the importers of both APIs share.
 
     Args:

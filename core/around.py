@@ -47,6 +47,7 @@ class Around(Process):
     metadata = cast("Any", Inner())
     render_mode = cast("Any", Inner())
     context_space = cast("Any", Inner())
+    takes_options = cast("Any", Inner())
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -73,6 +74,9 @@ class Around(Process):
                 "something else of it; put Contextual inside of it"
             )
         return self.observation_spec
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return self.env.untaken(options)
 
     @property
     def state(self) -> Any:

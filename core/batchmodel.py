@@ -13,6 +13,7 @@ from .errors import ContextError
 from .lanes import lane, take
 from .model import Model
 from .modelbatch import ModelBatch
+from .options import CONTEXT
 from .process import Snapshot
 from .rewarder import Rewarder, RewardFunction
 from .streams import Streams
@@ -52,9 +53,18 @@ class BatchModel(Model):
         if seed is not None:
             lanes.use(Streams(seed))
         # What is said of the one lane gets the axis that the model's functions expect.
-        options = options and {name: np.asarray(value)[None] for name, value in options.items()}
+        options = options and {name: self._with_axis(name, value) for name, value in options.items()}
         observation, info = lanes.reset(options=options)
         return Reset(lane(self.observation_spec, observation, 0), info[0])
+
+    def _with_axis(self, name: str, value: Any) -> Any:
+        space = self.context_space
+        if name != CONTEXT or space is None or name in space.features:
+            return np.asarray(value)[None]
+        if not isinstance(value, Mapping):
+            return value  # which the lanes refuse
+        context = cast("Mapping[str, Any]", value)
+        return {feature: np.asarray(one)[None] for feature, one in context.items()}
 
     def step(self, action: Any) -> Step:
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)

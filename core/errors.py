@@ -8,6 +8,7 @@ and what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 class EnvoiError(Exception):
@@ -85,3 +86,34 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     if not names:
         return "there are none"
     return "there are: " + ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+
+
+def near_misses(name: object, known: Iterable[str], count: int = 3) -> list[str]:
+    """Returns the known names of which a name is a misspelling, rather than another word.
+
+    A misspelling is, but for case, more than 0.8 alike by `difflib.SequenceMatcher.ratio`, and at most two letters
+    longer or shorter. So one wrong letter counts in names of six and more, and two that changed places too, while
+    `initial_state` is another word than `initial_state_lower`, and `mask` than `mass`.
+
+    Args:
+        name: What was written; anything but a string, and a known name, misses none.
+        known: The names that there are.
+        count: How many to return at most.
+
+    Returns:
+        The known names, the nearest first.
+    """
+    names = tuple(known)
+    return [] if not isinstance(name, str) or name in names else list(_near(name, names)[:count])
+
+
+@lru_cache(1024)  # each lane of a batch asks
+def _near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    lowered, found = name.lower(), list[tuple[float, str]]()
+    alike = difflib.SequenceMatcher(b=lowered)
+    for one in known:
+        if abs(len(one) - len(lowered)) <= 2:
+            alike.set_seq1(one.lower())
+            if (ratio := alike.ratio()) > 0.8:
+                found.append((-ratio, one))
+    return tuple(one for _, one in sorted(found))

@@ -79,6 +79,22 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
     return tree.map_leaves(replaced, values, some)
 
 
+class SomeLanes(dict[Any, Any]):
+    """Columns of infos, of which some speak of some lanes only.
+
+    Args:
+        columns: Arrays with a leading lane axis, by name.
+        masks: By name, the lanes that have an entry of that column, shape (n,); a column without a mask is of all.
+
+    Attributes:
+        masks: The same.
+    """
+
+    def __init__(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> None:
+        super().__init__(columns)
+        self.masks = masks
+
+
 class Infos(Sequence[Info]):
     """The infos of all lanes; each lane's values keep their own types.
 
@@ -90,13 +106,15 @@ class Infos(Sequence[Info]):
         columns: Arrays with a leading lane axis, by name, instead of `lanes`.
         n: How many lanes, with `columns`.
         mask: The lanes that the columns speak of, shape (n,); the others have empty dicts.
+        masks: By name, the lanes that have an entry of that column, shape (n,), where not all of `mask` have one.
 
     Attributes:
         columns: The columns it was made from, or None when it was made from dicts.
         mask: The lanes that the columns speak of, or None for all.
+        masks: The masks of single columns, or None where there are none.
     """
 
-    __slots__ = ("_lanes", "_n", "columns", "mask")
+    __slots__ = ("_lanes", "_n", "columns", "mask", "masks")
 
     def __init__(
         self,
@@ -105,19 +123,25 @@ class Infos(Sequence[Info]):
         columns: Mapping[Any, Any] | None = None,
         n: int = 0,
         mask: NDArray[np.bool_] | None = None,
+        masks: Mapping[Any, NDArray[np.bool_]] | None = None,
     ) -> None:
-        self._lanes, self.columns, self.mask = lanes, columns, mask
+        self._lanes, self.columns, self.mask, self.masks = lanes, columns, mask, masks
         self._n = n if lanes is None else len(lanes)
 
     def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None) -> Infos:
         """These infos with more entries.
 
         Args:
-            columns: One element a lane, by name.
+            columns: One element a lane, by name; of a `SomeLanes` not every lane has them all.
             mask: The lanes that get them where these infos are made from dicts, shape (n,); None for all.
         """
+        masks = cast("SomeLanes", columns).masks if type(columns) is SomeLanes else None
         if self._lanes is None:
-            return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask)
+            masks = masks if self.masks is None else {**self.masks, **(masks or {})}
+            return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask, masks=masks)
+        if masks is not None:
+            added = Infos(columns=columns, n=self._n, mask=mask, masks=masks)
+            return Infos([{**info, **added[i]} for i, info in enumerate(self._lanes)])
         return Infos(
             [
                 {**info, **{key: column[i] for key, column in columns.items()}} if mask is None or mask[i] else info
@@ -141,6 +165,13 @@ class Infos(Sequence[Info]):
             return self._lanes[index]
         if self.mask is not None and not self.mask[index]:
             return {}
+        if self.masks is not None:
+            # A dict lasts as long as its column, and each reader gets one to write into.
+            return {
+                key: {**column[index]} if isinstance(column[index], dict) else column[index]
+                for key, column in (self.columns or {}).items()
+                if key not in self.masks or self.masks[key][index]
+            }
         return {key: column[index] for key, column in (self.columns or {}).items()}
 
     def __iter__(self) -> Iterator[Info]:

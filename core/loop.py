@@ -138,6 +138,14 @@ class Lanes(BatchEnv):
         return specs[0]
 
     @property
+    def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether options of a reset reach the author's code in every lane."""
+        return all(env.takes_options for env in self.envs)
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for env in self.envs for name, value in env.untaken(options).items()}
+
+    @property
     def context_space(self) -> ContextSpace | None:
         """The features of the lanes' contexts."""
         return getattr(self.envs[0], "context_space", None)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .env import ENDED, NOT_RESET, Env, Reset, Step, full_step
 from .errors import EpisodeError
+from .options import of_the_episode
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
@@ -57,7 +58,9 @@ class Model(Env):
         Args:
             rng: Draws from the dynamics stream.
             context: The values of this episode: the defaults of `context_space`, then `env.context`, then
-                the `options` of `reset`. What the dynamics need of it belongs in the state.
+                the `options` of `reset`. What the dynamics need of it belongs in the state. Of a model with a
+                `context_space`, `options={"context": {…}}` takes the place of `env.context`, and an option whose name
+                is nearly that of a feature is a `ContextError`.
         """
         raise NotImplementedError
 
@@ -106,7 +109,7 @@ class Model(Env):
     # From here on the episode, which no author needs to touch.
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        context = self._episode_context(options)
+        context = of_the_episode(self.context_space, self.context, options) if options else self.context
         if seed is not None:
             self._streams = Streams(seed)
         streams = self.streams
@@ -174,12 +177,6 @@ class Model(Env):
         if self.context_space is not None:
             self.context_space.verify(context)
         self._context = dict(context)
-
-    def _episode_context(self, options: Mapping[str, Any] | None) -> dict[str, Any]:
-        if options and self.context_space is not None:
-            features = self.context_space.features
-            self.context_space.verify({name: value for name, value in options.items() if name in features})
-        return {**self.context, **(options or {})}
 
     def _native_rewarder(self) -> Rewarder:
         return ModelReward(self)

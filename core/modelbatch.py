@@ -13,6 +13,7 @@ from .batch import BatchEnv, Mask, as_mask
 from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from .errors import ContextError, EpisodeError, SnapshotUnsupported
 from .lanes import Infos, alike, put, take
+from .options import CONTEXT, split
 from .process import Snapshot
 from .rewarder import ModelReward, Rewarder, drawing
 from .spec import Spec, zeros
@@ -85,7 +86,7 @@ class ModelBatch(BatchEnv):
 
     def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
         """Initial states for the lanes `index`, or for all, each with its own context."""
-        columns = {**self._columns, **self._checked(options)} if options else self._columns
+        columns = self._wished(options) if options else self._columns
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
@@ -93,6 +94,15 @@ class ModelBatch(BatchEnv):
         # Where a column is one value for all lanes, a part of it is as good as its elements there, and free.
         some = {name: column[index] if column.strides[0] else column[:size] for name, column in columns.items()}
         return self.model.initial(rng, some, size)
+
+    def _wished(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """The columns of this episode where a reset has options; see `envoi.options.of_the_episode`."""
+        space = self.model.context_space
+        if space is None:
+            return {**self._columns, **self._checked(options, "options")}
+        whole, rest = split(options, space)
+        columns = self._columns if whole is None else self._checked(whole, f"options[{CONTEXT!r}]")
+        return {**columns, **self._checked(rest, "options")}
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         # Counting is several times faster than `any` on the few bools of a mask.
@@ -241,7 +251,7 @@ class ModelBatch(BatchEnv):
         self._columns = columns
         self._context = {**self._context, **{name: columns[name] for name in context}}
 
-    def _checked(self, context: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
         """The values as columns of one a lane; those of known features are checked."""
         space = self.model.context_space
         features = {} if space is None else space.features
@@ -253,12 +263,12 @@ class ModelBatch(BatchEnv):
             array = np.asarray(value)
             if array.ndim and len(array) != self.batch_size:
                 raise ContextError(
-                    f"context[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
+                    f"{path}[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
                     f"got {len(array)}"
                 )
             if space is not None and name in features:
                 for one in dict.fromkeys(array.ravel().tolist()):
-                    space.verify({name: one})
+                    space.verify({name: one}, path)
             columns[name] = array if array.ndim else alike(array.copy(), self.batch_size)
         return columns
 

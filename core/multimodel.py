@@ -23,6 +23,7 @@ from .multi import (
     check_actions,
     full_multi_step,
 )
+from .options import of_the_episode
 from .process import Info, Snapshot
 from .rewarder import ModelReward, Rewarder
 from .streams import Streams
@@ -149,12 +150,10 @@ class MultiModel(MultiEnv):
         return self._turn
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
-        if options and self.context_space is not None:
-            features = self.context_space.features
-            self.context_space.verify({name: value for name, value in options.items() if name in features})
+        context = of_the_episode(self.context_space, self.context, options) if options else self.context
         if seed is not None:
             self._streams = Streams(seed)
-        state = self.initial(self.streams.dynamics, {**self.context, **(options or {})})
+        state = self.initial(self.streams.dynamics, context)
         agents, ended, cut = self._standing(state, (), frozenset())
         if ended or cut or not agents:
             raise SpecError(f"initial: expected a state from which somebody acts, got {state!r}")

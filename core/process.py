@@ -43,6 +43,8 @@ class Process(ABC):
         state_spec: What `state` may be, or None where it is not described.
         metadata: Facts such as `render_modes` and `render_fps` (frames per second).
         render_mode: What `render` gives: None, `"rgb_array"`, `"human"`, …
+        takes_options: Whether options of a reset reach the author's code; False for an environment whose framework has
+            no place for them, see `untaken`.
     """
 
     observation_spec: SpecTree
@@ -52,6 +54,7 @@ class Process(ABC):
     state_spec: SpecTree | None = None
     metadata: Mapping[str, Any] = {"render_modes": []}
     render_mode: str | None = None
+    takes_options: bool = True
 
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
@@ -72,6 +75,16 @@ class Process(ABC):
             contexts: Contexts that it may be given; others lie between them.
         """
         return self.observation_spec
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns those options of a reset that would reach no author's code.
+
+        A wrapper that reads options of its own overrides this too, and asks the environment inside about the rest.
+
+        Args:
+            options: The options, which stay as they are.
+        """
+        return {} if self.takes_options else dict(options)
 
     @property
     def rewarder(self) -> Rewarder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from types import NoneType
@@ -27,9 +27,11 @@ from ..context.sets import contexts_of, fill
 from ..context.space import ContextSpace
 from ..context.visible import Visible
 from ..errors import ContextError, SpecError, nearest
+from ..lanes import SomeLanes
 from ..lift import Lifted
 from ..loop import batch, lanes_of
 from ..modelbatch import batch_streams
+from ..options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ..process import Snapshot
 from ..spec import Array, SpecTree
 from ..spec.base import shown
@@ -44,6 +46,8 @@ class Contextual(Lifted):
 
     Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
     the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` says which it is.
+    A context that was given by its values, by options or `set`, is not one of the set: in its episode
+    `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature.
     A reset with a seed begins the selector anew, for it fixes everything that follows: who seeds every episode, and
     wants more than the first context of a round, takes `Random`, or chooses by options.
     Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
@@ -53,8 +57,9 @@ class Contextual(Lifted):
     Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
 
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
-    selector where it stands; options that are named like a feature set it over the chosen context. In a batch every
-    lane has a context of its own, which changes only when that lane begins anew. Several agents share one.
+    selector where it stands; options that are named like a feature set it over the chosen context. An option whose name
+    is nearly one of these is a `ContextError`; the others go to the environment. In a batch every lane has a context of
+    its own, which changes only when that lane begins anew. Several agents share one.
 
     Args:
         env: The environment: one agent's, several agents', or a batch.
@@ -99,13 +104,13 @@ class Contextual(Lifted):
 
     Raises:
         ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
-            environment that takes no contexts.
+            environment that takes no contexts. On a reset, an option whose name is misspelt.
         SpecError: The layout does not allow the environment's observation.
     """
 
     memory = (
         *("_in_force", "_ids", "_vectors", "_next", "_fixed"),
-        *("_bound", "_all_of_the_set", "_episodes", "_total"),
+        *("_bound", "_all_of_the_set", "_episodes", "_total", "_unnamed"),
     )
 
     _planned = (*Lifted._planned, "_layouts", "_held", "_said")
@@ -190,6 +195,7 @@ class Contextual(Lifted):
         self._fixed: list[Any] | None = None  # an id and a context a lane, or None where the selector chooses
         self._bound: list[Mapping[str, Any]] | None = None
         self._all_of_the_set = False  # whether all lanes have contexts of the set in force
+        self._unnamed: frozenset[int] = frozenset()  # lanes whose context was given by values, and so has no id
         self._episodes, self._total = 0, 0
         super().__init__(env)
 
@@ -280,9 +286,23 @@ class Contextual(Lifted):
     def _show(self) -> None:
         """Holds what observations and infos say of the contexts in force."""
         first = 0 if self._lanes is None else slice(None)
-        self._said = {"context_id": self._ids[first]}
+        self._said: Mapping[str, Any] = {"context_id": self._ids[first]}
+        if self._unnamed:
+            self._said = self._with_values(self._said)
         for agent, layout in self._layouts.items():
             self._held[agent] = layout.hold(self._vectors[first])
+
+    def _with_values(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Adds the values of contexts without an id to what infos say."""
+        n = self._lanes
+        if n is None:
+            return _Copied({**said, CONTEXT: self._in_force[0]})
+        values = _objects([context if lane in self._unnamed else None for lane, context in enumerate(self._in_force)])
+        mask = np.zeros(n, bool)
+        mask[list(self._unnamed)] = True
+        for array in (values, mask):
+            array.flags.writeable = False  # infos hold it
+        return SomeLanes({**said, CONTEXT: values}, {CONTEXT: mask})
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """The inner observation spec under all contexts that there may be."""
@@ -488,7 +508,10 @@ class Contextual(Lifted):
         if self._noise.names:
             chosen = [(k, c if k is None else self._noise.drawn(c, self._rng_of_choice)) for k, c in chosen]
         if over:
-            chosen = [(key, self._found({**context, **over}, "options")[1]) for key, context in chosen]
+            chosen = [self._changed(key, context, over) for key, context in chosen]
+        if over or not selecting or self._unnamed:
+            unnamed = [lane for lane, (key, _) in zip(lanes, chosen, strict=True) if key is None]
+            self._unnamed = self._unnamed.difference(lanes).union(unnamed)
         in_force, ids = self._in_force.copy(), self._ids.copy()
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             in_force[lane], ids[lane] = context, key
@@ -517,6 +540,12 @@ class Contextual(Lifted):
             for _, context in chosen:
                 self._log(self._episodes, self._total, dict(context))
                 self._episodes += 1
+
+    def _changed(self, key: Hashable, context: dict[str, Any], over: Mapping[str, Any]) -> tuple[Hashable, Any]:
+        """A chosen context with some values of its own: it keeps its id where they are those that it has."""
+        changed = self._found({**context, **over}, "options")
+        same = all(np.array_equal(value, context[name]) for name, value in changed[1].items())
+        return (key, context) if same else changed
 
     def _selected(self) -> tuple[Hashable, Any]:
         chosen, self._next = self._next or self.context_selector.select(self._rng_of_choice), None
@@ -595,11 +624,16 @@ class Contextual(Lifted):
     def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What options say of the context, taken out of them: one a lane, or None; and values of features."""
         wish = None
-        for name in ("context_id", "context"):
+        known = next(iter(self.contexts.values()))
+        refuse_misspelt(options, known)
+        for name in (CONTEXT_ID, CONTEXT):
             if name in options:
                 wish = self._each(options.pop(name), f"options[{name!r}]")
-        known = next(iter(self.contexts.values()))
         return wish, {name: options.pop(name) for name in list(options) if name in known}
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = next(iter(self.contexts.values()))
+        return self.env.untaken({n: v for n, v in options.items() if n not in (CONTEXT, CONTEXT_ID, *known)})
 
     def beginning(self, restart: NDArray[np.bool_]) -> None:
         lanes = restart.nonzero()[0].tolist()
@@ -662,6 +696,22 @@ def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
     if arguments:
         raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
     return given
+
+
+class _Copied(Mapping[str, Any]):
+    """Entries of infos that last for an episode: each info gets a copy of what somebody may write into."""
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> Any:
+        return copy.copy(self._entries[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def _called(contexts: Mapping[Any, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -26,7 +26,8 @@ class Validated(Wrapper):
         env: The environment.
 
     Raises:
-        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode.
+        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On a reset
+            with options that nothing takes, see `Env.untaken`.
     """
 
     memory = ("_episode", "_step")
@@ -36,6 +37,8 @@ class Validated(Wrapper):
         self._episode = self._step = 0
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
+        if options:
+            _check_options(self.env, options)
         self._episode, self._step = self._episode + 1, 0
         result = super().reset(seed=seed, options=options, mask=mask)
         self._check(self.observation_spec, result.observation, "observation")
@@ -82,7 +85,8 @@ class ValidatedMulti(MultiWrapper):
         env: The environment.
 
     Raises:
-        SpecError: On a reset or step with a value outside its spec; the message names agent, leaf, step and episode.
+        SpecError: On a reset or step with a value outside its spec; the message names agent, leaf, step and episode. On
+            a reset with options that nothing takes.
     """
 
     memory = ("_episode", "_step")
@@ -92,6 +96,8 @@ class ValidatedMulti(MultiWrapper):
         self._episode = self._step = 0
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        if options:
+            _check_options(self.env, options)
         self._episode, self._step = self._episode + 1, 0
         result = self.env.reset(seed=seed, options=options)
         self._check_agents(result.observations, self.env.acting, "observations")
@@ -129,6 +135,13 @@ class ValidatedMulti(MultiWrapper):
         numbers, where = what in ("reward", "discount"), f"of episode {self._episode}"
         for agent, value in values.items():
             _check(specs[agent], value, f"{what}[{agent!r}]", numbers, self._step, where)
+
+
+def _check_options(env: Env | MultiEnv, options: Mapping[str, Any]) -> None:
+    for name, value in env.untaken(options).items():
+        raise SpecError(
+            f"options[{name!r}]: expected none, for a reset of {shown(env.unwrapped)} takes no options, got {value!r}"
+        )
 
 
 def _check(spec: SpecTree, value: Any, path: str, numbers: bool, step: int, where: str) -> None:

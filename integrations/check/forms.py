@@ -187,7 +187,8 @@ class FormCheck:
         got = Player(hand, seed).play(episodes, limit)
         expected = Player(core_hand(twin_of(returned, self.core())), inner).play(episodes, limit)
         said = difference(expected, got, hand)
-        if said is not None and self.losses and _within(expected, got):
+        narrows = any(loss.field == "precision" for loss in self.losses)
+        if said is not None and narrows and _within(expected, got):
             said = None
         return PASSED if said is None else failed(f"here against there: {said}")
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, SpecError, sample
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, sample
 from envoi.multi import MASK
 
 from .requirement import PASSED, Found, failed, skipped
@@ -134,8 +134,6 @@ def run(suite: Suite, forms: Forms) -> tuple[Found, tuple[str, ...]]:
 def _limit(suite: Suite, forms: Forms, error: Exception) -> str:
     """What a suite does not know that there may be, where that is why it ended so; else empty."""
     text = str(error)
-    if isinstance(error, SpecError) and text.startswith("options:"):
-        return f"{suite.name} gives options to the reset; {text}"
     if suite.masks != "known" and forms.subject.walk.error is None and _forbids(forms, suite.masks == "observed"):
         return f"{suite.name} takes actions that the masks forbid, and so ends in: {said(error)}"
     if isinstance(error, ValueError) and "truth value of an array" in text and suite.framework == "gymnasium":

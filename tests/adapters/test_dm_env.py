@@ -420,13 +420,6 @@ def test_options_reach_the_next_reset_and_that_one_only_and_the_callers_dict_sta
     assert options == {"difficulty": 3}
 
 
-def test_options_that_a_source_has_no_place_for_are_refused():
-    env = from_dm_env(Playing())
-    with pytest.raises(SpecError, match="takes none"):
-        env.reset(options={"difficulty": 3})
-    env.reset(options={})
-
-
 def test_metadata_is_a_copy_all_the_way_down():
     core = load("envoi:catch")
     form = to_dm_env(core)

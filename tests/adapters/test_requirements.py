@@ -25,6 +25,7 @@ from scripted import Line, Scripted, Shaped
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete
 from envoi.adapters import convert, from_env, losses
+from envoi.adapters.losses import DroppedOptionsWarning
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
 from envoi.lanes import lane
 from envoi.streams import lane_seeds
@@ -722,11 +723,15 @@ def test_a_source_cannot_write_into_what_options_hold(name):
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(TAKE_OPTIONS)))
-def test_options_that_a_source_has_no_place_for_are_refused(name):
-    env = imported(name)
-    with pytest.raises(envoi.SpecError, match="options"):
-        env.reset(options={"a": 1})
-    env.reset(options={})
+def test_options_that_a_source_has_no_place_for_are_a_warning_and_an_error_where_values_are_checked(name):
+    options = {"a": 1}
+    with pytest.warns(DroppedOptionsWarning, match="options: .*'a'"):
+        imported(name).reset(options=options)
+    checked = envoi.Validated(imported(name))
+    with pytest.raises(envoi.SpecError, match=r"options\['a'\]"):
+        checked.reset(options=options)
+    checked.reset(options={})
+    assert options == {"a": 1}
 
 
 @every_form

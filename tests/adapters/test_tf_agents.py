@@ -24,7 +24,7 @@ import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
 from envoi.adapters import tf_agents as spoke
-from envoi.adapters.losses import NarrowingWarning
+from envoi.adapters.losses import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents import (
     ArraySpec,
     BoundedArraySpec,
@@ -859,7 +859,7 @@ def test_making_a_form_or_looking_at_it_leaves_the_environment_alone():
     same(lived(True), lived(False))
 
 
-def test_options_reach_the_reset_of_a_form_and_are_refused_where_nobody_takes_them():
+def test_options_reach_the_reset_of_a_form_and_others_warn_that_they_take_none():
     options = {"difficulty": 3}
     for wrap in (lambda form: form, Passing):
         core = Scripted(Line())
@@ -872,7 +872,7 @@ def test_options_reach_the_reset_of_a_form_and_are_refused_where_nobody_takes_th
     assert core.seen == [options, {}]
     env = from_tf_agents(Counting(MIDDLE))
     env.reset(options={})
-    with pytest.raises(SpecError, match="options"):
+    with pytest.warns(DroppedOptionsWarning, match="'difficulty'"):
         env.reset(options=options)
     assert options == {"difficulty": 3}
 

@@ -322,7 +322,7 @@ def test_options_choose_for_one_episode():
     assert env.reset(options={"context_id": "c"}).info["context_id"] == "c"
     assert env.reset(options={"context": {"m": 0.75}}).observation[6] == 0.75
     observation, info = env.reset(options={"g": 5.0})
-    assert (observation[5], info["context_id"], env.context["m"]) == (5.0, "a", 2.0)
+    assert (observation[5], info["context_id"], env.context["m"]) == (5.0, None, 2.0)
     assert ids(env, 1) == ["b"]
 
 

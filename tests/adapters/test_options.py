@@ -1,0 +1,288 @@
+"""Options of a reset that a source has no place for: a warning, a line of `losses`, an error under `validate=True`."""
+
+import copy
+import pickle
+
+import gridverse_like
+import gymnasium
+import numpy as np
+import pytest
+from dm_env import StepType
+from dm_sources import Playing, Wrapping
+
+import envoi
+from envoi import SpecError
+from envoi.adapters import (
+    TARGETS,
+    from_dm_env,
+    from_gridverse,
+    from_gymnasium,
+    from_gymnasium_vector,
+    load,
+    losses,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_pettingzoo,
+    to_pettingzoo_aec,
+    to_rllib,
+    to_tf_agents,
+)
+from envoi.adapters.losses import DroppedOptionsWarning
+from envoi.adapters.tf_agents import ArraySpec, BoundedArraySpec, FromTFAgents, PyEnvironment, TimeStep
+from envoi.errors import near_misses
+from envoi.models import Catch
+
+MIDDLE = (StepType.MID, 0.0, 1.0)
+LINES = [MIDDLE] * 90 + [(StepType.LAST, 1.0, 0.0)]
+
+
+class Still(PyEnvironment):
+    """A foreign environment of TF-Agents that never changes."""
+
+    def seed(self, seed):
+        pass
+
+    def _reset(self):
+        return TimeStep(np.int32(0), np.float32(0), np.float32(1), np.zeros(2, np.float32))
+
+    def _step(self, action):
+        return TimeStep(np.int32(1), np.float32(0), np.float32(1), np.zeros(2, np.float32))
+
+    def observation_spec(self):
+        return ArraySpec((2,), np.float32, "still")
+
+    def action_spec(self):
+        return BoundedArraySpec((), np.int32, 0, 1, "choice")
+
+
+class Noted(Catch):
+    """Notes the options that reach it."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def initial(self, rng, context, size):
+        self.heard.append(sorted(context))
+        return super().initial(rng, context, size)
+
+
+def played():
+    return from_dm_env(Playing(*LINES))
+
+
+SOURCES = {
+    "dm_env": played,
+    "tf_agents": lambda: FromTFAgents(Still()),
+    "gridverse": lambda: from_gridverse(gridverse_like.make()),
+    "wrapped": lambda: envoi.TimeLimit(played(), 9),
+    "as one of several": lambda: envoi.as_multi(played()),
+    "and back": lambda: envoi.as_single(envoi.TimeLimit(envoi.as_multi(played()), 9)),
+    "behind our form and a wrapper": lambda: from_dm_env(Wrapping(to_dm_env(from_gridverse(gridverse_like.make())))),
+    "behind gymnasium's wrapper": lambda: from_gymnasium(gymnasium.Wrapper(to_gymnasium(played()))),
+}
+every_source = pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+
+
+@every_source
+def test_options_without_a_place_are_a_warning_once_and_change_nothing(make):
+    plain, env, options = make(), make(), {"difficulty": 3}
+    for nothing in (None, {}):
+        env.reset(seed=1, options=nothing)
+    with pytest.warns(DroppedOptionsWarning, match=r"options: .* takes? no options.*'difficulty'") as caught:
+        env.reset(seed=1, options=options)
+    assert len(caught) == 1
+    env.reset(seed=1, options=options)
+    env.reset(seed=1, options={"another": 1})
+    assert options == {"difficulty": 3}
+    plain.reset(seed=1)
+    observe = (lambda one: one.observation("agent")) if isinstance(env, envoi.MultiEnv) else lambda one: one.observation
+    assert repr(observe(env)) == repr(observe(plain))
+
+
+@every_source
+def test_a_warning_made_an_error_leaves_the_episode_as_it_was_and_comes_again(make):
+    env = make()
+    env.reset(seed=3)
+    before = repr(env.state)
+    for _ in range(2):
+        with pytest.raises(DroppedOptionsWarning):  # which the tests' settings make of a warning
+            env.reset(seed=4, options={"difficulty": 3})
+        assert repr(env.state) == before
+
+
+@every_source
+def test_losses_list_options_without_a_place_for_every_target(make):
+    for target in TARGETS:
+        (loss,) = [loss for loss in losses(make(), target) if loss.path == "options"]
+        assert not loss.refused
+        assert loss.field == "reach"
+        assert "validate=True" in loss.hint
+        assert str(loss).startswith("options: reach lost")
+
+
+@pytest.mark.parametrize("name", ["envoi:catch", "envoi:pursuit", "gymnasium:CartPole-v1", "pettingzoo:classic/rps_v2"])
+def test_losses_list_no_options_where_they_reach_the_source(name):
+    env = load(name)
+    assert env.takes_options
+    assert env.untaken({"a": 1}) == {}
+    assert not [loss for target in TARGETS for loss in losses(env, target) if loss.path == "options"]
+
+
+FORMS = {
+    "gymnasium": lambda env: to_gymnasium(env, validate=True).reset,
+    "vector": lambda env: to_gymnasium_vector(envoi.batch(env, 2), validate=True).reset,
+    "pettingzoo": lambda env: to_pettingzoo(env, validate=True).reset,
+    "pettingzoo_aec": lambda env: to_pettingzoo_aec(env, validate=True).reset,
+    "rllib": lambda env: to_rllib(env, validate=True)({}).reset,
+    "dm_env": lambda env: by_attribute(to_dm_env(env, validate=True)),
+    "tf_agents": lambda env: by_attribute(to_tf_agents(env, validate=True)),
+}
+
+
+def by_attribute(form):
+    def reset(options=None):
+        form.reset_options = options
+        form.reset()
+
+    return reset
+
+
+@pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_validation_makes_them_an_error_before_anything_happens(form):
+    source = Playing(*LINES)
+    reset = form(from_dm_env(source))
+    before = source.resets
+    with pytest.raises(SpecError, match=r"options\['difficulty'\]: expected none.*takes no options, got 3"):
+        reset(options={"difficulty": 3})
+    assert source.resets == before
+    reset(options={})
+    reset()
+
+
+def test_validation_lets_through_what_core_models_are_given():
+    env = envoi.Validated(Noted())
+    env.reset(options={"difficulty": 3})
+    assert env.unwrapped.heard == [["difficulty"]]
+    envoi.ValidatedMulti(load("envoi:nim")).reset(options={"anything": 3})
+
+
+def test_a_wrapper_may_take_options_of_its_own_before_a_source_that_takes_none():
+    class Skipping(envoi.Wrapper):
+        def untaken(self, options):
+            return super().untaken({name: value for name, value in options.items() if name != "skip"})
+
+        def reset(self, *, seed=None, options=None, mask=None):
+            rest = {name: value for name, value in (options or {}).items() if name != "skip"}
+            return super().reset(seed=seed, options=rest, mask=mask)
+
+    env = envoi.Validated(Skipping(played()))
+    env.reset(options={"skip": 2})
+    with pytest.raises(SpecError, match="'difficulty'"):
+        env.reset(options={"skip": 2, "difficulty": 1})
+
+
+def test_contextual_takes_its_own_options_and_passes_on_the_rest():
+    make = lambda: envoi.Contextual(played(), {"a": {"at": 0}, "b": {"at": 0}}, hide_context=True)  # noqa: E731
+    env = make()
+    assert env.reset(options={"context_id": "b"}).info["context_id"] == "b"
+    env.reset(options={"at": 0, "context": {}})
+    with pytest.warns(DroppedOptionsWarning, match="'difficulty'"):
+        env.reset(options={"context_id": "b", "difficulty": 3})
+    checked = envoi.Validated(make())
+    assert checked.reset(options={"context_id": "b"}).info["context_id"] == "b"
+    with pytest.raises(SpecError, match=r"options\['difficulty'\]"):
+        checked.reset(options={"context_id": "b", "difficulty": 3})
+    assert [loss.path for loss in losses(env, "gymnasium")].count("options") == 1
+
+
+def test_a_copy_warns_for_itself():
+    env = load("dm_control:cartpole/swingup")
+    for one in (env, copy.deepcopy(env), pickle.loads(pickle.dumps(load("bsuite:catch/0")))):
+        with pytest.warns(DroppedOptionsWarning):
+            copy.deepcopy(one).reset(options={"difficulty": 3})
+
+
+def test_the_lanes_of_a_batch_say_it_in_the_same_words_so_that_python_shows_it_once(capsys):
+    env = envoi.batch(load("bsuite:catch/0"), 3)
+    assert not env.takes_options
+    assert env.untaken({"a": 1}) == {"a": 1}
+    with pytest.warns(DroppedOptionsWarning) as caught:
+        env.reset(options={"difficulty": 3})
+    assert len({(str(one.message), one.filename, one.lineno) for one in caught}) == 1
+
+
+CATALOGUED = (
+    *(f"gymnasium:{name}" for name in ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0")),
+    *("gymnasium:MountainCarContinuous-v0", "dm_control:cartpole/swingup", "dm_control:finger/spin"),
+)
+TAKEN = ("low", "high", "x_init", "y_init", "reset_mask", "options", "circuit", "interaction_graph", "seed", "render")
+
+
+@pytest.mark.parametrize("name", CATALOGUED)
+def test_no_option_of_a_framework_is_taken_for_a_misspelt_feature(name):
+    features = load(name).context_space.features
+    assert [word for word in (*TAKEN, "state", "map", "interaction_circuit") if near_misses(word, features)] == []
+
+
+def test_options_of_gymnasiums_own_go_through_contextual_to_the_source_and_misspelt_ones_do_not():
+    env = envoi.Contextual(load("gymnasium:CartPole-v1"), [{"gravity": 5.0}], hide_context=True)
+    observation, info = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
+    assert ((observation >= 0.01) & (observation <= 0.02)).all()
+    assert info == {"context_id": 0}
+    with pytest.raises(envoi.ContextError, match="did you mean 'gravity'"):
+        env.reset(options={"gravty": 3.0})
+
+
+def in_lanes(info):
+    return {"context_id": info["context_id"].tolist(), "told": info.get("_context", np.zeros(2, bool)).tolist()}
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them_and_come_back(mode):
+    core = envoi.Contextual(envoi.batch(envoi.models.CartPole(), 2), [{"gravity": 9.0}, {"gravity": 2.0}])
+    form = to_gymnasium_vector(core, autoreset_mode=mode)
+    assert in_lanes(form.reset(seed=0)[1]) == {"context_id": [0, 1], "told": [False, False]}
+    mask = np.array([False, True])
+    begun = form.reset(options={"reset_mask": mask, "gravity": 1.0})[1]
+    assert begun["_context_id"].tolist() == begun["_context"].tolist() == [False, True]
+    for _ in range(2):
+        info = form.step(np.array([0, 1]))[-1]
+        assert in_lanes(info) == {"context_id": [0, None], "told": [False, True]}
+        assert info["context"]["gravity"].tolist() == [0.0, 1.0]
+        assert info["context"]["_gravity"].tolist() == [False, True]
+        assert info["context"]["gravity"].dtype == np.float64
+        info["context"].clear()
+    form.reset(options={"reset_mask": mask, "gravity": 3.0})
+    assert form.step(np.array([0, 1]))[-1]["context"]["gravity"].tolist() == [0.0, 3.0]
+    form.reset(options={"reset_mask": mask})
+    assert "context" not in form.step(np.array([0, 1]))[-1]
+    back = from_gymnasium_vector(gymnasium.vector.VectorWrapper(form))
+    back.reset(seed=0, options={"gravity": 1.0})
+    infos = back.step(np.array([0, 1])).info
+    assert [one["context"]["gravity"] for one in infos] == [1.0, 1.0]
+    assert [one["context_id"] for one in infos] == [None, None]
+
+
+@pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+def test_the_values_of_a_context_reach_the_infos_of_every_form():
+    make = lambda: envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})  # noqa: E731
+    options, said = {"gravity": 1.0}, {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}
+    form = to_gymnasium(make())
+    assert form.reset(options=options)[1]["context"] == form.step(0)[-1]["context"] == said
+    form = to_pettingzoo(make())
+    assert form.reset(options=options)[1]["agent_0"]["context"] == form.step({"agent_0": 0})[-1]["agent_0"]["context"]
+    form = to_dm_env(make())
+    form.reset_options = options
+    form.reset()
+    assert form.info["context"] == said
+    form.step(0)
+    assert form.info["context"] == said
+    form = to_tf_agents(make())
+    form.reset_options = options
+    form.reset()
+    assert form.get_info()["context"] == said
+    form = to_rllib(make())({})
+    assert form.reset(options=options)[1]["context"] == said

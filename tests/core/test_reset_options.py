@@ -1,0 +1,338 @@
+"""Options of a reset that speak of the context: what they may be called, and what infos say of them."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+import envoi
+from envoi import ContextError, Contextual, TimeLimit, models
+from envoi.errors import near_misses
+from envoi.models import CartPole, Catch, Nim, Pendulum, Pursuit
+
+FEATURES = sorted({name for one in models.NAMES for name in getattr(models.make(one).context_space, "features", ())})
+OPTIONS = ["context", "context_id"]
+
+# fmt: off
+WORDS = [
+    "seed", "render", "state", "map", "mask", "low", "high", "x_init", "y_init", "reset_mask", "options", "size",
+    "level", "difficulty", "task", "goal", "position", "start", "initial_state", "steps", "time", "length_limit",
+    "randomize", "mode", "env_id", "agent", "agents", "episode", "velocity", "noise", "action", "rng", "speed",
+    "circuit", "interaction_graph", "interaction_circuit", "connection_graph", "world", "text", "split", "height",
+    "width", "camera", "prompt",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_of_its_own_is_no_misspelling(word):
+    assert near_misses(word, [*FEATURES, *OPTIONS]) == []
+
+
+misspellings = st.sampled_from([name for name in [*FEATURES, *OPTIONS] if len(name) >= 6]).flatmap(
+    lambda name: st.tuples(st.just(name), st.integers(0, len(name) - 2), st.sampled_from(["lost", "swapped", "wrong"]))
+)
+
+
+@given(misspellings)
+def test_one_slip_in_a_name_of_six_letters_or_more_is_found(case):
+    name, at, slip = case
+    middle = {"lost": name[at], "swapped": name[at + 1] + name[at], "wrong": "q" + name[at + 1]}[slip]
+    written = name[:at] + middle + name[at + 2 :]
+    assert written == name or name in near_misses(written, [*FEATURES, *OPTIONS])
+
+
+@given(st.sampled_from([*FEATURES, *OPTIONS]), st.sampled_from([str.upper, str.title, lambda name: name + "s"]))
+def test_a_known_name_misses_none_and_another_case_does(name, change):
+    assert near_misses(name, [*FEATURES, *OPTIONS]) == []
+    if len(name) >= 3:
+        assert name in near_misses(change(name), [*FEATURES, *OPTIONS])
+
+
+def test_names_that_are_no_strings_miss_none():
+    assert near_misses(3, ["gravity"]) == near_misses(("gravity",), ["gravity"]) == []
+
+
+ENVS = {
+    "batch model": CartPole,
+    "model": Walk,
+    "model batch": lambda: envoi.batch(CartPole(), 3),
+    "lanes": lambda: envoi.batch(Walk(), 3),
+    "several agents": Pursuit,
+    "wrapped": lambda: TimeLimit(envoi.batch(CartPole(), 2), 9),
+    "as one of several": lambda: envoi.as_multi(CartPole()),
+    "contextual": lambda: Contextual(CartPole()),
+    "contextual batch": lambda: envoi.batch(Contextual(CartPole()), 3),
+    "contextual agents": lambda: Contextual(Pursuit(), hide_context=True),
+    "by attributes": lambda: Contextual(Catch(), [{"gravity": 1.0}], bind=lambda env, context: None, hide_context=True),
+}
+MISSPELT = {
+    "batch model": ["gravty", "Gravity", "gravitiy", "lenght", "mass_cart"],
+    "model": ["drif", "driftt", "Drift"],
+    "model batch": ["gravty"],
+    "lanes": ["drif"],
+    "several agents": ["stumbel", "max_step", "MAX_STEPS"],
+    "wrapped": ["gravty"],
+    "as one of several": ["gravty"],
+    "contextual": ["gravty"],
+    "contextual batch": ["gravty"],
+    "contextual agents": ["stumbel"],
+    "by attributes": ["gravty"],
+}
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_a_misspelt_option_of_the_context_is_refused_with_near_names_before_anything_happens(name):
+    env = ENVS[name]()
+    env.reset(seed=0)
+    before = exact(env.state)
+    for key in [*MISSPELT[name], "contxt", "contexts", "contxt_id", "contextid"]:
+        with pytest.raises(ContextError, match=rf"options\['{key}'\]: .*did you mean '"):
+            env.reset(seed=1, options={key: 3.0})
+        assert exact(env.state) == before
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_options_that_resemble_nothing_are_the_authors(name):
+    env = ENVS[name]()
+    options = {"anything": 1.0, "seed": 2, 3: 4.0}
+    env.reset(options=options)
+    assert options == {"anything": 1.0, "seed": 2, 3: 4.0}
+
+
+def test_a_model_without_features_takes_any_option():
+    seen = []
+
+    class Reading(Catch):
+        def initial(self, rng, context, size):
+            seen.append({name: value.tolist() for name, value in context.items()})
+            return super().initial(rng, context, size)
+
+    Reading().reset(options={"contxt": 1, "context": "a text", "context_id": 5})
+    assert seen == [{"contxt": [1], "context": ["a text"], "context_id": [5]}]
+
+
+MODELS = {
+    "batch model": CartPole,
+    "model batch": lambda: envoi.batch(CartPole(), 3),
+    "wrapped": lambda: TimeLimit(CartPole(), 9),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_a_context_among_the_options_of_a_model_is_that_of_the_episode_with_defaults_for_the_rest(make):
+    asked, was_set = make(), make()
+    for env in (asked, was_set):
+        env.context = {"gravity": 5.0, "length": 1.0}
+    options = {"context": {"gravity": 2.0}}
+    begun = asked.reset(seed=3, options=options)
+    was_set.context = {"gravity": 2.0}
+    assert exact(begun.observation) == exact(was_set.reset(seed=3).observation)
+    assert exact(asked.state) == exact(was_set.state)
+    assert options == {"context": {"gravity": 2.0}}
+    asked.reset(seed=3)
+    was_set.context = {"gravity": 5.0, "length": 1.0}
+    was_set.reset(seed=3)
+    assert exact(asked.state) == exact(was_set.state)
+    asked.reset(seed=3, options={"context": {"gravity": 2.0}, "gravity": 5.0, "length": 1.0})
+    assert exact(asked.state) == exact(was_set.state)
+
+
+def test_a_context_among_the_options_reaches_models_of_one_and_of_several_agents():
+    walk = Walk()
+    walk.reset(options={"context": {"drift": 0.5}})
+    assert walk.state.drift == 0.5
+    walk.reset()
+    assert walk.state.drift == 0.25
+    game = Nim()
+    game.reset(options={"context": {"sticks": 3}})
+    few = exact(game.state)
+    game.reset(options={"sticks": 3})
+    assert exact(game.state) == few
+    lanes = envoi.batch(CartPole(), 2)
+    lanes.reset(seed=0, options={"context": {"gravity": [1.0, 2.0]}})
+    assert lanes.state.physics[:, 0].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("make", [*MODELS.values(), Walk, Nim, lambda: envoi.batch(Walk(), 2)])
+def test_a_context_that_a_model_cannot_have_is_refused(make):
+    env = make()
+    with pytest.raises(
+        ContextError, match=r"options\['context'\]: expected a mapping of feature names to values, got 3"
+    ):
+        env.reset(options={"context": 3})
+    with pytest.raises(ContextError, match=r"options\['context'\]\['strange'\]: no such feature"):
+        env.reset(options={"context": {"strange": 3.0}})
+    with pytest.raises(ContextError, match=r"options\['context_id'\]: there is no set of contexts.*Contextual"):
+        env.reset(options={"context_id": "b"})
+    feature = next(iter(env.context_space.features))
+    with pytest.raises(ContextError, match=rf"options\['context'\]\['{feature}'\]: expected"):
+        env.reset(options={"context": {feature: "much"}})
+    with pytest.raises(ContextError, match=rf"options\['{feature}'\]: expected"):
+        env.reset(options={feature: "much"})
+
+
+# What infos say.
+
+SET = {"earth": {"gravity": 9.0}, "moon": {"gravity": 1.5}}
+GIVEN = (
+    {"gravity": 1.0},
+    {"context": {"gravity": 1.0}},
+    {"context_id": "moon", "gravity": 1.0},
+)
+
+
+def full(**values):
+    return {**CartPole.context_space.defaults, **values}
+
+
+def told(info):
+    return {name: value for name, value in info.items() if name in ("context", "context_id")}
+
+
+@pytest.mark.parametrize("options", GIVEN)
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: TimeLimit(env, 50), lambda env: envoi.History(env, 2)])
+def test_an_info_has_the_values_of_a_context_that_options_gave_and_no_id(options, wrap):
+    env = wrap(Contextual(CartPole(), SET))
+    said = {"context_id": None, "context": full(gravity=1.0)}
+    assert told(env.reset(seed=0, options=options).info) == said
+    for _ in range(3):
+        assert told(env.step(0).info) == said
+    ids = [told(env.reset().info), told(env.step(0).info), told(env.reset().info)]
+    assert {len(one) for one in ids} == {1}
+    assert {one["context_id"] for one in ids} == {"earth", "moon"}
+
+
+def test_a_feature_that_keeps_its_value_leaves_the_context_its_id():
+    env = Contextual(CartPole(), SET)
+    assert told(env.reset(options={"context_id": "moon", "gravity": 1.5}).info) == {"context_id": "moon"}
+    assert told(env.step(0).info) == {"context_id": "moon"}
+    assert told(env.reset(options={"context_id": "moon", "gravity": 1.5, "length": 1.0}).info)["context_id"] is None
+    lanes = envoi.batch(Contextual(CartPole(), SET), 2)
+    begun = lanes.reset(seed=0, options={"gravity": 9.0}).info
+    assert [told(info) for info in begun] == [
+        {"context_id": "earth"},
+        {"context_id": None, "context": full(gravity=9.0)},
+    ]
+
+
+def test_a_context_that_was_set_by_values_is_told_until_it_is_no_more():
+    env = Contextual(CartPole(), SET)
+    env.set({"gravity": 2.0})
+    for _ in range(2):
+        assert told(env.reset().info) == {"context_id": None, "context": full(gravity=2.0)}
+    env.set("moon")
+    assert told(env.reset().info) == {"context_id": "moon"}
+    env.set(None)
+    assert told(env.reset().info) == {"context_id": "earth"}
+
+
+def test_noise_is_told_where_a_value_is_given_over_it():
+    env = Contextual(CartPole(), SET, add_gaussian_noise_to_context=True)
+    assert told(env.reset(seed=0).info) == {"context_id": "earth"}
+    info = env.reset(options={"gravity": 2.0}).info
+    assert told(info) == {"context_id": None, "context": env.context}
+    assert env.context["gravity"] == 2.0
+    assert env.context["length"] != 0.5
+
+
+BATCHES = {
+    "one call": lambda: Contextual(envoi.batch(CartPole(), 3), SET),
+    "loop inside": lambda: Contextual(envoi.loop.lanes_of(CartPole(), 3), SET),
+    "loop of contextuals": lambda: envoi.loop.lanes_of(Contextual(CartPole(), SET), 3),
+    "limited": lambda: TimeLimit(Contextual(envoi.batch(CartPole(), 3), SET), 50),
+}
+
+
+@pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)
+def test_only_the_lanes_that_were_changed_say_so_until_they_begin_again(make):
+    env = make()
+    env.reset(seed=0)
+    lane = np.array([False, True, False])
+    said = {"context_id": None, "context": full(gravity=1.0)}
+    begun = env.reset(mask=lane, options={"gravity": 1.0}).info
+    assert [told(info) for info in begun] == [{}, said, {}]
+    for _ in range(3):
+        infos = env.step(env.sample_action()).info
+        assert told(infos[1]) == said
+        assert [len(told(infos[i])) for i in (0, 2)] == [1, 1]
+        assert None not in [infos[i]["context_id"] for i in (0, 2)]
+    infos = env.step(env.sample_action(), restart=np.array([True, False, False])).info
+    assert [len(told(info)) for info in infos] == [1, 2, 1]
+    infos = env.step(env.sample_action(), restart=lane).info
+    assert [len(told(info)) for info in infos] == [1, 1, 1]
+    assert None not in [info["context_id"] for info in infos]
+
+
+def test_each_reader_gets_values_of_its_own():
+    for env in (Contextual(CartPole(), SET), Contextual(envoi.batch(CartPole(), 2), SET)):
+        begun = env.reset(seed=0, options={"gravity": 1.0}).info
+        one = begun if env.batch_size is None else begun[1]
+        one["context"]["gravity"] = one["context"]["more"] = 7
+        step = env.step(env.sample_action()).info
+        assert (step if env.batch_size is None else step[1])["context"] == full(gravity=1.0)
+        assert (env.context if env.batch_size is None else env.context[1])["gravity"] == 1.0
+
+
+def test_every_agent_is_told_and_the_next_episode_is_as_before():
+    env = Contextual(Pursuit(), {"calm": {"stumble": 0.0}, "wild": {"stumble": 0.5}}, hide_context=True)
+    said = {"context_id": None, "context": {**Pursuit.context_space.defaults, "stumble": 0.25}}
+    infos = env.reset(seed=0, options={"stumble": 0.25}).infos
+    assert [told(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
+    infos = env.step(env.sample_actions()).infos
+    assert [told(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
+    infos = env.reset().infos
+    assert {len(told(infos[agent])) for agent in env.agents} == {1}
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_what_infos_say_survives_copies_and_snapshots(copied):
+    for make in (lambda: Contextual(CartPole(), SET), lambda: Contextual(envoi.batch(CartPole(), 2), SET)):
+        env = make()
+        env.reset(seed=0, options={"gravity": 1.0})
+        held, again = env.snapshot(), copied(env)
+        env.reset()
+        env.restore(held)
+        for one in (env, again):
+            info = one.step(one.sample_action()).info
+            assert told(info if env.batch_size is None else info[0]) == {
+                "context_id": None,
+                "context": full(gravity=1.0),
+            }
+        steps = copied(env.step(env.sample_action()).info)
+        assert told(steps if env.batch_size is None else steps[0])["context"] == full(gravity=1.0)
+
+
+@given(st.lists(st.sampled_from(["nothing", "feature", "context", "id", "lane"]), min_size=1, max_size=8))
+def test_an_id_is_always_that_of_the_values_in_force(wishes):
+    env = Contextual(envoi.batch(CartPole(), 2), SET, hide_context=True)
+    env.reset(seed=0)
+    for wish in wishes:
+        options = {
+            "feature": {"gravity": 3.0},
+            "context": {"context": [{"gravity": 2.0}, {"gravity": 9.0}]},
+            "id": {"context_id": ["moon", "earth"]},
+        }.get(wish)
+        mask = np.array([True, False]) if wish == "lane" else None
+        env.reset(options=options, mask=mask)
+        infos = env.step(env.sample_action()).info
+        physics = np.broadcast_to(env.env.context["gravity"], 2).tolist()
+        for info, context, gravity in zip(infos, env.context, physics, strict=True):
+            assert context["gravity"] == gravity
+            if info["context_id"] is None:
+                assert info["context"] == context
+            else:
+                assert "context" not in info
+                assert SET[info["context_id"]]["gravity"] == gravity
+
+
+def test_a_contextual_over_a_plain_model_leaves_the_others_to_the_model():
+    env = Contextual(Flock(), [{"drift": 0.5}], hide_context=True)
+    info = env.reset(options={"drift": 0.75, "at": [2.0, -2.0]}).info
+    assert told(info) == {"context_id": None, "context": {"drift": 0.75}}
+    assert Contextual(Pendulum(), [{"m": 1.0}]).reset(options={"mm": 2.0}).info["context_id"] == 0
