@@ -2,7 +2,7 @@
 
 | core | gymnasium |
 |---|---|
-| `Array`, bounds or none | `Box`; "no bound" is ±inf, or the whole range of an integer dtype |
+| `Array`, bounds or none | `Box`; "no bound" is ±inf, or the ends of an unsigned dtype, which gymnasium always bounds |
 | `Discrete`, `MultiDiscrete`, `MultiBinary` | the same |
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from envoi import (
     Array,
@@ -25,6 +26,7 @@ from envoi import (
     Text,
 )
 from envoi.spec import SpecTree, spec_equal
+from envoi.spec.arrays import integer_range
 from envoi.tree import children, rebuild
 
 NAME = "gymnasium"
@@ -96,7 +98,10 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
         least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
     low = least if spec.low is None else np.array(spec.low)
     high = most if spec.high is None else np.array(spec.high)
-    return spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+    box = spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+    if kind == "i":  # said here, for gymnasium rounds what it reads from infinities of single elements
+        box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
+    return box
 
 
 def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
@@ -147,15 +152,20 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
 
 
 def _from_box(space: spaces.Box) -> Array:
-    if space.dtype.kind == "f":
-        unbounded_low, unbounded_high = np.isneginf(space.low).all(), np.isposinf(space.high).all()
-    else:
-        info = None if space.dtype == bool else np.iinfo(cast("Any", space.dtype))
-        least, most = (0, 1) if info is None else (info.min, info.max)
-        unbounded_low = unbounded_high = (space.low == least).all() and (space.high == most).all()
-    low = None if unbounded_low else space.low
-    high = None if unbounded_high else space.high
+    low = _bound(space.low, space.bounded_below, -np.inf)
+    high = _bound(space.high, space.bounded_above, np.inf)
     return Array(space.shape, space.dtype, low, high)
+
+
+def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> NDArray[Any] | None:
+    """A bound of a `Box` as `Array` takes it."""
+    if bound.dtype.kind == "f":
+        return None if (bound == infinity).all() else bound
+    end = integer_range(bound.dtype)[infinity > 0]
+    free = ~bounded & (bound == end)  # somebody may have changed the bound since
+    if free.all():
+        return None
+    return np.where(free, infinity, bound.astype(object)) if free.any() else bound
 
 
 # Values: what has another container or type there than here.

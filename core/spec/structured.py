@@ -140,7 +140,7 @@ def of_length(spec: SpecTree, n: int) -> SpecTree:
 
 def _array_of_length(spec: Spec, n: int) -> Array:
     if isinstance(spec, Array):
-        return Array((n, *spec.shape), spec.dtype, spec.low, spec.high)
+        return Array((n, *spec.shape), spec.dtype, spec.low_or_inf, spec.high_or_inf)
     if isinstance(spec, Discrete):
         return Array((n,), spec.dtype, spec.start, spec.start + spec.n - 1)
     if isinstance(spec, MultiDiscrete):
