@@ -9,9 +9,8 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from envoi import Lanes, LossyConversion, Reset
+from envoi import Lanes, LossyConversion, Reset, SpecError
 from envoi.batch import Mask
-from envoi.spec import spec_equal
 from envoi.streams import check_seed
 
 from .contexts import TakesContext
@@ -56,16 +55,15 @@ class FromSyncVector(Lanes):
         mode: Its auto-reset mode.
 
     Raises:
-        LossyConversion: The lanes have different spaces.
+        LossyConversion: The lanes have different spaces, or rewards of different specs.
     """
 
     def __init__(self, source: SyncVectorEnv, copy: Copy = "auto") -> None:
-        super().__init__([from_gymnasium(env, copy=copy) for env in source.envs])
+        try:
+            super().__init__([from_gymnasium(env, copy=copy) for env in source.envs])
+        except SpecError as error:
+            raise LossyConversion("envs", "spec", str(error), "a core batch") from error
         self.source, self.mode = source, mode_of(source)
-        for index, env in enumerate(self.envs):
-            for what in ("observation_spec", "action_spec"):
-                if not spec_equal(getattr(env, what), getattr(self, what)):
-                    raise different(f"envs[{index}].{what.removesuffix('_spec')}_space", getattr(env, what))
         self.metadata = metadata_of(source)
         self._closed = False
 

@@ -19,7 +19,7 @@ theirs has one exact counterpart here:
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
 from .base import Spec, SpecTree
 from .foreign import Foreign
-from .nested import check_spec, contains, sample, spec_equal, validate, zeros
+from .nested import check_spec, contains, sample, spec_difference, spec_equal, validate, zeros
 from .structured import Graph, GraphValue, OneOf, Sequence, Text
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "check_spec",
     "contains",
     "sample",
+    "spec_difference",
     "spec_equal",
     "validate",
     "zeros",

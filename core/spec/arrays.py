@@ -215,7 +215,7 @@ class Array(Spec):
         """The upper bounds as the constructor takes them, see `low_or_inf`."""
         return self.high if self._free_above is None else _with_infinity(self.high, self._free_above, np.inf)
 
-    def _arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         bounds = {"low": self.low_or_inf, "high": self.high_or_inf}
         return {"shape": self.shape, "dtype": self.dtype, **bounds, "name": self.name}
 
