@@ -69,7 +69,7 @@ from .discounts import is_default_discount, is_number
 from .form import AnyForm
 from .layers import Content
 from .losses import Loss
-from .spaces import NAME, decoder, encoder, from_space, to_space
+from .spaces import NAME, decoder, encoder, from_space, like_source, to_space
 from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
 __all__ = [
@@ -115,7 +115,8 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         self.observation_space, self.action_space = self._spaces()
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
@@ -337,6 +338,10 @@ class FromGymnasium(TakesContext, Env):
             layers.append(layers[-1].env)
         each = {id(space): space for layer in layers for space in (layer.observation_space, layer.action_space)}
         return [*layers, *each.values()]
+
+    def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
+        """The source's `"observation"` or `"action"` space."""
+        return getattr(self.source, f"{what}_space")
 
     def render(self) -> Any:
         return self.source.render()

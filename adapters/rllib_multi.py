@@ -41,7 +41,7 @@ from .codec import Codec
 from .discounts import with_discounts
 from .form import AnyForm
 from .rllib import Masks, WorkerSeeds
-from .spaces import decoder, encoder, to_space
+from .spaces import decoder, encoder, like_source, to_space
 
 __all__ = ["RLlibMultiEnv"]
 
@@ -107,7 +107,8 @@ class RLlibMultiEnv(AnyForm, MultiAgentEnv):
                 {agent: to_space(specs[agent], f"{what}[{agent!r}]") for agent in agents}
                 for what, specs in zip(("observation", "action"), places, strict=True)
             )
-        self.action_spaces = done
+        seen = {agent: like_source(space, core, "observation", agent) for agent, space in seen.items()}
+        self.action_spaces = {agent: like_source(space, core, "action", agent) for agent, space in done.items()}
         self.observation_spaces = {
             agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
         }

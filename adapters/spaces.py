@@ -16,15 +16,18 @@ from envoi import (
     Discrete,
     Foreign,
     Graph,
+    Lanes,
     LossyConversion,
     MultiBinary,
     MultiDiscrete,
+    MultiEnv,
     OneOf,
     Sequence,
     Spec,
     SpecError,
     Text,
 )
+from envoi.around import Around
 from envoi.spec import SpecTree, spec_equal
 from envoi.spec.arrays import integer_range
 from envoi.tree import children, rebuild
@@ -70,7 +73,7 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
         return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
     if isinstance(spec, Text):
         # A set of letters would be sampled in the order of their hashes, which differ from process to process.
-        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
+        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.letters)
     if isinstance(spec, Sequence):
         return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
     if isinstance(spec, Graph):
@@ -102,6 +105,58 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
     if kind == "i":  # said here, for gymnasium rounds what it reads from infinities of single elements
         box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
     return box
+
+
+def _innermost(core: Any, agent: Any = None) -> tuple[Any, Any]:
+    """Finds what is inside all wrappers of a core environment.
+
+    Args:
+        core: A core environment, of one agent, several or a batch.
+        agent: One of its agents, where it has several.
+
+    Returns:
+        The environment inside, and what the agent is there: None where there is one alone.
+    """
+    while isinstance(core, Around):
+        inner = core.env
+        if isinstance(inner, MultiEnv) and not isinstance(core, MultiEnv):
+            agent = getattr(core, "agent", inner.possible_agents[0])
+        elif isinstance(core, MultiEnv) and not isinstance(inner, MultiEnv):
+            agent = None
+        core = inner
+    return core, agent
+
+
+def like_source(
+    space: spaces.Space[Any], core: Any, what: str, agent: Any = None, lanes: bool = False
+) -> spaces.Space[Any]:
+    """A space of a form, as the source of its core environment has it where the two hold the same values.
+
+    Then it is a copy of the source's, whose generator draws what the source's will draw; the source's own is neither
+    shared nor advanced.
+
+    Args:
+        space: The space, made from a spec of `core`.
+        core: The core environment.
+        what: `"observation"` or `"action"`.
+        agent: Whose space it is, where there are several agents.
+        lanes: It is the space of all lanes of a batch together.
+
+    Returns:
+        The copy; or `space` itself, where the source has no such space, or one of other values.
+    """
+    inner, agent = _innermost(core, agent)
+    if not lanes:
+        while isinstance(inner, Lanes) and not hasattr(inner, "native_space"):
+            inner, agent = _innermost(inner.envs[0])
+    find = getattr(inner, "native_lanes_space" if lanes else "native_space", None)
+    native = None if find is None else find(what) if lanes else find(what, agent)
+    if native is None or not spec_equal(_plain(space, what), _plain(native, what)):
+        return space
+    copied = deepcopy(native)
+    if hasattr(space, _ORIGIN):
+        setattr(copied, _ORIGIN, getattr(space, _ORIGIN))
+    return copied
 
 
 def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
@@ -136,7 +191,7 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.MultiBinary):
         return MultiBinary(space.shape)
     if isinstance(space, spaces.Text):
-        return Text(space.max_length, space.min_length, space.character_set)
+        return Text(space.max_length, space.min_length, "".join(space.character_list))
     if isinstance(space, spaces.Sequence):
         element = inner(space.feature_space, f"{path}[…]")
         try:

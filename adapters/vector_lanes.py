@@ -75,9 +75,19 @@ class FromSyncVector(Lanes):
         mask: Mask | None = None,
     ) -> Reset:
         if seed is not None and not isinstance(seed, (Sequence, np.ndarray)):
-            first = cast("int", check_seed(seed))
-            seed = list(range(first, first + self.batch_size))
+            seed = self.seeds_of_lanes(cast("int", check_seed(seed)))
         return super().reset(seed=seed, options=options, mask=mask)
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return list(range(seed, seed + self.batch_size))
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of one lane."""
+        return getattr(self.source, f"single_{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """The source's space of all lanes."""
+        return getattr(self.source, f"{what}_space")
 
     @property
     def is_native(self) -> bool:

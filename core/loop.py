@@ -96,6 +96,9 @@ class Lanes(BatchEnv):
         self._over = np.where(chosen, step.terminated | step.truncated, self._over)
         return step
 
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return cast("list[int]", lane_seeds(seed, self.batch_size))
+
     def _stacked(self, steps: list[Step]) -> Step:
         observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
         terminated, truncated = np.array(ends, bool), np.array(cuts, bool)

@@ -9,10 +9,12 @@ import nested
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scripted import Shaped
 
+import envoi
 from envoi import (
     Array,
     Discrete,
@@ -24,12 +26,23 @@ from envoi import (
     OneOf,
     Sequence,
     SpecError,
+    Text,
     contains,
     sample,
     spec_equal,
     validate,
 )
-from envoi.adapters import dm_env, tf_agents
+from envoi.adapters import (
+    dm_env,
+    from_env,
+    from_gymnasium,
+    from_gymnasium_vector,
+    tf_agents,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_pettingzoo,
+    to_rllib,
+)
 from envoi.adapters.codec import Codec
 from envoi.adapters.gymnasium import from_space, to_space
 from envoi.adapters.spaces import decoder, encoder
@@ -240,14 +253,19 @@ def same_box(box, other):
     return True
 
 
-def samples(space, seed):
-    """Some samples, or the error that gymnasium itself raises in place of them."""
-    space.seed(seed)
+def drawn(space):
+    """The next samples of a space, in a form that can be compared; or the error that gymnasium itself raises."""
     try:
         with np.errstate(all="ignore"):  # gymnasium's own casts beyond int64
-            return [space.sample().tolist() for _ in range(3)]
+            return repr([space.sample() for _ in range(2)])
     except (ValueError, OverflowError) as error:
         return str(error)
+
+
+def samples(space, seed):
+    """The first samples of a space after `seed`."""
+    space.seed(seed)
+    return drawn(space)
 
 
 @settings(max_examples=600)
@@ -436,3 +454,119 @@ def test_the_spaces_of_gymnasiums_own_environments_survive(name):
     env = gymnasium.make(name, disable_env_checker=True)
     for space in (env.observation_space, env.action_space):
         assert to_space(from_space(space)) == space
+
+
+@given(st.permutations("zya b"), st.integers(0, 2**31))
+def test_a_text_space_comes_back_with_the_order_of_its_characters_and_the_same_samples(letters, seed):
+    charset = "".join(letters)
+    space = spaces.Text(6, min_length=2, charset=charset)
+    spec = from_space(space)
+    assert spec.letters == charset
+    back = to_space(spec)
+    for other in (back, to_space(pickle.loads(pickle.dumps(spec))), to_space(dm_env.from_spec(dm_env.to_spec(spec)))):
+        assert other == space
+        assert other.character_list == space.character_list
+        assert samples(other, seed) == samples(copy.deepcopy(space), seed)
+    # Which strings there are does not depend on it.
+    plain = Text(6, 2, set(letters))
+    assert (spec, hash(spec), repr(spec)) == (plain, hash(plain), repr(plain))
+    assert spec.sample(np.random.default_rng(seed)) == plain.sample(np.random.default_rng(seed))
+
+
+def test_a_text_space_of_a_set_of_characters_gives_the_same_samples_in_one_process():
+    space = spaces.Text(9, min_length=9)
+    assert samples(to_space(from_space(space)), 3) == samples(copy.deepcopy(space), 3)
+
+
+class Sampled(gymnasium.Env):
+    """Has spaces of every kind."""
+
+    def __init__(self, action_space):
+        self.observation_space = copy.deepcopy(action_space)
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def random_spaces():
+    leaf = st.one_of(
+        boxes(),
+        st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3)),
+        st.just(spaces.Text(5, charset="zab")),
+        st.builds(lambda n: spaces.MultiDiscrete([n, 2]), st.integers(1, 5)),
+        st.just(spaces.Sequence(spaces.Discrete(3))),
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: (
+            st.lists(inner, min_size=1, max_size=2).map(spaces.Tuple)
+            | st.dictionaries(st.sampled_from("za"), inner, min_size=1).map(lambda d: spaces.Dict(dict(d)))
+        ),
+        max_leaves=3,
+    )
+
+
+@settings(max_examples=150)
+@given(random_spaces(), st.integers(0, 2**31), st.booleans())
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def test_the_random_state_of_a_sources_spaces_is_carried_over(space, seed, before):
+    source = Sampled(space)
+    core = from_gymnasium(source) if not before else None
+    source.action_space.seed(seed)
+    source.observation_space.seed(seed + 1)
+    drawn(source.action_space)
+    core = core or from_gymnasium(source)
+    held = pickle.dumps(source.action_space)
+    forms = [
+        to_gymnasium(envoi.TimeLimit(envoi.RunStats(core), 3)),
+        to_pettingzoo(envoi.TimeLimit(core, 3)),
+        to_gymnasium(from_env(to_pettingzoo(envoi.TimeLimit(core, 3)))),
+        to_gymnasium_vector(envoi.TimeLimit(core, 3), 2),
+    ]
+    one = [forms[0].action_space, forms[1].action_space(forms[1].possible_agents[0]), forms[2].action_space]
+    one.append(forms[3].single_action_space)
+    seen = [forms[0].observation_space, forms[3].single_observation_space]
+    assert pickle.dumps(source.action_space) == held  # not advanced
+    expected, seen_expected = drawn(source.action_space), drawn(source.observation_space)
+    assert [drawn(other) for other in one] == [expected] * 4
+    assert [drawn(other) for other in seen] == [seen_expected] * 2
+    assert all(from_space(other) is not None and other is not source.action_space for other in one)
+
+
+def test_a_space_that_a_wrapper_changes_keeps_its_own_generator():
+    source = Sampled(spaces.Box(-1, 1, (2,)))
+    source.action_space.seed(5)
+    form = to_gymnasium(envoi.ActionDiscretize(from_gymnasium(source), 3))
+    assert form.action_space == spaces.MultiDiscrete([3, 3])
+
+
+def test_the_random_state_of_a_vector_sources_spaces_is_carried_over():
+    def make():
+        return SyncVectorEnv([lambda: Sampled(spaces.Discrete(1000)), lambda: Sampled(spaces.Discrete(1000))])
+
+    for wrap in (lambda core: core, lambda core: envoi.TimeLimit(core, 5)):
+        for source in (make(), gymnasium.vector.VectorWrapper(make())):
+            source.action_space.seed(5)
+            source.single_action_space.seed(6)
+            form = to_gymnasium_vector(wrap(from_gymnasium_vector(source)), validate=True)
+            assert form.action_space is not source.action_space
+            assert form.action_space.sample().tolist() == source.action_space.sample().tolist()
+            assert form.single_action_space.sample() == source.single_action_space.sample()
+            assert form.observation_space == source.observation_space
+
+
+def test_the_random_state_of_an_action_space_reaches_rllibs_forms():
+    source = Sampled(spaces.Discrete(1000))
+    source.observation_space = spaces.Box(-1, 1, (3,))
+    source.action_space.seed(5)
+    form = to_rllib(lambda: envoi.TimeLimit(from_gymnasium(source), 5))()
+    exact = to_rllib(lambda: envoi.TimeLimit(from_gymnasium(source), 5), canonical=False)()
+    several = to_rllib(lambda: envoi.as_multi(envoi.TimeLimit(from_gymnasium(source), 5), "me"))()
+    expected = [source.action_space.sample() for _ in range(3)]
+    for space in (form.action_space, exact.action_space, several.action_spaces["me"]):
+        assert [space.sample() for _ in range(3)] == expected
