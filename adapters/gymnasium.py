@@ -2,14 +2,15 @@
 
 | core | gymnasium |
 |---|---|
-| `Array`, bounds or none | `Box`; "no bound" is ±inf, or the ends of an unsigned dtype, which gymnasium always bounds |
+| `Array`, bounds or none | `Box`; "no bound" is ±inf for each element, or the ends of an unsigned dtype |
 | `Discrete`, `MultiDiscrete`, `MultiBinary` | the same |
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
 
 A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
-infinite one come back.
+infinite one come back. Where the wrappers of a source leave one of its spaces as it is, the form has a copy of it, so
+that it draws what the source's would.
 
 What is lost:
 
