@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Spec, Text
 from envoi.spec import SpecTree
+from envoi.spec.arrays import integer_range
 from envoi.tree import children, map_leaves, rebuild
 
 
@@ -34,7 +35,7 @@ class ArrayForm:
     Attributes:
         shape: Sizes of the axes.
         dtype: The numpy dtype.
-        low: Lower bounds (inclusive) of that shape and dtype, or None.
+        low: Lower bounds (inclusive) of that shape as `Array` takes them, or None.
         high: Upper bounds, likewise.
         name: What the value is called, or None.
     """
@@ -54,19 +55,20 @@ class ArrayForm:
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Both bounds, of that shape and dtype; a missing one is the least or the most that the dtype holds."""
         least, most = extremes(self.dtype)
-        low = np.full(self.shape, least, self.dtype) if self.low is None else np.array(self.low)
-        high = np.full(self.shape, most, self.dtype) if self.high is None else np.array(self.high)
-        return low, high
+        return _filled(self.low, -np.inf, least, self), _filled(self.high, np.inf, most, self)
+
+
+def _filled(bound: NDArray[Any] | None, infinity: float, end: Any, form: ArrayForm) -> NDArray[Any]:
+    if bound is None:
+        return np.full(form.shape, end, form.dtype)
+    return np.array(np.where(bound == infinity, end, bound) if bound.dtype.kind == "O" else bound, form.dtype)
 
 
 def extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """The least and the most that a dtype holds: ∓inf for floats."""
     if dtype.kind == "f":
         return -np.inf, np.inf
-    if dtype.kind == "b":
-        return False, True
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
+    return (False, True) if dtype.kind == "b" else integer_range(dtype)
 
 
 def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
@@ -81,7 +83,7 @@ def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
         LossyConversion: No array of numbers holds its values.
     """
     if isinstance(spec, Array):
-        return ArrayForm(spec.shape, spec.dtype, spec.low, spec.high, spec.name)
+        return ArrayForm(spec.shape, spec.dtype, spec.low_or_inf, spec.high_or_inf, spec.name)
     if isinstance(spec, Discrete):
         low, high = (np.array(bound, spec.dtype) for bound in (spec.start, spec.start + spec.n - 1))
         return ArrayForm((), spec.dtype, low, high, spec.name)
@@ -94,14 +96,14 @@ def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
 
 
 def read_form(form: ArrayForm, path: str = "spec") -> Array:
-    """The spec of an array that a framework describes; bounds which on both sides bound nothing are no bounds.
+    """The spec of an array that a framework describes; floats whose bounds are infinite on both sides have none.
 
     Raises:
         LossyConversion: Its dtype is none of numbers.
     """
     if form.dtype.kind not in "biufc":
         raise LossyConversion(path, "dtype", str(form.dtype), "the core", "use numbers, or a spec of strings")
-    if form.low is not None and form.high is not None and form.dtype.kind != "c":
+    if form.low is not None and form.high is not None and form.dtype.kind == "f":
         least, most = extremes(form.dtype)
         if bool((form.low == least).all()) and bool((form.high == most).all()):
             return Array(form.shape, form.dtype, None, None, form.name)

@@ -86,8 +86,8 @@ def observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.
     if isinstance(spec, Array) and spec.dtype.kind in "biuf":
         size = int(np.prod(spec.shape))
         least, most = (0, 1) if spec.dtype.kind == "b" else (-np.inf, np.inf)
-        low = np.full(size, least, np.float32) if spec.low is None else flat(spec.low)
-        high = np.full(size, most, np.float32) if spec.high is None else flat(spec.high)
+        low = np.full(size, least, np.float32) if spec.low is None else flat(spec.low_or_inf)
+        high = np.full(size, most, np.float32) if spec.high is None else flat(spec.high_or_inf)
         return flat, (low, high)
     raise LossyConversion(path, "type", repr(spec), NAME, "wrap the environment so that it shows an array")
 

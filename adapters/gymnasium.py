@@ -2,14 +2,15 @@
 
 | core | gymnasium |
 |---|---|
-| `Array`, bounds or none | `Box`; "no bound" is ±inf, or the whole range of an integer dtype |
+| `Array`, bounds or none | `Box`; "no bound" is ±inf for each element, or the ends of an unsigned dtype |
 | `Discrete`, `MultiDiscrete`, `MultiBinary` | the same |
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
 
 A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
-infinite one come back.
+infinite one come back. Where the wrappers of a source leave one of its spaces as it is, the form has a copy of it, so
+that it draws what the source's would.
 
 What is lost:
 
@@ -70,7 +71,7 @@ from .form import AnyForm, MayHoldForm
 from .layers import Content
 from .losses import Loss
 from .options import ResetOptions
-from .spaces import NAME, decoder, encoder, from_space, to_space
+from .spaces import NAME, decoder, encoder, from_space, like_source, to_space
 from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
 __all__ = [
@@ -116,7 +117,8 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         self.observation_space, self.action_space = self._spaces()
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
@@ -338,6 +340,10 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
             layers.append(layers[-1].env)
         each = {id(space): space for layer in layers for space in (layer.observation_space, layer.action_space)}
         return [*layers, *each.values()]
+
+    def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
+        """The source's `"observation"` or `"action"` space."""
+        return getattr(self.source, f"{what}_space")
 
     def render(self) -> Any:
         return self.source.render()

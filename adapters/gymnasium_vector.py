@@ -72,7 +72,7 @@ from .agents import agent_lanes
 from .discounts import is_default_discount
 from .form import AnyForm
 from .losses import Loss
-from .spaces import encoder, to_space
+from .spaces import encoder, like_source, to_space
 from .values import Copy
 from .vector_infos import write, write_lanes
 from .vector_lanes import FromSyncVector, loops_only, mode_of
@@ -129,18 +129,20 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self.render_mode = core.render_mode
         self._last: Any = None  # a `Reset`, or what `raw_step` gave
         self.begun: Reset | None = None
-        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
-        self._np_random_seed: Any = -1
+        self._np_random_seed: Any = -1  # unknown in all lanes, or the seed of each
         self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
         self._said: dict[Any, Any] = {}
         self._plan()
         self.single_observation_space, self.single_action_space = self._spaces()
-        self.observation_space = batched_space(self.single_observation_space, self.num_envs)
-        self.action_space = batched_space(self.single_action_space, self.num_envs)
+        seen = batched_space(self.single_observation_space, self.num_envs)
+        done = batched_space(self.single_action_space, self.num_envs)
+        self.observation_space = like_source(seen, core, "observation", lanes=True)
+        self.action_space = like_source(done, core, "action", lanes=True)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         """The spaces of a lane."""
-        return to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
     def _plan(self) -> None:
         core = self.core
@@ -171,7 +173,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             options = {key: value for key, value in options.items() if key != "reset_mask"} or None
         result = self._env.reset(seed=seed, options=options, mask=mask)
         if seed is not None:
-            self._np_random_seed = seed if isinstance(seed, (int, np.integer)) else tuple(seed)
+            self._note_seeds(seed, mask)
         if mask is None or self._over is None:
             self._over = None
         else:
@@ -292,6 +294,32 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         # gymnasium's own closes; but the core environment may outlive its form.
         pass
 
+    def _note_seeds(self, seed: Any, mask: Any) -> None:
+        known = self._seeds()
+        if known is None:
+            return
+        begun: list[bool] = [True] * self.num_envs if mask is None else mask.tolist()
+        new = _bare(self.core).seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
+        self._np_random_seed = tuple(
+            int(one) if begins and one is not None else old for one, begins, old in zip(new, begun, known, strict=True)
+        )
+
+    def _seeds(self) -> tuple[int, ...] | None:
+        """The seed of each lane, -1 where it is unknown; None where a source of gymnasium's tells them."""
+        if isinstance(getattr(_bare(self.core), "source", None), VectorEnv):
+            return None
+        seeds = self._np_random_seed
+        return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seed of each lane's generator, n integers, -1 where it is unknown.
+
+        Of a source of gymnasium's, it is what the source tells: one integer, where its lanes share a generator.
+        """
+        seeds = self._seeds()
+        return _bare(self.core).source.np_random_seed if seeds is None else seeds
+
     # gymnasium's own `np_random` reads and writes this.
     @property
     def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -322,6 +350,13 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         return f"to_gymnasium_vector({self.core!r})"
 
     __str__ = __repr__
+
+
+def _bare(core: Any) -> Any:
+    """The batch inside all wrappers."""
+    while not isinstance(core, BatchEnv):
+        core = core.env
+    return core
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:

@@ -84,6 +84,7 @@ from .form import AnyForm
 from .gymnasium import ToGymnasium, from_gymnasium
 from .losses import warn_narrowed
 from .registry import from_env, load
+from .spaces import like_source
 
 if TYPE_CHECKING:
     from .rllib_batch import RLlibVectorEnv
@@ -256,7 +257,8 @@ class RLlibEnv(RLlibForm, ToGymnasium):
         if self.codec is None:
             seen, done = super()._spaces()
         else:
-            seen, done = self.codec.observation_space, self.codec.action_space
+            seen = like_source(self.codec.observation_space, self.core, "observation")
+            done = like_source(self.codec.action_space, self.core, "action")
         return (seen if self._masks is None else self._masks.space(seen)), done
 
     def _plan(self) -> None:

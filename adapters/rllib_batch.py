@@ -21,7 +21,7 @@ from envoi.lanes import stack
 from .codec import Codec
 from .gymnasium_vector import ToGymnasiumVector
 from .rllib import Masks, RLlibForm, WorkerSeeds
-from .spaces import decoder
+from .spaces import decoder, like_source
 
 
 class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
@@ -59,11 +59,16 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
         super().__init__(core, AutoresetMode.NEXT_STEP, validate)
         self.seeds = WorkerSeeds(worker, in_evaluation)
         if self.codec is not None:
-            self.action_space = batch_space(self.single_action_space, self.num_envs)
+            done = batch_space(self.single_action_space, self.num_envs)
+            self.action_space = like_source(done, core, "action", lanes=True)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         codec, masks = self.codec, self._masks
-        seen, done = super()._spaces() if codec is None else (codec.observation_space, codec.action_space)
+        if codec is None:
+            seen, done = super()._spaces()
+        else:
+            seen = like_source(codec.observation_space, self.core, "observation")
+            done = like_source(codec.action_space, self.core, "action")
         return (seen if masks is None else masks.space(seen)), done
 
     def _plan(self) -> None:

@@ -40,7 +40,7 @@ from .agents import validated
 from .codec import Codec
 from .discounts import with_discounts
 from .rllib import Masks, RLlibForm, WorkerSeeds
-from .spaces import decoder, encoder, to_space
+from .spaces import decoder, encoder, like_source, to_space
 
 __all__ = ["RLlibMultiEnv"]
 
@@ -106,7 +106,8 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
                 {agent: to_space(specs[agent], f"{what}[{agent!r}]") for agent in agents}
                 for what, specs in zip(("observation", "action"), places, strict=True)
             )
-        self.action_spaces = done
+        seen = {agent: like_source(space, core, "observation", agent) for agent, space in seen.items()}
+        self.action_spaces = {agent: like_source(space, core, "action", agent) for agent, space in done.items()}
         self.observation_spaces = {
             agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
         }

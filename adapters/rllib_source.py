@@ -87,6 +87,10 @@ class FromRLlibMulti(ResetOptions, MayHoldForm, MultiEnv):
         self._last: dict[Any, Any] = {}
         self._plan()
 
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        return _space(cast("Any", self.source.unwrapped), agent, what) if agent in self.possible_agents else None
+
     def _plan(self) -> None:
         native = self.source.unwrapped
         self._ours = native if isinstance(native, RLlibMultiEnv) else None

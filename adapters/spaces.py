@@ -9,22 +9,27 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from envoi import (
     Array,
     Discrete,
     Foreign,
     Graph,
+    Lanes,
     LossyConversion,
     MultiBinary,
     MultiDiscrete,
+    MultiEnv,
     OneOf,
     Sequence,
     Spec,
     SpecError,
     Text,
 )
+from envoi.around import Around
 from envoi.spec import SpecTree, spec_equal
+from envoi.spec.arrays import integer_range
 from envoi.tree import children, rebuild
 
 NAME = "gymnasium"
@@ -68,7 +73,7 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
         return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
     if isinstance(spec, Text):
         # A set of letters would be sampled in the order of their hashes, which differ from process to process.
-        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
+        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.letters)
     if isinstance(spec, Sequence):
         return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
     if isinstance(spec, Graph):
@@ -96,7 +101,62 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
         least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
     low = least if spec.low is None else np.array(spec.low)
     high = most if spec.high is None else np.array(spec.high)
-    return spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+    box = spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+    if kind == "i":  # said here, for gymnasium rounds what it reads from infinities of single elements
+        box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
+    return box
+
+
+def _innermost(core: Any, agent: Any = None) -> tuple[Any, Any]:
+    """Finds what is inside all wrappers of a core environment.
+
+    Args:
+        core: A core environment, of one agent, several or a batch.
+        agent: One of its agents, where it has several.
+
+    Returns:
+        The environment inside, and what the agent is there: None where there is one alone.
+    """
+    while isinstance(core, Around):
+        inner = core.env
+        if isinstance(inner, MultiEnv) and not isinstance(core, MultiEnv):
+            agent = getattr(core, "agent", inner.possible_agents[0])
+        elif isinstance(core, MultiEnv) and not isinstance(inner, MultiEnv):
+            agent = None
+        core = inner
+    return core, agent
+
+
+def like_source(
+    space: spaces.Space[Any], core: Any, what: str, agent: Any = None, lanes: bool = False
+) -> spaces.Space[Any]:
+    """A space of a form, as the source of its core environment has it where the two hold the same values.
+
+    Then it is a copy of the source's, whose generator draws what the source's will draw; the source's own is neither
+    shared nor advanced.
+
+    Args:
+        space: The space, made from a spec of `core`.
+        core: The core environment.
+        what: `"observation"` or `"action"`.
+        agent: Whose space it is, where there are several agents.
+        lanes: It is the space of all lanes of a batch together.
+
+    Returns:
+        The copy; or `space` itself, where the source has no such space, or one of other values.
+    """
+    inner, agent = _innermost(core, agent)
+    if not lanes:
+        while isinstance(inner, Lanes) and not hasattr(inner, "native_space"):
+            inner, agent = _innermost(inner.envs[0])
+    find = getattr(inner, "native_lanes_space" if lanes else "native_space", None)
+    native = None if find is None else find(what) if lanes else find(what, agent)
+    if native is None or not spec_equal(_plain(space, what), _plain(native, what)):
+        return space
+    copied = deepcopy(native)
+    if hasattr(space, _ORIGIN):
+        setattr(copied, _ORIGIN, getattr(space, _ORIGIN))
+    return copied
 
 
 def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
@@ -131,7 +191,7 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.MultiBinary):
         return MultiBinary(space.shape)
     if isinstance(space, spaces.Text):
-        return Text(space.max_length, space.min_length, space.character_set)
+        return Text(space.max_length, space.min_length, "".join(space.character_list))
     if isinstance(space, spaces.Sequence):
         element = inner(space.feature_space, f"{path}[…]")
         try:
@@ -147,15 +207,20 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
 
 
 def _from_box(space: spaces.Box) -> Array:
-    if space.dtype.kind == "f":
-        unbounded_low, unbounded_high = np.isneginf(space.low).all(), np.isposinf(space.high).all()
-    else:
-        info = None if space.dtype == bool else np.iinfo(cast("Any", space.dtype))
-        least, most = (0, 1) if info is None else (info.min, info.max)
-        unbounded_low = unbounded_high = (space.low == least).all() and (space.high == most).all()
-    low = None if unbounded_low else space.low
-    high = None if unbounded_high else space.high
+    low = _bound(space.low, space.bounded_below, -np.inf)
+    high = _bound(space.high, space.bounded_above, np.inf)
     return Array(space.shape, space.dtype, low, high)
+
+
+def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> NDArray[Any] | None:
+    """A bound of a `Box` as `Array` takes it."""
+    if bound.dtype.kind == "f":
+        return None if (bound == infinity).all() else bound
+    end = integer_range(bound.dtype)[infinity > 0]
+    free = ~bounded & (bound == end)  # somebody may have changed the bound since
+    if free.all():
+        return None
+    return np.where(free, infinity, bound.astype(object)) if free.any() else bound
 
 
 # Values: what has another container or type there than here.

@@ -175,8 +175,9 @@ def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
             return leaf
         dtype = form.dtype if exact else np.dtype(np.float32)
         with np.errstate(over="ignore"):  # beyond float32 there is no bound
-            low = None if form.low is None else np.minimum(form.low, 0).astype(dtype)
-            high = None if form.high is None else np.maximum(form.high, most).astype(dtype)
+            kind = dtype if dtype.kind == "f" else np.dtype(object)  # numpy's integers know no infinity
+            low = None if form.low is None else np.minimum(form.low, 0).astype(kind)
+            high = None if form.high is None else np.maximum(form.high, most).astype(kind)
         return Array(form.shape, dtype, low, high, form.name)
 
     return map_leaves(told, spec)

@@ -9,9 +9,8 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from envoi import Lanes, LossyConversion, Reset
+from envoi import Lanes, LossyConversion, Reset, SpecError
 from envoi.batch import Mask
-from envoi.spec import spec_equal
 from envoi.streams import check_seed
 
 from .contexts import TakesContext
@@ -56,16 +55,15 @@ class FromSyncVector(Lanes):
         mode: Its auto-reset mode.
 
     Raises:
-        LossyConversion: The lanes have different spaces.
+        LossyConversion: The lanes have different spaces, or rewards of different specs.
     """
 
     def __init__(self, source: SyncVectorEnv, copy: Copy = "auto") -> None:
-        super().__init__([from_gymnasium(env, copy=copy) for env in source.envs])
+        try:
+            super().__init__([from_gymnasium(env, copy=copy) for env in source.envs])
+        except SpecError as error:
+            raise LossyConversion("envs", "spec", str(error), "a core batch") from error
         self.source, self.mode = source, mode_of(source)
-        for index, env in enumerate(self.envs):
-            for what in ("observation_spec", "action_spec"):
-                if not spec_equal(getattr(env, what), getattr(self, what)):
-                    raise different(f"envs[{index}].{what.removesuffix('_spec')}_space", getattr(env, what))
         self.metadata = metadata_of(source)
         self._closed = False
 
@@ -77,9 +75,19 @@ class FromSyncVector(Lanes):
         mask: Mask | None = None,
     ) -> Reset:
         if seed is not None and not isinstance(seed, (Sequence, np.ndarray)):
-            first = cast("int", check_seed(seed))
-            seed = list(range(first, first + self.batch_size))
+            seed = self.seeds_of_lanes(cast("int", check_seed(seed)))
         return super().reset(seed=seed, options=options, mask=mask)
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return list(range(seed, seed + self.batch_size))
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of one lane."""
+        return getattr(self.source, f"single_{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """The source's space of all lanes."""
+        return getattr(self.source, f"{what}_space")
 
     @property
     def is_native(self) -> bool:

@@ -269,6 +269,14 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
             raise EpisodeError(f"observation: {NOT_RESET}")
         return self._observation
 
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of one lane."""
+        return getattr(self.source, f"single_{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """The source's space of all lanes."""
+        return getattr(self.source, f"{what}_space")
+
     @property
     def is_native(self) -> bool:
         """Whether the rewards are the source's own."""

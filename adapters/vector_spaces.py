@@ -22,13 +22,18 @@ _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
-    """`gymnasium.vector.utils.batch_space`, but for the order of a `Dict`, which is kept."""
+    """`gymnasium.vector.utils.batch_space`, which also keeps the order of a `Dict` and which integers have bounds."""
     if isinstance(space, spaces.Dict):
         items = ((key, batched_space(sub, n)) for key, sub in space.spaces.items())
         return spaces.Dict(cast("Any", OrderedDict(items)))  # a plain dict would be sorted
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([batched_space(sub, n) for sub in space.spaces])
-    return batch_space(space, n)
+    batched = batch_space(space, n)
+    if isinstance(space, spaces.Box) and isinstance(batched, spaces.Box):
+        # gymnasium takes the ends of the dtype for bounds, between which it cannot sample int64.
+        for side in ("bounded_below", "bounded_above"):
+            setattr(batched, side, np.repeat(getattr(space, side)[None], n, 0))
+    return batched
 
 
 def batched_encoder(spec: SpecTree) -> Convert | None:

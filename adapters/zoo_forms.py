@@ -28,7 +28,7 @@ from envoi.spec import SpecTree
 from .agents import several_agents, validated
 from .form import AnyForm
 from .losses import Loss
-from .spaces import decoder, encoder, to_space
+from .spaces import decoder, encoder, like_source, to_space
 
 NAME = "pettingzoo"
 
@@ -96,8 +96,10 @@ class Form(AnyForm):
         self.observation_spaces: dict[Any, Any] = {}
         self.action_spaces: dict[Any, Any] = {}
         for agent in multi.possible_agents:
-            self.observation_spaces[agent] = _space(multi.observation_spec[agent], f"observation[{agent!r}]")
-            self.action_spaces[agent] = _space(multi.action_spec[agent], f"action[{agent!r}]")
+            seen = _space(multi.observation_spec[agent], f"observation[{agent!r}]")
+            done = _space(multi.action_spec[agent], f"action[{agent!r}]")
+            self.observation_spaces[agent] = like_source(seen, multi, "observation", agent)
+            self.action_spaces[agent] = like_source(done, multi, "action", agent)
         if multi.state_spec is not None:
             self.state_space = _space(multi.state_spec, "state")
         self._closed = False

@@ -96,6 +96,10 @@ class FromZoo(ResetOptions, MayHoldForm, MultiEnv):
             if self._form is source:
                 self.reward_spec = self._form.multi.reward_spec
 
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        return getattr(self.source, f"{what}_space")(agent) if agent in self.possible_agents else None
+
     def _plan(self) -> None:
         native = self.source.unwrapped
         self._form = native if isinstance(native, Form) else None

@@ -116,6 +116,10 @@ class BatchEnv(Env):
         """
         raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together, and none can stand still")
 
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        """The seed of the generator of each lane after `reset(seed=seed)`; the same where lanes share one."""
+        return [seed] * self.batch_size
+
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         """Sets some features of the coming episodes of some lanes, where the lanes take contexts.
 

@@ -165,20 +165,17 @@ def _common_dtype(leaves: Sequence[Leaf], dtype: DTypeLike, what: str) -> np.dty
 def _bounds(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if dtype.kind == "c":
         return None, None
-    if dtype.kind == "b":
-        ends: tuple[Any, Any] = (False, True)
-    elif dtype.kind == "f":
-        ends = (-np.inf, np.inf)
-    else:
-        ends = (np.iinfo(dtype).min, np.iinfo(dtype).max)
     found: list[Any] = []
-    for side, end in enumerate(ends):
+    for side, end in enumerate((-np.inf, np.inf)):
         bounds = [_bound(leaf, side, dtype) for leaf in leaves if leaf.size]
         if all(bound is None for bound in bounds):
             found.append(None)
             continue
         with np.errstate(over="ignore"):  # a bound beyond a narrower dtype is none there
-            parts = [np.asarray(end if bound is None else bound).astype(dtype) for bound in bounds]
+            parts = [
+                np.asarray(end if bound is None else bound).astype(dtype if dtype.kind == "f" else object)
+                for bound in bounds
+            ]
         shapes = [leaf.shape if leaf.counts is None else leaf.size for leaf in leaves if leaf.size]
         found.append(np.concatenate([np.broadcast_to(*both).ravel() for both in zip(parts, shapes, strict=True)]))
     return found[0], found[1]
@@ -187,9 +184,11 @@ def _bounds(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Any, Any]:
 def _bound(leaf: Leaf, side: int, dtype: np.dtype[Any]) -> Any:
     if leaf.counts is not None:
         return side
-    bound = (leaf.low, leaf.high)[side]
-    if bound is None and leaf.dtype != dtype and leaf.dtype.kind in "biu":
-        return leaf.range[side]  # what its own dtype said
+    bound: Any = (leaf.low, leaf.high)[side]
+    if leaf.dtype != dtype and leaf.dtype.kind in "biu":
+        return leaf.range[side] if bound is None else bound  # what its own dtype said
+    if isinstance(leaf.spec, Array):
+        return (leaf.spec.low_or_inf, leaf.spec.high_or_inf)[side]
     return bound
 
 

@@ -17,7 +17,7 @@ from .lanes import Infos, lane, stack
 from .modelbatch import ModelBatch, batch_streams
 from .process import Info, Snapshot
 from .rewarder import Rewarder, RewardFunction
-from .spec import SpecTree
+from .spec import SpecTree, spec_difference
 from .spec.base import shown
 from .streams import Streams, lane_seeds
 from .wrapper import Wrapper
@@ -30,7 +30,10 @@ class Lanes(BatchEnv):
     """n separate environments, looped over. Lane i behaves exactly as that environment alone.
 
     Args:
-        envs: The environments, of equal specs.
+        envs: The environments, of equal specs; only their names may differ, and are those of the first.
+
+    Raises:
+        SpecError: The specs of a lane differ from those of the first.
     """
 
     lanes_can_wait = True
@@ -41,6 +44,7 @@ class Lanes(BatchEnv):
         first = self.envs[0]
         self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
         self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
+        _check_alike(self.envs)
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
         self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that are known to have ended
 
@@ -90,6 +94,9 @@ class Lanes(BatchEnv):
         )
         self._over = np.where(chosen, step.terminated | step.truncated, self._over)
         return step
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return cast("list[int]", lane_seeds(seed, self.batch_size))
 
     def _stacked(self, steps: list[Step]) -> Step:
         observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
@@ -224,6 +231,19 @@ class Lanes(BatchEnv):
         return self
 
 
+def _check_alike(envs: Sequence[Env]) -> None:
+    first = envs[0]
+    for index, env in enumerate(envs):
+        for what in ("observation", "action", "reward", "discount"):
+            found = spec_difference(getattr(first, f"{what}_spec"), getattr(env, f"{what}_spec"), what)
+            if found is not None:
+                path, expected, came = found
+                raise SpecError(
+                    f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; "
+                    "give all lanes equal specs"
+                )
+
+
 def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     """N independent lanes of an environment.
 
@@ -238,7 +258,8 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         A `BatchEnv`, or the same wrappers around one.
 
     Raises:
-        SpecError: `n` is below 1, or `env` is a batch already, or cannot be copied.
+        SpecError: `n` is below 1, or `env` is a batch already, or cannot be copied; or it makes environments of
+            different specs.
     """
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")

@@ -310,8 +310,8 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    low = np.full(spec.shape, -np.inf) if spec.low is None else spec.low.astype(np.float64)
-    high = np.full(spec.shape, np.inf) if spec.high is None else spec.high.astype(np.float64)
+    low = np.full(spec.shape, -np.inf) if spec.low_or_inf is None else spec.low_or_inf.astype(np.float64)
+    high = np.full(spec.shape, np.inf) if spec.high_or_inf is None else spec.high_or_inf.astype(np.float64)
     return low, high
 
 

@@ -43,7 +43,7 @@ def _numbers(dtype: np.dtype) -> st.SearchStrategy:
 
 @st.composite
 def bounds(draw, shape, dtype, finite=False):
-    """A (low, high) pair: none, one for all elements, or one an element; floats may be infinite unless `finite`."""
+    """A (low, high) pair: none, one for all elements, or one an element; infinite ones too unless `finite`."""
     dtype, size = np.dtype(dtype), int(np.prod(shape))
     if dtype.kind == "b":
         return draw(st.sampled_from([(None, None), (False, True), (True, True), (False, False), (None, True)]))
@@ -51,11 +51,12 @@ def bounds(draw, shape, dtype, finite=False):
     pair = st.tuples(_numbers(dtype), _numbers(dtype)) | _numbers(dtype).map(lambda x: (x, x))
     pairs = [sorted(draw(pair)) for _ in range(max(size, 1))]
     lows, highs = ([pair[side] for pair in pairs] for side in (0, 1))
-    if dtype.kind == "f" and not finite:
+    if not finite:
         lows = [-np.inf if draw(st.integers(0, 3)) == 0 else low for low in lows]
         highs = [np.inf if draw(st.integers(0, 3)) == 0 else high for high in highs]
     if draw(st.booleans()):
-        low, high = (np.array(side[:size], dtype).reshape(shape) for side in (lows, highs))
+        kind = dtype if dtype.kind == "f" else object  # numpy's integers know no infinity
+        low, high = (np.array(side[:size], kind).reshape(shape) for side in (lows, highs))
     else:
         low, high = lows[0], highs[0]
     return (low if finite or draw(st.integers(0, 3)) else None), (high if finite or draw(st.integers(0, 3)) else None)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
 from .base import Spec, SpecTree
 from .foreign import Foreign
-from .nested import check_spec, contains, sample, spec_equal, validate, zeros
+from .nested import check_spec, contains, sample, spec_difference, spec_equal, validate, zeros
 
 if TYPE_CHECKING:
     from .structured import Graph, GraphValue, OneOf, Sequence, Text
@@ -42,6 +42,7 @@ __all__ = [
     "check_spec",
     "contains",
     "sample",
+    "spec_difference",
     "spec_equal",
     "validate",
     "zeros",

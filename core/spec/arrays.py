@@ -40,6 +40,8 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _numbers(value: ArrayLike, what: str) -> NDArray[Any]:
     try:
         given = np.asarray(value)
+        if given.dtype.kind == "O":  # Python's integers, maybe beside infinities
+            given = np.asarray(given.tolist()).reshape(given.shape)
     except ValueError as error:
         raise SpecError(f"{what}: expected numbers in rows of one length, got {value!r}") from error
     if given.dtype.kind not in "biuf" or np.isnan(given).any():
@@ -53,8 +55,8 @@ def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], w
     if dtype.kind in "iu" and given.size:
         info = np.iinfo(dtype)
         whole = np.isfinite(given).all() and (given == np.trunc(given)).all()
-        if given.dtype.kind == "f" and isinstance(value, (list, tuple)):
-            given = np.asarray(value, object)  # [0, 2**64 - 1] would have become floats
+        if given.dtype.kind == "f":
+            given = _exact(value, given)
         if not whole or int(given.min()) < info.min or int(given.max()) > info.max:
             raise SpecError(f"{what}: expected integers that fit {dtype}, got {short(given)}")
     try:
@@ -69,6 +71,38 @@ def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], w
         return np.broadcast_to(result, shape)
     result.flags.writeable = False
     return result
+
+
+def _exact(value: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
+    """`given`, which was made from `value`, with Python's integers in place of floats that may have rounded them."""
+    return given if isinstance(value, np.ndarray) and value.dtype.kind != "O" else np.asarray(value, object)
+
+
+def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the largest integer that a dtype of integers or bools holds."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _bound(
+    value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
+) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+    """The bounds on one side, and which integers have none there; the latter is None where all have or none has."""
+    if value is None:
+        return None, None
+    given = _numbers(value, what)
+    free: NDArray[np.bool_] = given == (-np.inf if what == "low" else np.inf)
+    if dtype.kind not in "biu" or not free.any():
+        return _read_only(value, dtype, shape, what), None
+    end = integer_range(dtype)[what == "high"]
+    bound = _read_only(np.where(free, end, _exact(value, given)).astype(object), dtype, shape, what)
+    if free.all():
+        return None, None
+    free = np.array(np.broadcast_to(free, shape))
+    free.flags.writeable = False
+    return bound, free if free.size else None
 
 
 def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
@@ -98,6 +132,12 @@ def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
             raise SpecError(f"{path}{index}: {value[at]} is {word} bound {limit}")
 
 
+def _with_infinity(bound: Any, free: NDArray[np.bool_], infinity: float) -> NDArray[Any]:
+    result = bound.astype(object)
+    result[free] = infinity
+    return result
+
+
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Array(Spec):
     """Arrays of one shape and dtype, within optional bounds.
@@ -105,9 +145,15 @@ class Array(Spec):
     Args:
         shape: Sizes of the axes; `()` for a scalar.
         dtype: Any numpy bool, integer, float or complex dtype.
-        low: Lower bounds (inclusive), a number or something that broadcasts to `shape`; None for no bound.
-        high: Upper bounds, likewise.
+        low: Lower bounds (inclusive), a number or something that broadcasts to `shape`; None for no bound. An element
+            of -inf has no bound, of integers too: a bound that is the least of their dtype is another thing.
+        high: Upper bounds, likewise; an element of inf has none.
         name: What the value is called where a framework has a place for it.
+
+    Attributes:
+        low: The lower bounds in `dtype`, of shape `shape`, or None. Integers without one have the least of the dtype
+            here; `bounded_below` and `low_or_inf` tell them from those that it bounds.
+        high: The upper bounds, likewise.
 
     Raises:
         SpecError: The bounds do not fit shape or dtype, or a lower bound lies above its upper bound.
@@ -118,6 +164,8 @@ class Array(Spec):
     low: NDArray[Any] | None
     high: NDArray[Any] | None
     name: str | None
+    _free_below: NDArray[np.bool_] | None
+    _free_above: NDArray[np.bool_] | None
 
     def __init__(
         self,
@@ -130,11 +178,46 @@ class Array(Spec):
         size, kind = _shape(shape), _dtype(dtype)
         if kind.kind == "c" and not (low is None and high is None):
             raise SpecError(f"low, high: expected None, for {kind} numbers have no order")
-        below = None if low is None else _read_only(low, kind, size, "low")
-        above = None if high is None else _read_only(high, kind, size, "high")
+        below, free_below = _bound(low, kind, size, "low")
+        above, free_above = _bound(high, kind, size, "high")
         if below is not None and above is not None:
             check_bounds(below, below, above, "low")
         set_fields(self, shape=size, dtype=kind, low=below, high=above, name=name)
+        set_fields(self, _free_below=free_below, _free_above=free_above)
+
+    @property
+    def bounded_below(self) -> NDArray[np.bool_]:
+        """Which elements have a lower bound, of shape `shape`; read-only."""
+        return self._bounded(self.low, self._free_below)
+
+    @property
+    def bounded_above(self) -> NDArray[np.bool_]:
+        """Which elements have an upper bound, of shape `shape`; read-only."""
+        return self._bounded(self.high, self._free_above)
+
+    def _bounded(self, bound: NDArray[Any] | None, free: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        if bound is None or (free is None and self.dtype.kind != "f"):
+            return np.broadcast_to(bound is not None, self.shape)
+        bounded = np.asarray(~np.isinf(bound) if free is None else ~free)
+        bounded.flags.writeable = False
+        return bounded
+
+    @property
+    def low_or_inf(self) -> NDArray[Any] | None:
+        """The lower bounds as the constructor takes them.
+
+        They are `low`, but where only some integers have a bound: then Python's integers, beside -inf.
+        """
+        return self.low if self._free_below is None else _with_infinity(self.low, self._free_below, -np.inf)
+
+    @property
+    def high_or_inf(self) -> NDArray[Any] | None:
+        """The upper bounds as the constructor takes them, see `low_or_inf`."""
+        return self.high if self._free_above is None else _with_infinity(self.high, self._free_above, np.inf)
+
+    def arguments(self) -> dict[str, Any]:
+        bounds = {"low": self.low_or_inf, "high": self.high_or_inf}
+        return {"shape": self.shape, "dtype": self.dtype, **bounds, "name": self.name}
 
     def validate(self, value: Any, path: str = "value") -> None:
         array = _check_array(value, self.shape, self.dtype, path)

@@ -48,8 +48,12 @@ class Spec:
         """The value of this spec that is nearest to all zeros (or the shortest one)."""
         raise NotImplementedError
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor that make this spec, in order."""
+        return {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
+
     def _key(self) -> Hashable:
-        return (type(self), *(frozen(getattr(self, f.name)) for f in fields(cast("Any", self))))
+        return (type(self), *map(frozen, self.arguments().values()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spec):
@@ -61,10 +65,10 @@ class Spec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, so that bounds come back read-only and compact.
-        return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))
+        return type(self), tuple(self.arguments().values())
 
     def __repr__(self) -> str:
-        values = ((f.name, getattr(self, f.name)) for f in fields(cast("Any", self)))
+        values = self.arguments().items()
         return f"{type(self).__name__}({', '.join(said(*v) for v in values if v[1] is not None)})"
 
 

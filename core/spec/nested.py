@@ -9,6 +9,7 @@ import numpy as np
 from .. import tree
 from ..errors import SpecError
 from .base import Spec, SpecTree, frozen, shown
+from .foreign import Foreign
 
 
 def check_spec(spec: SpecTree, path: str = "spec") -> None:
@@ -86,3 +87,47 @@ def zeros(spec: SpecTree) -> Any:
 def spec_equal(a: SpecTree, b: SpecTree) -> bool:
     """Whether two possibly nested specs are equal: names, bounds, kinds of branches and order of keys too."""
     return frozen(a) == frozen(b)
+
+
+def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, SpecTree, SpecTree] | None:
+    """Finds the first place in which the values of two specs differ.
+
+    Bounds, dtypes, kinds of branches and the order of keys count. Names do not, for no value shows them.
+
+    Args:
+        a: A possibly nested spec.
+        b: Another.
+        path: How to call the whole in the result.
+
+    Returns:
+        The path of the leaf, or of the branch that is of another kind or has other keys; and what `a` and `b` have
+        there. None where they do not differ.
+    """
+    if spec_equal(a, b):
+        return None
+    if isinstance(a, Spec) or isinstance(b, Spec):
+        return None if _alike(a, b) else (path, a, b)
+    mine, others = list(tree.children(a)), list(tree.children(b))
+    same_kind = type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
+    if not same_kind or [part for part, _, _ in mine] != [part for part, _, _ in others]:
+        return path, a, b
+    found = (
+        spec_difference(sub, other, path + part) for (part, _, sub), (_, _, other) in zip(mine, others, strict=True)
+    )
+    return next((difference for difference in found if difference is not None), None)
+
+
+def _alike(a: SpecTree, b: SpecTree) -> bool:
+    if isinstance(a, Foreign) and isinstance(b, Foreign):
+        kind = type(a.origin)
+        # Where a class does not say when its objects are equal, they are taken to be.
+        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is type(b.origin) and kind.__eq__ is object.__eq__)
+    return spec_equal(_unnamed(a), _unnamed(b))
+
+
+def _unnamed(value: Any) -> Any:
+    """A spec, or an argument of one, without names."""
+    if not isinstance(value, Spec):
+        return tree.map_leaves(_unnamed, value) if tree.is_branch(value) else value
+    arguments = {name: _unnamed(given) for name, given in value.arguments().items()}
+    return type(value)(**{**arguments, "name": None})

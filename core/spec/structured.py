@@ -40,6 +40,11 @@ class Text(Spec):
         charset: The characters that may occur; letters and digits by default.
         name: What the value is called.
 
+    Attributes:
+        charset: The characters, sorted.
+        letters: The characters in the order in which they were given, those of a set sorted. A framework may draw by
+            it, so it travels; but it makes no other spec.
+
     Raises:
         SpecError: The lengths are impossible, or characters are needed and there are none.
     """
@@ -47,6 +52,7 @@ class Text(Spec):
     max_length: int
     min_length: int
     charset: str
+    letters: str
     name: str | None
 
     def __init__(
@@ -56,12 +62,20 @@ class Text(Spec):
         charset: str | frozenset[str] | set[str] = string.ascii_letters + string.digits,
         name: str | None = None,
     ) -> None:
-        letters = "".join(sorted(set(charset)))
+        letters = "".join(dict.fromkeys(charset if isinstance(charset, str) else sorted(charset)))
         if not 0 <= min_length <= max_length:
             raise SpecError(f"max_length: expected at least min_length ({min_length}) ≥ 0, got {max_length}")
         if max_length and not letters:
             raise SpecError("charset: expected at least one character, got none")
-        set_fields(self, max_length=int(max_length), min_length=int(min_length), charset=letters, name=name)
+        set_fields(self, max_length=int(max_length), min_length=int(min_length), letters=letters, name=name)
+        set_fields(self, charset="".join(sorted(letters)))
+
+    def arguments(self) -> dict[str, Any]:
+        lengths = {"max_length": self.max_length, "min_length": self.min_length}
+        return {**lengths, "charset": self.charset, "name": self.name}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.max_length, self.min_length, self.letters, self.name)
 
     def validate(self, value: Any, path: str = "value") -> None:
         if not isinstance(value, str):
@@ -140,7 +154,7 @@ def of_length(spec: SpecTree, n: int) -> SpecTree:
 
 def _array_of_length(spec: Spec, n: int) -> Array:
     if isinstance(spec, Array):
-        return Array((n, *spec.shape), spec.dtype, spec.low, spec.high)
+        return Array((n, *spec.shape), spec.dtype, spec.low_or_inf, spec.high_or_inf)
     if isinstance(spec, Discrete):
         return Array((n,), spec.dtype, spec.start, spec.start + spec.n - 1)
     if isinstance(spec, MultiDiscrete):

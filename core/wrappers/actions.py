@@ -221,6 +221,10 @@ def _one_hot(spec: Any, path: str) -> Any:
     number = np.unique(counts(*ends))
     if len(number) != 1:
         raise SpecError(f"{path}: expected one number of values for all elements, got {number.tolist()} in {spec!r}")
+    if number[0] > np.iinfo(np.intp).max:
+        raise SpecError(
+            f"{path}: expected integers of so few values that an array holds one element each, got {spec!r}"
+        )
     return Array((*spec.shape, int(number[0])), spec.dtype, 0, 1, spec.name)
 
 

@@ -24,8 +24,15 @@ def bounds(spec: Any) -> tuple[Bound, Bound]:
     return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
 
 
+def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
+    """`bounds`, as `Array` takes them: infinite where some integers have no bound, and others have."""
+    return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
+
+
 def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The (lowest, highest) value of each element where these are integers with both bounds, else None."""
+    if isinstance(spec, Array) and not (spec.bounded_below & spec.bounded_above).all():
+        return None
     low, high = bounds(spec)
     if low is None or high is None or spec.dtype.kind not in "iu":
         return None
@@ -41,9 +48,9 @@ def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
 
 def with_zero(spec: Any) -> Array:
     """A spec of arrays like these that allows zero too, in every element."""
-    low, high = bounds(spec)
-    low = None if low is None else np.minimum(low, 0).astype(spec.dtype)
-    high = None if high is None else np.maximum(high, 0).astype(spec.dtype)
+    low, high = bounds_or_inf(spec)
+    low = None if low is None else np.minimum(low, 0)
+    high = None if high is None else np.maximum(high, 0)
     return Array(spec.shape, spec.dtype, low, high, spec.name)
 
 

@@ -315,11 +315,12 @@ class Contextual(Lifted):
             return specs.observation if under == specs.observation else under
         if not isinstance(under, Array):
             raise SpecError("env_lower_bounds, env_upper_bounds: expected an observation that is one array")
-        low, high = (under.low if low is None else low), (under.high if high is None else high)
+        low, high = (under.low_or_inf if low is None else low), (under.high_or_inf if high is None else high)
         wide = Array(under.shape, under.dtype, low, high, under.name)
-        for name, wider in (("low", np.less_equal), ("high", np.greater_equal)):
+        sides = (("low", np.less_equal, under.bounded_below), ("high", np.greater_equal, under.bounded_above))
+        for name, wider, bounded in sides:
             own, new = getattr(under, name), getattr(wide, name)
-            if own is not None and new is not None and not (wider(new, own) | np.isinf(own)).all():
+            if own is not None and new is not None and not (wider(new, own) | ~bounded).all():
                 raise SpecError(f"build_observation_space: observations reach {own}, beyond the {name} of {new}")
         return wide
 

@@ -12,7 +12,7 @@ from ..change import Change, Specs
 from ..errors import SpecError
 from ..lift import Lifted
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
-from .bounds import at_least, bounds, counts
+from .bounds import at_least, bounds_or_inf, counts
 
 
 class History(Lifted):
@@ -82,7 +82,7 @@ def _stacked(spec: SpecTree, path: str, n: int, padded: int) -> Any:
         return MultiBinary((n, *spec.shape), spec.name)
     if not isinstance(spec, (Array, Discrete, MultiDiscrete)):
         raise SpecError(f"{path}: expected a spec whose values are arrays to stack, got {spec!r}")
-    below, above = bounds(spec)
+    below, above = bounds_or_inf(spec)
     low = None if below is None else np.repeat(below[None], n, 0)
     high = None if above is None else np.repeat(above[None], n, 0)
     if low is not None:

@@ -42,7 +42,7 @@ class ObservationFilter(Lifted):
         if outside := [int(index) for index in indices if not -n <= index < n]:
             raise SpecError(f"indices: {outside} are outside of the observation, which has {n} elements")
         if isinstance(spec, Array):
-            low, high = (None if bound is None else bound[indices] for bound in (spec.low, spec.high))
+            low, high = (None if bound is None else bound[indices] for bound in (spec.low_or_inf, spec.high_or_inf))
             kept: Any = Array(indices.shape, spec.dtype, low, high, spec.name)
         elif isinstance(spec, MultiDiscrete):
             kept = MultiDiscrete(spec.nvec[indices], spec.start[indices], spec.dtype, spec.name)

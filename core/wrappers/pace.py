@@ -22,7 +22,7 @@ from ..overone import OverOne, zeroed
 from ..overseveral import OverSeveral
 from ..process import Info
 from ..spec import Array, SpecTree
-from .bounds import at_least, bounds, with_zero
+from .bounds import at_least, bounds_or_inf, with_zero
 
 PADDING = "padding"
 """The key, in the info, that marks a step after the end of an episode inside a `FixedLength`."""
@@ -123,7 +123,7 @@ def _merged(info: Info, later: Info) -> Info:
 
 def _accumulated(function: Callable[[Any, Any], Any], spec: Any, times: int) -> Array:
     """The spec of what up to `times` values of another one make together."""
-    low, high = bounds(spec)
+    low, high = bounds_or_inf(spec)
     if function is operator.mul and (low is None or (low < 0).any()):
         low = high = None
 

@@ -41,6 +41,14 @@ def bounds(draw, dtype, shape):
     count = draw(st.sampled_from([1, max(size, 1)]))
     pairs = [sorted(draw(st.tuples(st.sampled_from(values), st.sampled_from(values)))) for _ in range(count)]
     kind = np.dtype(dtype)
+    if kind.kind != "f":
+        # Elements without a bound are others than those bounded by the end of their dtype.
+        kind = np.dtype(object)
+        open_ends = st.tuples(st.booleans(), st.booleans())
+        pairs = [
+            (-np.inf if below else low, np.inf if above else high)
+            for (low, high), (below, above) in zip(pairs, [draw(open_ends) for _ in pairs], strict=True)
+        ]
     if count == 1:
         low, high = (np.array(side, kind) for side in pairs[0])
     else:

@@ -27,7 +27,6 @@ from envoi.adapters.arrayspecs import (
     decoder,
     default_discrete,
     encoder,
-    extremes,
     origin,
     read_form,
 )
@@ -76,8 +75,8 @@ def foreign_leaves(draw):
     dtype = draw(st.sampled_from(DTYPES))
     if kind is specs.Array:
         return specs.Array(shape, dtype, name)
-    (low, high), (least, most) = draw(bounds(dtype, shape)), extremes(np.dtype(dtype))
-    return specs.BoundedArray(shape, dtype, least if low is None else low, most if high is None else high, name)
+    low, high = ArrayForm(shape, np.dtype(dtype), *draw(bounds(dtype, shape)), name).bounds
+    return specs.BoundedArray(shape, dtype, low, high, name)
 
 
 @settings(max_examples=2000, deadline=None)
@@ -278,13 +277,14 @@ def test_text_keeps_charset_and_lengths_through_dm_env():
 def test_gymnasiums_spaces_come_back_through_dm_env():
     space = spaces.Dict(
         {"b": spaces.Box(-np.inf, np.inf, (2,)), "a": spaces.Box(0, np.inf, (2,)),
-         "n": spaces.Box(-128, 127, (1,), np.int8),
+         "n": spaces.Box(-np.inf, np.inf, (1,), np.int8), "m": spaces.Box(-128, 127, (1,), np.int8),
          "t": spaces.Tuple([spaces.Discrete(3, start=2), spaces.MultiDiscrete([2, 3], start=[1, 0])])}
     )  # fmt: skip
     env = from_env(Returning(space, lambda env: space.sample()))
     form = to_dm_env(env)
     assert type(form.observation_spec()["b"]).__mro__[1] is specs.Array
     assert type(form.observation_spec()["n"]).__mro__[1] is specs.Array
+    assert type(form.observation_spec()["m"]).__mro__[1] is specs.BoundedArray
     back = to_gymnasium(from_dm_env(Wrapping(form)))
     assert back.observation_space == space
     assert list(back.observation_space.spaces) == list(space.spaces)
@@ -293,12 +293,12 @@ def test_gymnasiums_spaces_come_back_through_dm_env():
 # The shared part.
 
 
-def test_an_array_form_read_back_has_no_bounds_that_bound_nothing():
+def test_an_array_form_read_back_has_no_bounds_that_are_infinite_on_both_sides():
     free = Array((2,), "int8", name="a")
     form = array_form(free, "spec", "x")
     assert read_form(form) == free
     full = ArrayForm((2,), np.dtype("int8"), *form.bounds, "a")
-    assert read_form(full) == free
+    assert read_form(full) == Array((2,), "int8", -128, 127, "a")
     infinite = ArrayForm((2,), np.dtype("float32"), np.full(2, -np.inf, "f"), np.full(2, np.inf, "f"), None)
     assert read_form(infinite) == Array((2,))
     half = ArrayForm((2,), np.dtype("float32"), np.zeros(2, "f"), np.full(2, np.inf, "f"), None)

@@ -424,7 +424,9 @@ def test_lanes_of_different_spaces_are_refused():
             self.observation_space = spaces.Box(0, high, (3,))
 
     env = SyncVectorEnv([lambda: One(1), lambda: One(2)], observation_mode="different")
-    with pytest.raises(LossyConversion, match=r"(?s)envs\[1\].observation_space.*same space"):
+    with pytest.raises(
+        LossyConversion, match=r"envs: .*lane 1: observation: expected .*high=1.0\) as in lane 0, got .*high=2.0"
+    ):
         from_gymnasium_vector(env)
 
 
@@ -521,11 +523,13 @@ def test_equal_seeds_reproduce_over_episodes_and_seed_0_behaves_as_seed_1():
             np.testing.assert_equal(trace(), traces[str(seed)])
         assert str(traces["0"]) != str(traces["1"])
     env = to_gymnasium_vector(Plays(2), 3)
-    assert env.np_random_seed == -1
+    assert env.np_random_seed == (-1, -1, -1)
     env.reset(seed=7)
-    assert env.np_random_seed == 7
+    assert env.np_random_seed == tuple(lane_seeds(7, 3))
     env.reset(seed=[1, 2, None])
-    assert env.np_random_seed == (1, 2, None)
+    assert env.np_random_seed == (1, 2, lane_seeds(7, 3)[2])
+    env.reset(seed=9, options={"reset_mask": np.array([True, False, False])})
+    assert env.np_random_seed == (lane_seeds(9, 3)[0], 2, lane_seeds(7, 3)[2])
     drawn = env.reset(seed=7)[0]["draw"][:, 0]
     assert len(set(drawn)) == 3
     for wrong in (-1, True, [1], 0.5):
@@ -1044,7 +1048,7 @@ def test_the_generator_can_be_read_and_set_through_every_form():
                 assert isinstance(env.rng, np.random.Generator)
             else:
                 env.np_random = np.random.default_rng(seed)
-                assert env.np_random_seed == -1
+                assert env.np_random_seed == (-1,) * env.num_envs
                 assert env.np_random is env.core.rng
             found.append(str(first(env)))
             env.close()
@@ -1333,3 +1337,44 @@ def test_a_training_loop_in_the_style_of_cleanrl_runs():
             returns += infos["episode"]["r"][infos["_episode"]].tolist()
     assert len(returns) > 4
     assert done.shape == (4,)
+
+
+class Seeded(gymnasium.Env):
+    """Draws from its own generator."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float64)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.random(1), {}
+
+    def step(self, action):
+        return self.np_random.random(1), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("wrap", [lambda core: envoi.TimeLimit(core, 9), lambda core: core])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, lambda makes: Passing(SyncVectorEnv(makes))])
+def test_the_seeds_of_the_lanes_are_those_that_gymnasium_tells(kind, wrap):
+    makes = [Seeded] * 3
+    alone, source = kind(makes), kind(makes)
+    form = to_gymnasium_vector(wrap(from_gymnasium_vector(source)), validate=True)
+    first = form.np_random_seed
+    assert isinstance(first, tuple)
+    assert all(isinstance(seed, int) for seed in first)
+    assert first == form.np_random_seed == source.np_random_seed
+    for seed in (5, [3, 1, 2], None):
+        assert alone.reset(seed=seed)[0].shape == form.reset(seed=seed)[0].shape
+        assert form.np_random_seed == alone.np_random_seed == source.np_random_seed
+    form.np_random = np.random.default_rng(0)
+    assert form.np_random_seed == (-1, -1, -1)
+
+
+def test_lanes_that_share_a_generator_have_its_seed():
+    form = to_gymnasium_vector(load("envoi:cartpole"), 3)
+    assert form.np_random_seed == (-1, -1, -1)
+    form.reset(seed=4)
+    assert form.np_random_seed == (4, 4, 4)
+    games = to_gymnasium_vector(load("envoi:rps"))
+    games.reset(seed=0)
+    assert games.np_random_seed == (0, 0)

@@ -9,10 +9,12 @@ import nested
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scripted import Shaped
 
+import envoi
 from envoi import (
     Array,
     Discrete,
@@ -24,15 +26,28 @@ from envoi import (
     OneOf,
     Sequence,
     SpecError,
+    Text,
     contains,
     sample,
     spec_equal,
     validate,
 )
+from envoi.adapters import (
+    dm_env,
+    from_env,
+    from_gymnasium,
+    from_gymnasium_vector,
+    tf_agents,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_pettingzoo,
+    to_rllib,
+)
 from envoi.adapters.codec import Codec
 from envoi.adapters.gymnasium import from_space, to_space
 from envoi.adapters.spaces import decoder, encoder
 from envoi.adapters.values import incoming
+from envoi.adapters.vector_spaces import batched_space
 from envoi.tree import leaves
 
 
@@ -179,8 +194,9 @@ def test_no_bound_differs_from_an_infinite_one_and_both_come_back():
 
 def test_a_strangers_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
     assert from_space(spaces.Box(-np.inf, np.inf, (2,))) == Array((2,))
-    assert from_space(spaces.Box(-128, 127, (2,), np.int8)) == Array((2,), "int8")
-    assert from_space(spaces.Box(0, 1, (2,), bool)) == Array((2,), "bool")
+    assert from_space(spaces.Box(-np.inf, np.inf, (2,), np.int8)) == Array((2,), "int8")
+    assert from_space(spaces.Box(-128, 127, (2,), np.int8)) == Array((2,), "int8", -128, 127)
+    assert from_space(spaces.Box(0, 1, (2,), bool)) == Array((2,), "bool", False, True)
     spec = from_space(spaces.Box(np.array([-np.inf, 0], np.float32), np.inf))
     assert spec.low.tolist() == [-np.inf, 0.0]
     assert spec.high is None
@@ -196,6 +212,110 @@ def test_a_partly_bounded_array_never_samples_nan_nor_leaves_its_bounds(dtype):
             assert np.isfinite(value).all()
             assert spec.contains(value)
             assert space.contains(value)
+
+
+BOXED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "float32", "float64")
+
+
+@st.composite
+def boxes(draw):
+    """Boxes that strangers make: with infinite bounds of single elements, and with the ends of the dtype as bounds."""
+    dtype = np.dtype(draw(st.sampled_from(BOXED)))
+    shape = draw(st.sampled_from([(), (3,), (2, 2), (0,)]))
+    if dtype.kind == "f":
+        values, infinite = [-1000.0, -1.0, 0.0, 0.5, 77.25], True
+    else:
+        least, most = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+        values, infinite = sorted({least, max(least, -3), 0, 1, most}), dtype.kind == "i"
+    size = int(np.prod(shape))
+    pairs = [sorted(draw(st.tuples(st.sampled_from(values), st.sampled_from(values)))) for _ in range(size)]
+    low, high = (np.array([pair[side] for pair in pairs], dtype).reshape(shape) for side in (0, 1))
+    box = spaces.Box(low, high, shape, dtype.type)
+    masks = [
+        np.array([not infinite or draw(st.booleans()) for _ in range(size)], bool).reshape(shape) for _ in range(2)
+    ]
+    # As gymnasium makes it of infinities, but exact for int64 too.
+    least, most = (-np.inf, np.inf) if dtype.kind == "f" else (values[0], values[-1])
+    box.low[~masks[0]], box.high[~masks[1]] = least, most
+    box.bounded_below, box.bounded_above = masks
+    box.low_repr, box.high_repr = (spaces.box.array_short_repr(side) for side in (box.low, box.high))
+    return box
+
+
+def same_box(box, other):
+    """Whether two boxes are the same in all that they say, also of which elements are bounded."""
+    assert (box.low.tolist(), box.high.tolist()) == (other.low.tolist(), other.high.tolist())
+    assert (box.shape, box.dtype) == (other.shape, other.dtype)
+    assert box.bounded_below.tolist() == other.bounded_below.tolist()
+    assert box.bounded_above.tolist() == other.bounded_above.tolist()
+    for manner in ("below", "above", "both"):
+        assert box.is_bounded(manner) == other.is_bounded(manner)
+    return True
+
+
+def drawn(space):
+    """The next samples of a space, in a form that can be compared; or the error that gymnasium itself raises."""
+    try:
+        with np.errstate(all="ignore"):  # gymnasium's own casts beyond int64
+            return repr([space.sample() for _ in range(2)])
+    except (ValueError, OverflowError) as error:
+        return str(error)
+
+
+def samples(space, seed):
+    """The first samples of a space after `seed`."""
+    space.seed(seed)
+    return drawn(space)
+
+
+@settings(max_examples=600)
+@given(boxes(), st.integers(0, 2**31))
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def test_a_box_comes_back_with_the_same_bounded_elements_and_the_same_samples(box, seed):
+    spec = from_space(box)
+    back = to_space(spec)
+    assert same_box(box, back)
+    assert same_box(box, forget(back))
+    assert samples(copy.deepcopy(box), seed) == samples(back, seed)
+    assert spec.bounded_below.tolist() == box.bounded_below.tolist()
+    assert spec.bounded_above.tolist() == box.bounded_above.tolist()
+    for to, read in ((dm_env.to_spec, dm_env.from_spec), (tf_agents.to_spec, tf_agents.from_spec)):
+        there = to({"box": spec})
+        assert same_box(box, to_space(read(there))["box"])
+        assert same_box(box, to_space(read(pickle.loads(pickle.dumps(there))))["box"])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize(
+    ("framework", "name"), [(dm_env, "BoundedArray"), (tf_agents, "BoundedArraySpec")], ids=["dm_env", "tf_agents"]
+)
+def test_specs_of_arrays_say_bounds_where_a_box_has_some(framework, name, dtype):
+    kind, ends = np.dtype(dtype).type, np.iinfo(dtype)
+    bounded = from_space(spaces.Box(ends.min, ends.max, (2,), kind))
+    for spec in (bounded, Array((2,), dtype, [-np.inf, 0], [5, np.inf]), Array((2,), dtype, 0)):
+        told = framework.to_spec(spec)
+        assert type(told).__name__ == name
+        assert told.minimum.dtype == told.maximum.dtype == dtype
+        # A copy with another name remembers nothing, and has bounds all the same.
+        low, high = (np.broadcast_to(side, (2,)).tolist() for side in (told.minimum, told.maximum))
+        assert framework.from_spec(told.replace(name="other")) == Array((2,), dtype, low, high, "other")
+    free = framework.to_spec(Array((2,), dtype))
+    assert type(free).__name__ == name.replace("Bounded", "")
+    if not dtype.startswith("u"):  # gymnasium has no unsigned integers without bounds
+        assert from_space(spaces.Box(-np.inf, np.inf, (2,), kind)) == Array((2,), dtype)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, np.inf), (3, np.inf), (-np.inf, 5), ([-np.inf, 0], [7, np.inf])])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_partly_bounded_integers_of_several_lanes_are_sampled_within_their_bounds(dtype, low, high):
+    space = batched_space(to_space(Array((2,), dtype, low, high)), 3)
+    assert space.bounded_below.tolist() == [np.broadcast_to(np.array(low) > -np.inf, (2,)).tolist()] * 3
+    assert space.bounded_above.tolist() == [np.broadcast_to(np.array(high) < np.inf, (2,)).tolist()] * 3
+    for seed in range(20):
+        space.seed(seed)
+        drawn = space.sample()
+        assert ((drawn >= np.array(low)) & (drawn <= np.array(high))).all()
+        assert space.contains(drawn)
 
 
 def test_the_order_of_a_dict_is_kept_both_ways():
@@ -334,3 +454,119 @@ def test_the_spaces_of_gymnasiums_own_environments_survive(name):
     env = gymnasium.make(name, disable_env_checker=True)
     for space in (env.observation_space, env.action_space):
         assert to_space(from_space(space)) == space
+
+
+@given(st.permutations("zya b"), st.integers(0, 2**31))
+def test_a_text_space_comes_back_with_the_order_of_its_characters_and_the_same_samples(letters, seed):
+    charset = "".join(letters)
+    space = spaces.Text(6, min_length=2, charset=charset)
+    spec = from_space(space)
+    assert spec.letters == charset
+    back = to_space(spec)
+    for other in (back, to_space(pickle.loads(pickle.dumps(spec))), to_space(dm_env.from_spec(dm_env.to_spec(spec)))):
+        assert other == space
+        assert other.character_list == space.character_list
+        assert samples(other, seed) == samples(copy.deepcopy(space), seed)
+    # Which strings there are does not depend on it.
+    plain = Text(6, 2, set(letters))
+    assert (spec, hash(spec), repr(spec)) == (plain, hash(plain), repr(plain))
+    assert spec.sample(np.random.default_rng(seed)) == plain.sample(np.random.default_rng(seed))
+
+
+def test_a_text_space_of_a_set_of_characters_gives_the_same_samples_in_one_process():
+    space = spaces.Text(9, min_length=9)
+    assert samples(to_space(from_space(space)), 3) == samples(copy.deepcopy(space), 3)
+
+
+class Sampled(gymnasium.Env):
+    """Has spaces of every kind."""
+
+    def __init__(self, action_space):
+        self.observation_space = copy.deepcopy(action_space)
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def random_spaces():
+    leaf = st.one_of(
+        boxes(),
+        st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-3, 3)),
+        st.just(spaces.Text(5, charset="zab")),
+        st.builds(lambda n: spaces.MultiDiscrete([n, 2]), st.integers(1, 5)),
+        st.just(spaces.Sequence(spaces.Discrete(3))),
+    )
+    return st.recursive(
+        leaf,
+        lambda inner: (
+            st.lists(inner, min_size=1, max_size=2).map(spaces.Tuple)
+            | st.dictionaries(st.sampled_from("za"), inner, min_size=1).map(lambda d: spaces.Dict(dict(d)))
+        ),
+        max_leaves=3,
+    )
+
+
+@settings(max_examples=150)
+@given(random_spaces(), st.integers(0, 2**31), st.booleans())
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def test_the_random_state_of_a_sources_spaces_is_carried_over(space, seed, before):
+    source = Sampled(space)
+    core = from_gymnasium(source) if not before else None
+    source.action_space.seed(seed)
+    source.observation_space.seed(seed + 1)
+    drawn(source.action_space)
+    core = core or from_gymnasium(source)
+    held = pickle.dumps(source.action_space)
+    forms = [
+        to_gymnasium(envoi.TimeLimit(envoi.RunStats(core), 3)),
+        to_pettingzoo(envoi.TimeLimit(core, 3)),
+        to_gymnasium(from_env(to_pettingzoo(envoi.TimeLimit(core, 3)))),
+        to_gymnasium_vector(envoi.TimeLimit(core, 3), 2),
+    ]
+    one = [forms[0].action_space, forms[1].action_space(forms[1].possible_agents[0]), forms[2].action_space]
+    one.append(forms[3].single_action_space)
+    seen = [forms[0].observation_space, forms[3].single_observation_space]
+    assert pickle.dumps(source.action_space) == held  # not advanced
+    expected, seen_expected = drawn(source.action_space), drawn(source.observation_space)
+    assert [drawn(other) for other in one] == [expected] * 4
+    assert [drawn(other) for other in seen] == [seen_expected] * 2
+    assert all(from_space(other) is not None and other is not source.action_space for other in one)
+
+
+def test_a_space_that_a_wrapper_changes_keeps_its_own_generator():
+    source = Sampled(spaces.Box(-1, 1, (2,)))
+    source.action_space.seed(5)
+    form = to_gymnasium(envoi.ActionDiscretize(from_gymnasium(source), 3))
+    assert form.action_space == spaces.MultiDiscrete([3, 3])
+
+
+def test_the_random_state_of_a_vector_sources_spaces_is_carried_over():
+    def make():
+        return SyncVectorEnv([lambda: Sampled(spaces.Discrete(1000)), lambda: Sampled(spaces.Discrete(1000))])
+
+    for wrap in (lambda core: core, lambda core: envoi.TimeLimit(core, 5)):
+        for source in (make(), gymnasium.vector.VectorWrapper(make())):
+            source.action_space.seed(5)
+            source.single_action_space.seed(6)
+            form = to_gymnasium_vector(wrap(from_gymnasium_vector(source)), validate=True)
+            assert form.action_space is not source.action_space
+            assert form.action_space.sample().tolist() == source.action_space.sample().tolist()
+            assert form.single_action_space.sample() == source.single_action_space.sample()
+            assert form.observation_space == source.observation_space
+
+
+def test_the_random_state_of_an_action_space_reaches_rllibs_forms():
+    source = Sampled(spaces.Discrete(1000))
+    source.observation_space = spaces.Box(-1, 1, (3,))
+    source.action_space.seed(5)
+    form = to_rllib(lambda: envoi.TimeLimit(from_gymnasium(source), 5))()
+    exact = to_rllib(lambda: envoi.TimeLimit(from_gymnasium(source), 5), canonical=False)()
+    several = to_rllib(lambda: envoi.as_multi(envoi.TimeLimit(from_gymnasium(source), 5), "me"))()
+    expected = [source.action_space.sample() for _ in range(3)]
+    for space in (form.action_space, exact.action_space, several.action_spaces["me"]):
+        assert [space.sample() for _ in range(3)] == expected

@@ -588,7 +588,9 @@ def test_a_leaf_becomes_the_spec_of_the_table(spec, kind, low, high):
         (ArraySpec((2,), np.float32, "a"), Array((2,), "float32", name="a")),
         (BoundedArraySpec((2,), np.float32, -np.inf, np.inf), Array((2,), "float32")),
         (BoundedArraySpec((2,), np.float64, [0.0, -np.inf], 1.0), Array((2,), "float64", [0, -np.inf], 1)),
-        (BoundedArraySpec((2,), np.int16), Array((2,), "int16")),
+        (ArraySpec((2,), np.int16), Array((2,), "int16")),
+        (BoundedArraySpec((2,), np.int16), Array((2,), "int16", -(2**15), 2**15 - 1)),
+        (BoundedArraySpec((2,), np.uint8, 0, 255), Array((2,), "uint8", 0, 255)),
         (BoundedArraySpec((), np.int64, 0, 3), Array((), "int64", 0, 3)),
         ([BoundedArraySpec((), np.uint8, 0, 1)], [Array((), "uint8", 0, 1)]),
     ],
@@ -601,7 +603,7 @@ def test_a_foreign_bounded_integer_is_a_choice_as_an_action_only():
     env = from_tf_agents(Counting(MIDDLE))
     assert env.action_spec == Discrete(3, 5, "int64", "choice")
     assert env.observation_spec == Array((2,), "float64", name="seen")
-    assert from_spec(BoundedArraySpec((), np.int64), action=True) == Array((), "int64")
+    assert from_spec(BoundedArraySpec((), np.int64), action=True) == Array((), "int64", -(2**63), 2**63 - 1)
     assert from_spec(BoundedArraySpec((2,), np.int64, 0, 1), action=True) == Array((2,), "int64", 0, 1)
     quantity = Array((), "int64", 0, 3)
     assert from_spec(to_spec(quantity), action=True) == quantity

@@ -10,6 +10,7 @@ from traces import exact, trace
 
 import envoi
 from envoi import BatchModel, Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
+from envoi.adapters import to_gymnasium_vector, to_tf_agents
 from envoi.lanes import lane, put, stack, take
 from envoi.models import MODELS, CartPole, Catch, make
 from envoi.streams import lane_seeds
@@ -406,3 +407,96 @@ def test_infos_read_as_one_dict_a_lane():
     assert [exact(info) for info in Infos(mixed)] == [exact(info) for info in mixed]
     with pytest.raises(IndexError):
         columns[2]
+
+
+class Declared(envoi.Model):
+    """One state, with the specs it is given."""
+
+    observation_spec = envoi.Array((2,), "float32", 0, 1)
+    action_spec = envoi.Discrete(3)
+
+    def __init__(self, **specs):
+        for what, spec in specs.items():
+            setattr(self, what, spec)
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return envoi.zeros(self.observation_spec)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+FLOAT = envoi.Array((), "float32")
+DIFFERENT = {
+    "wider": (
+        "observation_spec",
+        {"a": FLOAT, "b": [FLOAT]},
+        {"a": FLOAT, "b": [envoi.Array((), "float64")]},
+        r"observation\['b'\]\[0\]: expected Array\(\(\), dtype='float32'\) as in lane 0, got .*float64",
+    ),
+    "bounds": (
+        "observation_spec",
+        envoi.Array((2,), "float32", 0, 1),
+        envoi.Array((2,), "float32", 0, 2),
+        r"observation: expected .*high=1.0\) as in lane 0, got .*high=2.0\)",
+    ),
+    "open": (
+        "observation_spec",
+        envoi.Array((2,), "int8", [-np.inf, 0]),
+        envoi.Array((2,), "int8", [-128, 0]),
+        r"observation: expected .*-inf",
+    ),
+    "keys": ("observation_spec", {"a": FLOAT}, {"b": FLOAT}, r"observation: expected \{'a'"),
+    "branch": ("observation_spec", [FLOAT], (FLOAT,), r"observation: expected \[Array.* got \(Array"),
+    "leaf": ("action_spec", {"a": envoi.Discrete(2)}, {"a": {}}, r"action\['a'\]: expected Discrete\(2.* got \{\}"),
+    "start": ("action_spec", envoi.Discrete(2), envoi.Discrete(2, 1), r"action: expected Discrete\(2.*start=1"),
+    "reward": ("reward_spec", FLOAT, envoi.Array((2,), "float32"), r"reward: expected .* got Array\(\(2,\)"),
+    "discount": ("discount_spec", FLOAT, envoi.Array((), "float64"), r"discount: expected .*float32.*float64"),
+}
+
+
+@pytest.mark.parametrize("case", list(DIFFERENT))
+def test_lanes_of_different_specs_are_refused_by_lane_and_leaf(case):
+    what, first, other, message = DIFFERENT[case]
+    specs = [first, first, other]
+
+    def factory():
+        return Declared(**{what: remaining.pop(0)})
+
+    for made in (
+        lambda: Lanes([Declared(**{what: spec}) for spec in specs]),
+        lambda: envoi.batch(factory, 3),
+        lambda: envoi.Lanes([envoi.TimeLimit(Declared(**{what: spec}), 3) for spec in specs]),
+        lambda: to_gymnasium_vector(factory, 3),
+        lambda: to_tf_agents(envoi.batch(factory, 3)),
+    ):
+        remaining = list(specs)
+        with pytest.raises(envoi.SpecError, match="lane 2: " + message):
+            made()
+
+
+def test_lanes_whose_specs_differ_by_name_alone_have_the_names_of_the_first():
+    def named(name):
+        inner = envoi.OneOf([envoi.Sequence(envoi.Array((), name=name)), envoi.Discrete(2, name=name)], name)
+        return Declared(observation_spec={"a": envoi.Text(3, name=name), "b": inner}, action_spec=envoi.Discrete(3))
+
+    lanes = Lanes([named("one"), named("two"), named(None)])
+    assert envoi.spec_equal(lanes.observation_spec, named("one").observation_spec)
+    lanes.reset(seed=0)
+
+
+def test_lanes_in_different_contexts_are_alike_where_what_they_declare_is():
+    def contextual(gravity):
+        return envoi.Contextual(CartPole(), {0: {"gravity": gravity}})
+
+    lanes = Lanes([contextual(9.0), contextual(20.0)])
+    assert lanes.reset(seed=0).info[1]["context_id"] == 0

@@ -80,7 +80,7 @@ def test_no_bound_is_not_an_infinite_bound(spec):
 
 @given(arrays())
 def test_bounds_written_out_for_each_element_are_the_same_bounds(spec):
-    full = [b if b is None else np.array(b) for b in (spec.low, spec.high)]
+    full = [b if b is None else np.array(b) for b in (spec.low_or_inf, spec.high_or_inf)]
     assert Array(spec.shape, spec.dtype, *full, spec.name) == spec
 
 
@@ -281,7 +281,11 @@ def test_every_value_of_small_specs_is_drawn():
         lambda: Array((2,), low=[0, 2], high=1),
         lambda: Array((2,), "uint8", low=-1),
         lambda: Array((2,), "uint8", high=256),
-        lambda: Array((2,), "int8", high=np.inf),
+        lambda: Array((2,), "int8", high=-np.inf),
+        lambda: Array((2,), "int8", low=[np.inf, 0]),
+        lambda: Array((2,), "int8", low=[-np.inf, 0.5]),
+        lambda: Array((2,), "int8", low=[-np.inf] * 3),
+        lambda: Array((2,), "int8", low=np.array([-np.inf, None])),
         lambda: Array((2,), "int8", high=0.5),
         lambda: Array((), "int64", high=2.0**63),
         lambda: Array((2,), "complex64", 0, 1),
@@ -338,3 +342,70 @@ def test_stacked_sequences_put_the_elements_on_a_new_first_axis():
     spec.validate(value)
     with pytest.raises(SpecError, match=r"leaves of one length, got lengths \[2, 3\]"):
         spec.validate({**value, "n": np.zeros(2, "i8")})
+
+
+@st.composite
+def partly_bounded_integers(draw):
+    """(shape, dtype, low, high): Python's integers beside infinities, in lists of one axis."""
+    dtype = draw(st.sampled_from(("bool", *INTEGERS)))
+    least, most = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    numbers = st.integers(least, most) | st.sampled_from([least, most])
+    pairs = draw(st.lists(st.tuples(numbers, numbers).map(sorted), min_size=1, max_size=4))
+    low, high = (
+        [infinity if draw(st.booleans()) else pair[side] for pair in pairs]
+        for side, infinity in enumerate((-np.inf, np.inf))
+    )
+    return (len(pairs),), dtype, low, high
+
+
+@given(partly_bounded_integers(), generators())
+def test_an_integer_without_a_bound_is_not_one_bounded_by_the_end_of_its_dtype(parts, rng):
+    shape, dtype, low, high = parts
+    spec = Array(shape, dtype, low, high)
+    least, most = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    assert spec.bounded_below.tolist() == [bound != -np.inf for bound in low]
+    assert spec.bounded_above.tolist() == [bound != np.inf for bound in high]
+    closed_low = [least if bound == -np.inf else bound for bound in low]
+    closed_high = [most if bound == np.inf else bound for bound in high]
+    assert spec.low is None or (spec.low.tolist() == closed_low and spec.low.dtype == spec.dtype)
+    assert spec.high is None or (spec.high.tolist() == closed_high and spec.high.dtype == spec.dtype)
+    assert (spec == Array(shape, dtype, closed_low, closed_high)) == (low == closed_low and high == closed_high)
+    for again in (
+        Array(shape, dtype, spec.low_or_inf, spec.high_or_inf),
+        pickle.loads(pickle.dumps(spec)),
+        copy.deepcopy(spec),
+        eval(repr(spec), {"Array": Array, "inf": np.inf}),
+    ):
+        assert (again, hash(again)) == (spec, hash(spec))
+        assert again.bounded_below.tolist() == spec.bounded_below.tolist()
+        assert again.bounded_above.tolist() == spec.bounded_above.tolist()
+    value = spec.sample(rng)
+    spec.validate(value)
+    assert all(a <= x <= b for a, x, b in zip(closed_low, value.tolist(), closed_high, strict=True))
+    spec.validate(spec.zeros())
+
+
+@given(st.sampled_from(("bool", *INTEGERS)))
+def test_integers_of_which_none_has_a_bound_are_those_without_bounds(dtype):
+    assert Array((2,), dtype, -np.inf, [np.inf, np.inf]) == Array((2,), dtype)
+    assert Array((0,), dtype, -np.inf, np.inf) == Array((0,), dtype)
+    assert not Array((2,), dtype).bounded_below.any()
+    assert not Array((2,), dtype).bounded_above.any()
+
+
+def test_bounds_of_other_precision_than_the_dtype_keep_their_infinities():
+    spec = Array((2, 2), "int64", np.array([-np.inf, 2**53]), np.array([[np.inf], [2**53 + 2]], object))
+    assert spec.bounded_below.tolist() == [[False, True]] * 2
+    assert spec.bounded_above.tolist() == [[False, False], [True, True]]
+    assert spec.high.tolist() == [[2**63 - 1] * 2, [2**53 + 2] * 2]
+    assert Array((2,), "uint64", [-np.inf, 2**64 - 1]).low.tolist() == [0, 2**64 - 1]
+    floats = Array((2,), "float32", [-np.inf, 0])
+    assert floats.bounded_below.tolist() == [False, True]
+    assert floats.bounded_above.tolist() == [False, False]
+
+
+def test_a_spec_that_stacks_partly_bounded_integers_keeps_which_have_bounds():
+    part = Array((2,), "int64", [-np.inf, 0], [5, np.inf])
+    stacked = envoi.spec.structured.of_length(part, 3)
+    assert stacked.bounded_below.tolist() == [[False, True]] * 3
+    assert stacked.bounded_above.tolist() == [[True, False]] * 3

@@ -386,3 +386,11 @@ def test_what_has_no_actions_to_add_to_says_why():
 )
 def test_the_forms_of_all_frameworks_pass_all_suites(make):
     check_env(make).raise_if_failed()
+
+
+def test_one_hot_names_integers_of_more_values_than_an_axis_has():
+    wide = {"a": envoi.Array((), "int64", -(2**63), 2**63 - 1), "b": envoi.Discrete(3)}
+    with pytest.raises(envoi.SpecError, match=r"action\['a'\]: expected integers of so few values"):
+        envoi.OneHotAction(Told(wide))
+    free = {"a": envoi.Array((2,), "int64", [-np.inf, 0], 5), "b": envoi.Discrete(3)}
+    assert envoi.OneHotAction(Told(free)).action_spec["a"] == free["a"]

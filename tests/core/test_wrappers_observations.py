@@ -385,3 +385,18 @@ def test_a_limit_is_a_last_step_that_is_no_end_state():
 )
 def test_the_forms_of_all_frameworks_pass_all_suites(make):
     check_env(make).raise_if_failed()
+
+
+def test_wrappers_of_observations_and_rewards_keep_which_integers_have_bounds():
+    spec = envoi.Array((3,), "int64", [-np.inf, 1, -4], [5, np.inf, 7])
+    open_below, open_above = [False, True, True], [True, False, True]
+    env = Drawn(spec)
+    kept = envoi.ObservationFilter(env, [2, 0, 1]).observation_spec
+    assert kept == envoi.Array((3,), "int64", [-4, -np.inf, 1], [7, 5, np.inf])
+    history = envoi.History(env, 2).observation_spec
+    assert history.bounded_below.tolist() == [open_below] * 2
+    assert history.bounded_above.tolist() == [open_above] * 2
+    env.reward_spec = spec
+    repeated = envoi.ActionRepeat(env, 2).reward_spec
+    assert repeated == envoi.Array((3,), "int64", [-np.inf, 1, -8], [10, np.inf, 14])
+    assert envoi.FixedLength(env, 2).reward_spec == envoi.Array((3,), "int64", [-np.inf, 0, -4], [5, np.inf, 7])
