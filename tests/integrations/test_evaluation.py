@@ -72,6 +72,71 @@ def test_another_env_is_played_in_each_of_its_contexts_in_turn(cli, trained, tmp
     assert means["two"] == sum(e["episode_return"] for e in document["episodes"][1::2]) / 3
 
 
+SEVERAL_IDS = """
+import gymnasium
+import envoi
+from envoi.adapters import from_env, to_dm_env, to_gymnasium, to_pettingzoo
+from envoi.models import Catch
+
+def weigh(env, context):
+    catch = Catch()
+    env.rewarder = context["weight"] * catch.rewarder
+
+def contextual(env):
+    sets = {1: {"weight": 1.0}, "1": {"weight": 2.0}, "two": {"weight": 3.0}}
+    return envoi.Contextual(env, sets, bind=weigh, hide_context=True)
+
+def make():
+    return contextual(Catch())
+
+def game():
+    return envoi.as_single(contextual(envoi.as_multi(Catch())))
+
+def limited_game():
+    return envoi.TimeLimit(game(), 100)
+
+def foreign_wrapper():
+    return gymnasium.wrappers.TimeLimit(to_gymnasium(make()), 100)
+
+def foreign_wrapper_of_a_game():
+    return envoi.TimeLimit(from_env(gymnasium.wrappers.TimeLimit(to_gymnasium(game()), 100)), 50)
+"""
+
+
+@pytest.mark.parametrize("made", ["make", "game", "limited_game", "foreign_wrapper", "foreign_wrapper_of_a_game"])
+def test_contexts_are_found_through_every_wrapper_and_their_ids_stay_apart(cli, trained, tmp_path, monkeypatch, made):
+    (tmp_path / "several_ids.py").write_text(SEVERAL_IDS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, out, err = cli("evaluate", trained, "--env", f"python:several_ids:{made}", "--episodes", "6")
+    assert (code, err) == (0, "")
+    document = json.loads((trained / f"evaluation-python-several_ids-{made}.json").read_text())
+    assert [e["context_id"] for e in document["episodes"]] == [1, "1", "two"] * 2
+    returns = [e["episode_return"] for e in document["episodes"]]
+    assert [abs(one) for one in returns] == [1, 2, 3] * 2
+    means = {key: found["mean"] for key, found in document["contexts"].items()}
+    assert means == {key: sum(returns[at::3]) / 2 for at, key in enumerate(["1", "'1'", "two"])}
+    for label in means:
+        assert f"in context {label}: return {means[label]:.2f}" in out
+
+
+class Unnamed:
+    """An id that says nothing of itself."""
+
+    def __repr__(self):
+        return "id"
+
+
+def test_context_ids_are_labelled_apart_whatever_they_are_and_as_they_are_where_they_differ():
+    from envoi.integrations.evaluation import context_labels
+
+    assert context_labels(["a", 1, None, 2.5]) == ["a", "1", "None", "2.5"]
+    assert context_labels([1, "1", "a"]) == ["1", "'1'", "a"]
+    assert context_labels(["None", None, "a"]) == ["'None'", "None", "a"]
+    for ids in ([1, "1", "'1'"], [Unnamed(), "a", Unnamed()], ["id", Unnamed(), "'id'", "id (2)", Unnamed()]):
+        labels = context_labels(ids)
+        assert len(set(labels)) == len(ids)
+
+
 def test_an_env_that_the_policy_does_not_fit_is_refused(cli, trained):
     code, _, err = cli("evaluate", trained, "--env", "envoi:cartpole")
     assert code == 2
