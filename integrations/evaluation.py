@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from envoi.adapters.rllib import Codec
 from envoi.around import Around
 from envoi.process import Process
 
+from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy
 from .rllib.folder import write_atomically
 
@@ -156,7 +157,8 @@ def evaluate(
     """Run the policy that a job trained, and write `evaluation.json` into its folder.
 
     An env that goes through a set of contexts (`envoi.Contextual`, inside whatever wraps it) is begun in each of them
-    in turn. The file has the return in each context by its id, written as `context_labels` does.
+    in turn. The file has the return in each context by its id, written as `context_labels` does. Of a batch, the first
+    lane is played.
 
     Args:
         folder: The job's output folder.
@@ -186,6 +188,8 @@ def evaluate(
     name = settings.env if env is None else env
     for form in forms:
         core = one_agent(load(name), "envoi evaluate")
+        if core.batch_size is not None:
+            core = FirstLane(cast("envoi.BatchEnv", core))
         played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
         try:
             codec = Codec(core)

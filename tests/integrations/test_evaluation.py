@@ -1,9 +1,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
+from small_models import Walk
+from traces import exact
 
 import envoi
+from envoi.lanes import lane, stack
+from envoi.models import CartPole
 
 
 def test_the_interval_is_students():
@@ -193,3 +198,36 @@ def test_a_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session)
         code, out, err = cli("evaluate", run, "--episodes", 3, "--form", "both", *more)
         assert (code, err) == (0, "")
         assert "same episodes" in out
+
+
+def one_of(steps):
+    """The first lane's step of a batch's."""
+    observation, reward, terminated, truncated, discount, infos = steps
+    seen = lane(Walk.observation_spec, observation, 0) if isinstance(observation, dict) else observation[0]
+    return envoi.Step(seen, reward[0], bool(terminated[0]), bool(truncated[0]), discount[0], infos[0])
+
+
+@pytest.mark.parametrize("make", [Walk, CartPole, lambda: envoi.TimeLimit(CartPole(), 9)])
+def test_the_first_lane_of_a_batch_plays_as_it_does_in_the_batch(make):
+    from envoi.integrations.first_lane import FirstLane
+
+    alone, lanes = FirstLane(envoi.batch(make, 3)), envoi.batch(make, 3)
+    rng, total = np.random.default_rng(0), 0
+    envoi.validate(alone.observation_spec, alone.reset(seed=0).observation)
+    for seed in range(6):
+        begun, all_of_them = alone.reset(seed=seed), lanes.reset(seed=seed)
+        assert exact(begun.observation) == exact(lane(lanes.observation_spec, all_of_them.observation, 0))
+        assert begun.info == all_of_them.info[0]
+        restart = None
+        while True:
+            total += 1
+            action = envoi.sample(alone.action_spec, rng)
+            step, steps = alone.step(action), lanes.step(stack(lanes.action_spec, [action] * 3), restart)
+            assert exact(step) == exact(one_of(steps))
+            assert exact(alone.observation) == exact(step.observation)
+            if step.terminated or step.truncated:
+                break
+            restart = steps.terminated | steps.truncated
+    assert total > 20
+    with pytest.raises(envoi.EpisodeError):
+        alone.step(action)
