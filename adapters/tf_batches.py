@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Infos, Lanes, Reset, Snapshot, Step, Streams
+from envoi import BatchEnv, Env, EpisodeError, Infos, Lanes, Reset, Snapshot, SpecError, Step, Streams
 from envoi.batch import as_mask
 from envoi.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.modelbatch import batch_streams
@@ -16,8 +16,9 @@ from envoi.rewarder import reward_step
 from envoi.streams import lane_seeds
 from envoi.tree import map_leaves
 
-from .tf_forms import ToTFAgents
+from .tf_forms import ToTFAgents, ToTFAgentsBatch
 from .tf_imports import FromTFAgents
+from .tf_infos import unstacked
 from .tf_source import Source, lane_info
 from .tf_specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_lanes
 from .values import Copy, incoming
@@ -168,12 +169,18 @@ class FromTFAgentsBatch(BatchEnv):
         return make_step((observation, reward, *flags, discount, cast("Any", self._infos())))
 
     def _infos(self) -> Infos:
-        info, n = self._source.info(), self.batch_size
+        n, form = self.batch_size, cast("ToTFAgentsBatch | None", self._form)
+        try:
+            info = self._source.info()
+        except SpecError:  # of lanes that cannot be stacked
+            if form is None:
+                raise
+            return Infos(list(form.infos))
+        if form is not None and info is form.told_info:  # no wrapper changes it
+            return Infos(list(form.infos))
         if isinstance(info, (list, tuple, Infos)) and len(info) == n:
             return Infos([lane_info(one) for one in info])
-        if isinstance(info, Mapping) and info and all(np.shape(column)[:1] == (n,) for column in info.values()):
-            return Infos(columns={**info}, n=n)
-        return Infos([lane_info(info) for _ in range(n)])
+        return unstacked(info, n) or Infos([lane_info(info) for _ in range(n)])
 
     @property
     def state(self) -> Any:
