@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Infos, Lanes, Reset, Snapshot, SpecError, Step, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Step, Streams
 from envoi.batch import as_mask
 from envoi.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.modelbatch import batch_streams
@@ -16,10 +16,10 @@ from envoi.rewarder import reward_step
 from envoi.streams import lane_seeds
 from envoi.tree import map_leaves
 
-from .tf_forms import ToTFAgents, ToTFAgentsBatch
+from .tf_forms import ToTFAgents
 from .tf_imports import FromTFAgents
 from .tf_infos import unstacked
-from .tf_source import Source, lane_info
+from .tf_source import Source
 from .tf_specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_lanes
 from .values import Copy, incoming
 
@@ -88,7 +88,7 @@ class FromTFAgentsBatch(BatchEnv):
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
-            self._observation, infos = self._incoming(observation), self._infos()
+            self._observation, infos = self._incoming(observation), unstacked(self._source.info, self.batch_size)
         return Reset(self._observation, cast("Any", infos))
 
     def _seed_source(self, seed: Any) -> None:
@@ -166,21 +166,8 @@ class FromTFAgentsBatch(BatchEnv):
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
-        return make_step((observation, reward, *flags, discount, cast("Any", self._infos())))
-
-    def _infos(self) -> Infos:
-        n, form = self.batch_size, cast("ToTFAgentsBatch | None", self._form)
-        try:
-            info = self._source.info()
-        except SpecError:  # of lanes that cannot be stacked
-            if form is None:
-                raise
-            return Infos(list(form.infos))
-        if form is not None and info is form.told_info:  # no wrapper changes it
-            return Infos(list(form.infos))
-        if isinstance(info, (list, tuple, Infos)) and len(info) == n:
-            return Infos([lane_info(one) for one in info])
-        return unstacked(info, n) or Infos([lane_info(info) for _ in range(n)])
+        infos: Any = unstacked(self._source.info, self.batch_size)
+        return make_step((observation, reward, *flags, discount, infos))
 
     @property
     def state(self) -> Any:

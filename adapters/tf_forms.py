@@ -236,7 +236,6 @@ class ToTFAgentsBatch(ToTFAgents):
     """
 
     core: BatchEnv
-    told_info: Any = None  # what `get_info` gave last; a wrapper that gives it on has changed nothing
 
     def _check_lanes(self, core: Env) -> None:
         if core.batch_size is None:
@@ -283,8 +282,7 @@ class ToTFAgentsBatch(ToTFAgents):
         Raises:
             SpecError: The infos of the lanes differ in their keys or shapes, or only some have text; names them.
         """
-        self.told_info = told = stacked(self.infos)
-        return told
+        return stacked(self.infos)
 
     def _reset(self) -> TimeStep:
         observation = self._begin()

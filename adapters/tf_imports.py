@@ -13,7 +13,8 @@ from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
-from .tf_source import Source, lane_info, number_reader
+from .tf_infos import lane_info
+from .tf_source import Source, number_reader
 from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 

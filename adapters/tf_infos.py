@@ -8,12 +8,36 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import Infos, SpecError
+from envoi.structure import structure
 from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
 
 HINT = "read the form's `infos`, one dict a lane"
 
 
-def stacked(infos: Sequence[Mapping[Any, Any]]) -> Any:
+class StackedInfo(dict[Any, Any]):
+    """A nest of arrays that are stacked over lanes, and what they were made of, for who reads a form back.
+
+    Attributes:
+        infos: One dict a lane.
+    """
+
+    infos: Sequence[Mapping[Any, Any]] = ()
+
+
+class NotStackable(SpecError):
+    """Infos of lanes that differ in their keys, shapes or kinds.
+
+    Args:
+        message: What is wrong.
+        infos: One dict a lane.
+    """
+
+    def __init__(self, message: str, infos: Sequence[Mapping[Any, Any]] = ()) -> None:
+        super().__init__(message)
+        self.infos = infos
+
+
+def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
     """Stacks the infos of all lanes, as `BatchedPyEnvironment.get_info` does.
 
     Args:
@@ -24,8 +48,17 @@ def stacked(infos: Sequence[Mapping[Any, Any]]) -> Any:
         numbers are promoted together, text is of kind `U`, and None and other objects are in arrays of objects.
 
     Raises:
-        SpecError: Lanes differ in their keys or shapes, or one has text where another has none; names them.
+        NotStackable: Lanes differ in their keys or shapes, or one has text where another has none; names them.
     """
+    try:
+        result = StackedInfo(_nest(infos))
+    except SpecError as error:
+        raise NotStackable(str(error), infos) from None
+    result.infos = infos
+    return result
+
+
+def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:
     if isinstance(infos, Infos) and infos.columns is not None and (infos.mask is None or infos.mask.all()):
         columns = infos.columns
         if all(isinstance(column, np.ndarray) for column in columns.values()):
@@ -79,14 +112,36 @@ def _agree(path: str, wanted: str, found: list[Any], shown: Callable[[Any], str]
     raise SpecError(f"{path}: expected values {wanted} to stack over the lanes, got {said}; {HINT}")
 
 
-def unstacked(info: Any, n: int) -> Infos | None:
-    """The infos of n lanes out of a nest of arrays that are stacked over them; None where it is no such nest."""
-    if not isinstance(info, Mapping) or not info:
-        return None
-    columns = cast("Mapping[Any, Any]", info)
-    held = [leaf for _, leaf in leaves({**columns})]
-    if not held or not all(np.shape(leaf)[:1] == (n,) for leaf in held):
-        return None
-    if not any(map(is_branch, columns.values())):
-        return Infos(columns={**columns}, n=n)
-    return Infos([map_leaves(lambda leaf, lane=lane: leaf[lane], {**columns}) for lane in range(n)])
+def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
+    """The infos of n lanes, from what an environment says of all.
+
+    A nest that `stacked` made, and that no wrapper has changed, is the infos that it was made of, whose values keep
+    their types; and so is the error of infos that cannot be stacked.
+
+    Args:
+        get_info: Gives a sequence of one info a lane, a nest of arrays of shape (n, …), or one info for all lanes.
+        n: How many lanes.
+    """
+    try:
+        info = get_info()
+    except NotStackable as error:
+        return Infos([lane_info(one) for one in error.infos])
+    if isinstance(info, StackedInfo) and len(info.infos) == n and structure(info) == structure(stacked(info.infos)):
+        return Infos([lane_info(one) for one in info.infos])
+    if isinstance(info, (list, tuple, Infos)) and len(cast("Sequence[Any]", info)) == n:
+        return Infos([lane_info(one) for one in cast("Sequence[Any]", info)])
+    if isinstance(info, Mapping):
+        columns = {**cast("Mapping[Any, Any]", info)}
+        shapes = [np.shape(leaf)[:1] for _, leaf in leaves(columns)]
+        if shapes and all(shape == (n,) for shape in shapes):
+            if not any(map(is_branch, columns.values())):
+                return Infos(columns=columns, n=n)
+            return Infos([map_leaves(lambda leaf, lane=lane: leaf[lane], columns) for lane in range(n)])
+    return Infos([lane_info(info) for _ in range(n)])
+
+
+def lane_info(info: Any) -> dict[Any, Any]:
+    """What `get_info` gave, as a dict of its own."""
+    if info is None:
+        return {}
+    return {**info} if isinstance(info, Mapping) else {"info": info}

@@ -1358,10 +1358,20 @@ def test_infos_that_cannot_be_stacked_are_named_by_key_and_lane_and_stay_readabl
         assert [exact(one) for one in told] == [exact(one) for one in infos]
 
 
+class Hiding(Remaking):
+    """A wrapper whose form inside cannot be found."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.hidden = vars(self).pop("_env")
+
+    _env = property(lambda self: self.hidden, lambda self, env: vars(self).update(_env=env))
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(infos, min_size=1, max_size=3))
 def test_infos_of_lanes_keep_their_types_through_foreign_wrappers(said):
-    for wrap in (Passing, Remaking, lambda form: Remaking(Passing(form))):
+    for wrap in (Passing, Remaking, lambda form: Remaking(Passing(form)), Hiding):
         env = from_tf_agents(wrap(scripted_lanes(*said)))
         env.reset()
         told = env.step(np.full(len(said), 5)).info
@@ -1373,10 +1383,28 @@ def test_a_wrapper_that_adds_to_a_stacked_info_is_believed():
         def get_info(self):
             return {**super().get_info(), "more": {"x": np.arange(2)}}
 
-    env = from_tf_agents(Adding(scripted_lanes({"a": 1}, {"a": 2})))
+    class Editing(Remaking):
+        def get_info(self):
+            info = super().get_info()
+            info["more"] = {"x": np.arange(2)}
+            return info
+
+    for wrap in (Adding, Editing):
+        env = from_tf_agents(wrap(scripted_lanes({"a": 1}, {"a": 2})))
+        assert list(env.reset().info) == [{"more": {"x": 0}}, {"more": {"x": 1}}]
+        told = env.step(np.array([5, 5])).info
+        assert [dict(one) for one in told] == [{"a": 1, "more": {"x": 0}}, {"a": 2, "more": {"x": 1}}]
+
+    class Doubling(Remaking):
+        def get_info(self):
+            info = super().get_info()
+            for array in info.values():
+                array *= 2
+            return info
+
+    env = from_tf_agents(Doubling(scripted_lanes({"a": 1}, {"a": 2})))
     env.reset()
-    told = env.step(np.array([5, 5])).info
-    assert [dict(one) for one in told] == [{"a": 1, "more": {"x": 0}}, {"a": 2, "more": {"x": 1}}]
+    assert [dict(one) for one in env.step(np.array([5, 5])).info] == [{"a": 2}, {"a": 4}]
 
 
 @pytest.mark.parametrize("seed", [0, np.int64(7)])
