@@ -319,6 +319,8 @@ def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed
         form.reset()
         form.step(np.full(n, 5))
     assert described(ours.get_info()) == described(theirs.get_info())
+    tf.nest.assert_same_structure(ours.get_info(), theirs.get_info(), check_types=False)
+    assert described(tf.nest.map_structure(np.copy, ours.get_info())) == described(theirs.get_info())
     # And both are read back as they were told.
     told = [exact(line.lines[0].info) for line in lines]
     assert [exact(one) for one in ours.infos] == told
