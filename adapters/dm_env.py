@@ -13,7 +13,8 @@
 | terminated | `LAST`, discount 0 |
 | truncated only | `LAST`, the discount, or 1 where it is 0 |
 | both flags; any other discount | as terminated or truncated; our form keeps all six values in `last` |
-| `info`; seeds; options | our form's `info`, `seed(…)`, `reset_options` |
+| `info` | our form's `info` |
+| `reset(seed=s, options=…)` | `to_dm_env(env, seed=s)`; our form's `seed(s)`, `reset_options`, for its next reset |
 
 A spec that comes from a core one remembers it. Of a foreign one, a scalar bounded integer is a `Discrete` as an action
 and an `Array` as an observation; a `DiscreteArray` is always a `Discrete`. A number of another type than its spec
@@ -385,27 +386,40 @@ def recognises(env: object) -> bool:
     return isinstance(env, dm_env.Environment)
 
 
-def to_dm_env(env: Any, *, validate: bool = False) -> dm_env.Environment:
+def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> dm_env.Environment:
     """Any environment as a dm_env one.
+
+    A reset takes no arguments in dm_env. Seed the first one by `to_dm_env(env, seed=0)`, and any later one by calling
+    the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by `reset_options`.
 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
         validate: Check every value against its spec, with an error that names leaf, step and episode.
+        seed: The seed of the next reset, an integer of at least 0, which fixes everything random from then on; None
+            for none.
 
     Returns:
-        A `dm_env.Environment` with `.core`; the very same object for what came from dm_env.
+        A `dm_env.Environment` with `.core`, `.seed(s)`, `.reset_options` and `.info`, see `ToDmEnv`. Without `validate`
+        and `seed`, what came from dm_env is returned as the very same object.
 
     Raises:
         LossyConversion: dm_env cannot express a part of it.
+        SpecError: The seed is not an integer of at least 0.
     """
     from . import from_env
 
-    if isinstance(env, dm_env.Environment) and not validate:
-        return env
-    core = one_agent(from_env(env), NAME)
-    if isinstance(core, FromDmEnv) and core._rewarder is None and core._context is None and not validate:
-        return core.source
-    return ToDmEnv(core, validate)
+    seed = check_seed(seed)
+    as_it_is = not validate and seed is None
+    if isinstance(env, dm_env.Environment) and (as_it_is or (isinstance(env, ToDmEnv) and not validate)):
+        form = env
+    else:
+        core = one_agent(from_env(env), NAME)
+        if isinstance(core, FromDmEnv) and core._rewarder is None and core._context is None and as_it_is:
+            return core.source
+        form = ToDmEnv(core, validate)
+    if seed is not None:
+        cast("ToDmEnv", form).seed(seed)
+    return form
 
 
 def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> Env:
@@ -461,4 +475,5 @@ def arrival_losses(env: Env) -> list[Loss]:
     """What of a dm_env source an imported environment cannot do: be seeded, where nothing can seed it."""
     if not (isinstance(env, FromDmEnv) and env.unseeded):
         return []
-    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, "pass from_dm_env(env, seed=function)")]
+    hint = "pass from_dm_env(env, seed=function of an integer), which seeds it"
+    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, hint)]

@@ -66,6 +66,9 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 class ToDmEnv(AnyForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
+    A reset takes no arguments in dm_env: call `seed(s)` before it to seed it, and set `reset_options` to give it
+    options.
+
     Args:
         core: An environment of one lane.
         validate: Check every value against its spec.

@@ -32,7 +32,7 @@ from qgym.templates import Rewarder as Source
 
 from envoi import Reset, Rewarder, Snapshot, Streams
 from envoi.process import Info
-from envoi.rewarder import RewardFunction
+from envoi.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
 from envoi.streams import check_seed
 from envoi.structure import attributes
 
@@ -61,6 +61,28 @@ class QgymReward(Rewarder):
         return float(low), float(high)
 
 
+FOREIGN_REWARDERS[Source] = QgymReward
+
+
+class _Replaced:
+    """Takes a rewarder's place for one step whose reward the core computes: it gives 0 and computes nothing.
+
+    Args:
+        rewarder: The rewarder that it stands in for, which has all other attributes.
+    """
+
+    __slots__ = ("_rewarder",)
+
+    def __init__(self, rewarder: Source) -> None:
+        self._rewarder = rewarder
+
+    def compute_reward(self, *args: Any, **kwargs: Any) -> float:
+        return 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_rewarder"), name)
+
+
 class FromQgym(FromGymnasium):
     """An environment of qgym as a core one.
 
@@ -80,6 +102,8 @@ class FromQgym(FromGymnasium):
         # The reward as somebody above the environment changes it is not what its rewarder computes.
         self._is_plain = all(type(layer).step in _KEEP_REWARDS for layer in _wrappers(source))
         self.reward_spec = self._native_rewarder().spec
+        self._replaces = False  # is a rewarder set that does not need the source's?
+        self._rewarders_set = 0
 
     @property
     def _native(self) -> Any:
@@ -93,16 +117,27 @@ class FromQgym(FromGymnasium):
         """What computes the reward; settable, to a `Rewarder`, a function, or a rewarder of qgym.
 
         One of qgym is given to the source, which then computes with it, unless a wrapper changes the source's rewards.
-        Set on the source itself it counts too, but `reward_spec` follows only what is set here.
+        Set on the source itself it counts too, but `reward_spec` follows only what is set here. While another one is
+        set, the source keeps its own and does not call it.
         """
         return super().rewarder
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction | Source) -> None:
-        given = QgymReward(rewarder) if isinstance(rewarder, Source) else rewarder
+        given = as_rewarder(rewarder)
         if isinstance(given, QgymReward) and self._is_plain:
-            self._native.rewarder = given.rewarder
+            self._give(given)
         FromGymnasium.rewarder.__set__(self, given)
+        # What a wrapper makes of the source's reward may be in infos too.
+        self._replaces = self._is_plain and self._rewarder is not None and not asks_for_native_reward(given)
+        self._rewarders_set += 1
+
+    def _give(self, given: QgymReward) -> None:
+        native = self._native
+        if hasattr(given.rewarder, "reward_range"):
+            native.rewarder = given.rewarder
+        else:  # qgym's own setter asks for it
+            native._rewarder, native.reward_range = given.rewarder, given.reward_range
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)
@@ -112,8 +147,18 @@ class FromQgym(FromGymnasium):
         return Reset(observation, deepcopy(info))
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        values = super().raw_step(action)
+        values = self._step_unrewarded(action) if self._replaces else super().raw_step(action)
         return (*values[:5], deepcopy(values[5]))  # it holds parts of the state, which the next step changes
+
+    def _step_unrewarded(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """Makes a step in which the source's own rewarder is not called."""
+        native = self._native
+        held = native._rewarder
+        native._rewarder = _Replaced(held)
+        try:
+            return super().raw_step(action)
+        finally:
+            native._rewarder = held
 
     @property
     def state(self) -> Any:
@@ -147,11 +192,17 @@ class FromQgym(FromGymnasium):
 
     def snapshot(self) -> Snapshot:
         with self._without_visualiser():
-            return super().snapshot()
+            held = super().snapshot()
+        return Snapshot(held.owner, (held, self._rewarders_set))
 
     def restore(self, snapshot: Snapshot) -> None:
+        held, rewarders_set = self._content(snapshot)
+        native = self._native
+        rewarder, reward_range = native._rewarder, getattr(native, "reward_range", None)
         with self._without_visualiser():
-            super().restore(snapshot)
+            super().restore(held)
+        if rewarders_set != self._rewarders_set:  # what was set since remains set, as in every environment
+            native._rewarder, native.reward_range = rewarder, reward_range
 
     @contextmanager
     def _without_visualiser(self) -> Iterator[None]:

@@ -12,8 +12,8 @@
 | terminated | `LAST`, discount 0 |
 | truncated only | `LAST`, the discount, or 1 where it is 0 |
 | both flags; a discount of another value | as terminated or truncated; all six values are kept in `last` of our form |
-| `info` | `get_info()` |
-| a seed, options | `seed(s)`, `reset_options`, for the next reset |
+| `info` | `get_info()`, of a batch stacked over its lanes; `infos` is one dict a lane |
+| `reset(seed=s, options=…)` | `to_tf_agents(env, seed=s)`; `seed(s)`, `reset_options`, for the next reset |
 | snapshots | `get_state()`, `set_state(token)` |
 | a batch | `batched`; each lane begins anew in the step after its `LAST` |
 
@@ -42,7 +42,7 @@ core's or the source's own step, the kind of step that it is, an array for the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from envoi import Env, LossyConversion
@@ -83,31 +83,45 @@ def recognises(env: object) -> bool:
     return isinstance(env, PyEnvironment)
 
 
-def to_tf_agents(env: Any, *, validate: bool = False, exact: bool = False) -> PyEnvironment:
+def to_tf_agents(
+    env: Any, *, validate: bool = False, exact: bool = False, seed: int | Sequence[int | None] | None = None
+) -> PyEnvironment:
     """Any environment as one of TF-Agents.
+
+    A reset takes no arguments in TF-Agents. Seed the first one by `to_tf_agents(env, seed=0)`, and any later one by
+    calling the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by
+    `reset_options`.
 
     Args:
         env: A core environment or batch, or one of any framework that `envoi.adapters.from_env` recognises.
         validate: Check every value against its spec, with an error that names leaf, step and episode.
         exact: Leave rewards and discounts in their dtypes, and say so in the specs; agents expect float32.
+        seed: The seed of the next reset, an integer of at least 0, which fixes everything random from then on; for a
+            batch one for all lanes, or one a lane; None for none.
 
     Returns:
-        A `PyEnvironment` with `.core`, batched for a batch; the very same object for what came from TF-Agents.
+        A `PyEnvironment` with `.core`, `.seed(s)`, `.reset_options` and, batched, for a batch, `.infos`. Without
+        `validate`, `exact` and `seed`, what came from TF-Agents is returned as the very same object.
 
     Raises:
         LossyConversion: TF-Agents cannot express a part of it.
+        SpecError: The seed is not an integer of at least 0, or not one a lane.
     """
     from . import from_env
 
-    as_it_is = not (validate or exact)
-    if isinstance(env, PyEnvironment) and as_it_is:
-        return env
-    core = one_agent(from_env(env), NAME)
-    if isinstance(core, FromTFAgentsLanes) and as_it_is and all(lane._rewarder is None for lane in core.envs):
-        return core.source
-    if isinstance(core, (FromTFAgents, FromTFAgentsBatch)) and core._rewarder is None and as_it_is:
-        return core.source
-    return (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
+    converts = validate or exact
+    if isinstance(env, PyEnvironment) and not converts and (seed is None or isinstance(env, ToTFAgents)):
+        form = env
+    else:
+        core, as_it_is = one_agent(from_env(env), NAME), not converts and seed is None
+        if isinstance(core, FromTFAgentsLanes) and as_it_is and all(lane._rewarder is None for lane in core.envs):
+            return core.source
+        if isinstance(core, (FromTFAgents, FromTFAgentsBatch)) and core._rewarder is None and as_it_is:
+            return core.source
+        form = (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
+    if seed is not None:
+        form.seed(seed)
+    return form
 
 
 def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> Env:
@@ -147,4 +161,5 @@ def arrival_losses(env: Env) -> list[Loss]:
     """What of a TF-Agents source an imported environment cannot do: be seeded, where nothing can seed it."""
     if not (isinstance(env, (FromTFAgents, FromTFAgentsBatch)) and env.unseeded):
         return []
-    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, "pass from_tf_agents(env, seed=function)")]
+    hint = "pass from_tf_agents(env, seed=function of an integer), which seeds it"
+    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, hint)]

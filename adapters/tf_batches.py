@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Infos, Lanes, Reset, Snapshot, Step, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Step, Streams
 from envoi.batch import as_mask
 from envoi.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.modelbatch import batch_streams
@@ -20,7 +20,8 @@ from .form import MayHoldForm
 from .options import NoResetOptions
 from .tf_forms import ToTFAgents
 from .tf_imports import FromTFAgents
-from .tf_source import Source, lane_info
+from .tf_infos import unstacked
+from .tf_source import Source
 from .tf_specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_lanes
 from .values import Copy, incoming
 
@@ -89,7 +90,7 @@ class FromTFAgentsBatch(NoResetOptions, MayHoldForm, BatchEnv):
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
-            self._observation, infos = self._incoming(observation), self._infos()
+            self._observation, infos = self._incoming(observation), unstacked(self._source.info, self.batch_size)
         return Reset(self._observation, cast("Any", infos))
 
     def _seed_source(self, seed: Any) -> None:
@@ -167,15 +168,8 @@ class FromTFAgentsBatch(NoResetOptions, MayHoldForm, BatchEnv):
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
-        return make_step((observation, reward, *flags, discount, cast("Any", self._infos())))
-
-    def _infos(self) -> Infos:
-        info, n = self._source.info(), self.batch_size
-        if isinstance(info, (list, tuple, Infos)) and len(info) == n:
-            return Infos([lane_info(one) for one in info])
-        if isinstance(info, Mapping) and info and all(np.shape(column)[:1] == (n,) for column in info.values()):
-            return Infos(columns={**info}, n=n)
-        return Infos([lane_info(info) for _ in range(n)])
+        infos: Any = unstacked(self._source.info, self.batch_size)
+        return make_step((observation, reward, *flags, discount, infos))
 
     @property
     def state(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, Reset, SpecError, Step, Validated
+from envoi import BatchEnv, Env, Infos, Reset, SpecError, Step, Validated
 from envoi.batch import as_mask
 from envoi.streams import check_seed, lane_seeds
 from envoi.tree import map_leaves
@@ -17,6 +17,7 @@ from envoi.tree import map_leaves
 from .arrayspecs import decoder
 from .form import AnyForm
 from .losses import warn_narrowed
+from .tf_infos import stacked
 from .tf_specs import (
     ArraySpec,
     PyEnvironment,
@@ -42,6 +43,9 @@ make_time_step = cast("Callable[[tuple[Any, Any, Any, Any]], TimeStep]", partial
 
 class ToTFAgents(AnyForm, PyEnvironment):
     """A core environment as one of TF-Agents.
+
+    A reset takes no arguments in TF-Agents: call `seed(s)` before it to seed it, and set `reset_options` to give it
+    options.
 
     Args:
         core: An environment of one lane.
@@ -254,11 +258,31 @@ class ToTFAgentsBatch(ToTFAgents):
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Gives the next reset of all lanes a seed: one for all, or one a lane.
 
+        Args:
+            seed: An integer of at least 0, or n of them, one a lane; None for none.
+
         Raises:
             SpecError: They are not integers of at least 0, or None, or not one a lane.
         """
         lane_seeds(seed, self.batch_size)
         self._seed = seed
+
+    @property
+    def infos(self) -> Sequence[dict[Any, Any]]:
+        """The infos of the last reset or step, one dict a lane with values of their own types; empty ones before."""
+        return Infos([{} for _ in range(self.batch_size)]) if self.last is None else cast("Any", self.last.info)
+
+    def get_info(self) -> Any:
+        """The infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
+
+        Returns:
+            A dict of arrays of shape (n, …), nested as the infos are; empty before the first reset. `infos` has them
+            lane by lane, which lanes whose keys differ need.
+
+        Raises:
+            SpecError: The infos of the lanes differ in their keys or shapes, or only some have text; names them.
+        """
+        return stacked(self.infos)
 
     def _reset(self) -> TimeStep:
         observation = self._begin()

@@ -15,7 +15,8 @@ from envoi.streams import check_seed
 
 from .form import MayHoldForm
 from .options import NoResetOptions
-from .tf_source import Source, lane_info, number_reader
+from .tf_infos import lane_info
+from .tf_source import Source, number_reader
 from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 

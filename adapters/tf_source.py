@@ -170,10 +170,3 @@ def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
         return value[()] if type(value) is np.ndarray and value.shape == () else value
 
     return read
-
-
-def lane_info(info: Any) -> dict[Any, Any]:
-    """What `get_info` gave, as a dict of its own."""
-    if info is None:
-        return {}
-    return {**info} if isinstance(info, Mapping) else {"info": info}

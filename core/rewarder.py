@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -35,6 +36,8 @@ class Rewarder(OfTransition):
     """
 
     reward_range: tuple[float, float] = (-float("inf"), float("inf"))
+
+    __array_ufunc__ = None  # numpy's numbers leave `number * rewarder` to `__rmul__`
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         """The reward of one transition, or an array of them where the arguments are batches."""
@@ -61,12 +64,12 @@ class Rewarder(OfTransition):
         return np.array([self.drawn(*transition, rng) for transition in transitions])
 
     def __add__(self, other: Rewarder | RewardFunction) -> Rewarder:
-        return Sum(self, as_rewarder(other))
+        return Sum(self, other)
 
     def __radd__(self, other: Any) -> Rewarder:
         if isinstance(other, int) and other == 0:  # where sum(…) begins
             return self
-        return Sum(as_rewarder(cast("RewardFunction", other)), self)
+        return Sum(cast("RewardFunction", other), self)
 
     def __mul__(self, weight: float) -> Rewarder:
         return Scaled(self, weight)
@@ -77,7 +80,10 @@ class Rewarder(OfTransition):
         return Scaled(self, -1)
 
     def __sub__(self, other: Rewarder | RewardFunction) -> Rewarder:
-        return Sum(self, Scaled(as_rewarder(other), -1))
+        return Sum(self, Scaled(other, -1))
+
+    def __rsub__(self, other: Any) -> Rewarder:
+        return Sum(other, -self)
 
 
 class FunctionReward(Rewarder):
@@ -192,6 +198,15 @@ def drawing(rewarder: Rewarder, process: Any) -> Rewarder:
     return Drawing(rewarder, process) if rewarder.draws else rewarder
 
 
+def asks_for_native_reward(rewarder: Any) -> bool:
+    """Returns True for a `NativeReward`, and for a rewarder that holds one, such as a composition with it."""
+    if isinstance(rewarder, NativeReward):
+        return True
+    if isinstance(rewarder, Rewarder):
+        return any(asks_for_native_reward(part) for _, part in rewarder.parts())
+    return tree.is_branch(rewarder) and any(asks_for_native_reward(part) for _, part in tree.leaves(rewarder))
+
+
 def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
     """The reward of a step of an imported environment, whose own reward for it is `native`."""
     token = _IN_PROGRESS.set(native)
@@ -239,13 +254,17 @@ class Sum(Rewarder):
 class Scaled(Rewarder):
     """A weight times the reward of a rewarder.
 
+    Args:
+        rewarder: The rewarder, or a function (state, action, next_state).
+        weight: A number.
+
     Raises:
-        SpecError: The reward is not an array.
+        SpecError: The first is no rewarder, the weight no number, or the reward not an array.
     """
 
-    def __init__(self, rewarder: Rewarder, weight: float) -> None:
-        self.rewarder, self.weight = rewarder, weight
-        _combined([rewarder.spec], self._scaled)
+    def __init__(self, rewarder: Rewarder | RewardFunction, weight: float) -> None:
+        self.rewarder, self.weight = as_rewarder(rewarder), _weight(weight)
+        _combined([self.rewarder.spec], self._scaled)
 
     def _scaled(self, arrays: list[Array]) -> Array:
         (array,) = arrays
@@ -271,6 +290,15 @@ class Scaled(Rewarder):
         if isinstance(reward, Mapping):
             return {agent: self.weight * own for agent, own in cast("Mapping[Any, Any]", reward).items()}
         return self.weight * reward
+
+
+def _weight(weight: Any) -> float:
+    number = weight[()] if isinstance(weight, np.ndarray) and not weight.shape else weight
+    if not isinstance(number, Real):
+        raise SpecError(
+            f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
+        )
+    return cast("float", number)
 
 
 def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
@@ -320,14 +348,24 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> Array:
     return Array(low.shape, "float64", bottom, None if np.isposinf(high).all() else high, "reward")
 
 
-def as_rewarder(rewarder: Rewarder | RewardFunction) -> Rewarder:
-    """A rewarder as it is, or a plain function as one.
+FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
+"""How a rewarder of another library becomes one of the core's, by its class; that library's adapter adds it."""
+
+
+def as_rewarder(rewarder: Any) -> Rewarder:
+    """Returns a rewarder as it is, and a function or a rewarder of a known library as one of the core's.
+
+    Args:
+        rewarder: A `Rewarder`, a function (state, action, next_state), or an instance of one of `FOREIGN_REWARDERS`.
 
     Raises:
-        SpecError: It is neither.
+        SpecError: It is none of these.
     """
     if isinstance(rewarder, Rewarder):
         return rewarder
+    for kind, convert in FOREIGN_REWARDERS.items():
+        if isinstance(rewarder, kind):
+            return convert(rewarder)
     if callable(rewarder) and not isinstance(rewarder, type):
         return FunctionReward(rewarder)
     hint = "; make an instance of the class" if callable(rewarder) else ""

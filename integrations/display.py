@@ -229,7 +229,7 @@ def evaluating(
     run.read_settings()  # a wrong folder is told before anything slow is imported
     with _terminal() as console:
         with redirected(run.log):
-            from .evaluation import Episode, Form, evaluate, evaluation_file
+            from .evaluation import Episode, Form, context_labels, evaluate, evaluation_file
         forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
         ticks = iter(
             track(
@@ -259,8 +259,9 @@ def evaluating(
         )
         console.print(f"return [bold]{found.episode_return}[/bold]  (95 % interval, Student's t)")
         console.print(f"length {found.length}")
-        for key, returns in (found.contexts or {}).items():
-            console.print(f"    in context {escape(str(key))}: return {returns}")
+        contexts = found.contexts or {}
+        for label, returns in zip(context_labels(contexts), contexts.values(), strict=True):
+            console.print(f"    in context {escape(label)}: return {returns}")
         if found.forms_agree:
             console.print("the gymnasium and the core form gave the [bold green]same episodes[/bold green]: "
                           "returns, lengths and observations")  # fmt: skip

@@ -6,12 +6,14 @@ Episodes that are run side by side and counted as they end favour the short ones
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -19,7 +21,10 @@ import envoi
 from envoi.adapters import load, to_gymnasium
 from envoi.adapters.agents import one_agent
 from envoi.adapters.rllib import Codec
+from envoi.around import Around
+from envoi.process import Process
 
+from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy
 from .rllib.folder import write_atomically
 
@@ -151,7 +156,9 @@ def evaluate(
 ) -> Evaluation:
     """Run the policy that a job trained, and write `evaluation.json` into its folder.
 
-    An env that goes through a set of contexts (`envoi.Contextual`) is begun in each of them in turn.
+    An env that goes through a set of contexts (`envoi.Contextual`, inside whatever wraps it) is begun in each of them
+    in turn. The file has the return in each context by its id, written as `context_labels` does. Of a batch, the first
+    lane is played.
 
     Args:
         folder: The job's output folder.
@@ -181,6 +188,8 @@ def evaluate(
     name = settings.env if env is None else env
     for form in forms:
         core = one_agent(load(name), "envoi evaluate")
+        if core.batch_size is not None:
+            core = FirstLane(cast("envoi.BatchEnv", core))
         played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
         try:
             codec = Codec(core)
@@ -206,8 +215,9 @@ def evaluate(
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
-        document["contexts"] = {str(key): asdict(of_one) for key, of_one in evaluation.contexts.items()}
-    write_atomically(evaluation_file(run, name), json.dumps(document, indent=1, default=str))
+        found_in = map(asdict, evaluation.contexts.values())
+        document["contexts"] = dict(zip(context_labels(evaluation.contexts), found_in, strict=True))
+    write_atomically(evaluation_file(run, name), json.dumps(document, indent=1, default=_plain))
     return evaluation
 
 
@@ -253,10 +263,22 @@ def _episodes(
 
 def _rounds(env: Any) -> Sequence[Any]:
     """The ids of a set of contexts, which seeds alone would not go through; empty where there is no such set."""
-    while isinstance(env, envoi.Wrapper) and not isinstance(env, envoi.Contextual):
-        env = env.env
-    several = isinstance(env, envoi.Contextual) and len(env.contexts) > 1
-    return list(env.contexts) if several else ()
+    contextual = _contextual(env)
+    return list(contextual.contexts) if contextual is not None and len(contextual.contexts) > 1 else ()
+
+
+def _contextual(env: Any) -> Any:
+    """The outermost `Contextual`, through wrappers, embeddings and forms inside other frameworks' wrappers, or None."""
+    while not isinstance(env, envoi.Contextual):
+        if isinstance(env, Around):
+            env = env.env
+            continue
+        native = env.unwrapped
+        inner = getattr(native, "core", None)  # each of our forms has one
+        if native is env or not isinstance(inner, Process):
+            return None
+        env = inner
+    return env
 
 
 def _by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
@@ -264,6 +286,29 @@ def _by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
     for episode in episodes:
         returns.setdefault(episode.context_id, []).append(episode.episode_return)
     return {key: estimate(values) for key, values in returns.items()} if len(returns) > 1 else None
+
+
+def context_labels(ids: Iterable[Any]) -> list[str]:
+    """Returns a text for each context id, all different: `str(id)`, and `repr(id)` where ids share that.
+
+    Args:
+        ids: The ids, such as 1 and "1", which become `1` and `'1'`.
+    """
+    known = list(ids)
+    texts = Counter(map(str, known))
+    labels: list[str] = []
+    for one in known:
+        label = written = str(one) if texts[str(one)] == 1 else repr(one)
+        number = itertools.count(2)
+        while label in labels:  # objects that are written alike
+            label = f"{written} ({next(number)})"
+        labels.append(label)
+    return labels
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON does not know, such as a context's id: a number of numpy's as a number, all else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _check_fits(name: str, codec: Codec, policy: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .. import tree
 from ..change import Change, Specs
@@ -105,13 +105,16 @@ class ActionDiscretize(Lifted):
         env: The environment; the floating-point leaves of its action have finite bounds.
         num_actions: How many values, at least 2: one number for all elements, or an array that broadcasts to the
             shape of the action; for a nested action also such of each leaf, nested as the action is.
+        dtype: The integer dtype of the new actions. The default is that of gymnasium's discrete spaces; TF-Agents'
+            `ActionDiscretizeWrapper` has `"int32"`.
 
     Raises:
-        SpecError: There is nothing continuous, or it is unbounded; or the numbers are none or do not fit.
+        SpecError: There is nothing continuous, or it is unbounded; or the numbers are none or do not fit; or the dtype
+            is none of integers, or too narrow.
     """
 
-    def __init__(self, env: Any, num_actions: Any) -> None:
-        self.num_actions = num_actions
+    def __init__(self, env: Any, num_actions: Any, dtype: DTypeLike = "int64") -> None:
+        self.num_actions, self.dtype = num_actions, dtype
         super().__init__(env)
 
     def change(self, specs: Specs) -> Change:
@@ -120,9 +123,23 @@ class ActionDiscretize(Lifted):
         if all(table is None for _, table in tree.leaves(tables)):
             raise SpecError(f"ActionDiscretize: expected a continuous action, got {spec!r}")
         return Change(
-            action_spec=tree.map_leaves(_numbered, spec, tables),
+            action_spec=_each_leaf(spec, self._numbered, tables),
             action=lambda action: tree.map_leaves(_looked_up, spec, tables, action),
         )
+
+    def _numbered(self, spec: Any, path: str, table: _Values | None) -> Any:
+        if table is None:
+            return spec
+        number, one = table.number, table.number.size == 1
+        try:
+            if one:
+                return Discrete(int(number.flat[0]), dtype=self.dtype, name=spec.name)
+            return MultiDiscrete(number, dtype=self.dtype, name=spec.name)
+        except (SpecError, TypeError) as error:
+            raise SpecError(
+                f"dtype: expected an integer dtype that holds the numbers of {path}, up to {int(number.max()) - 1}, "
+                f"got {self.dtype!r} ({error})"
+            ) from error
 
 
 def _spread(given: Any, spec: SpecTree, path: str) -> Any:
@@ -168,15 +185,6 @@ def _table(spec: Any, path: str, number: Any) -> _Values | None:
     return _Values(many.astype(np.int64), np.where(index < many[..., None], values, np.nan).astype(spec.dtype))
 
 
-def _numbered(spec: Any, table: _Values | None) -> Any:
-    if table is None:
-        return spec
-    is_one = table.number.size == 1
-    return (
-        Discrete(int(table.number.flat[0]), name=spec.name) if is_one else MultiDiscrete(table.number, name=spec.name)
-    )
-
-
 def _looked_up(spec: Any, table: _Values | None, number: Any) -> Any:
     if table is None:
         return number
@@ -195,19 +203,22 @@ class OneHotAction(Lifted):
     """Takes the integers of an action as vectors whose largest element counts, the first of equally large ones.
 
     Each integer becomes a last axis with an element for each of its values; leaves that are no bounded integers stay as
-    they are.
+    they are. An action without any integers stays as it is.
 
     Args:
-        env: The environment; its action has a leaf of integers with bounds, each element of as many values.
+        env: The environment; where its action has integers, a leaf of them has bounds, each element of as many values.
 
     Raises:
-        SpecError: There is none, or the elements of an array have different numbers of values.
+        SpecError: All integers are without bounds, or the elements of an array have different numbers of values.
     """
 
     def change(self, specs: Specs) -> Change:
         spec = specs.action
-        if all(integers(leaf) is None for _, leaf in tree.leaves(spec)):
-            raise SpecError(f"OneHotAction: expected an action with integers that have bounds, got {spec!r}")
+        held = [leaf for _, leaf in tree.leaves(spec)]
+        if all(integers(leaf) is None for leaf in held):
+            if any(isinstance(leaf, Array) and leaf.dtype.kind in "iu" for leaf in held):
+                raise SpecError(f"OneHotAction: expected an action whose integers have bounds, got {spec!r}")
+            return Change()
         hot: Any = _each_leaf(spec, _one_hot)
         numbers = tree.map_leaves(lambda leaf, one: None if integers(leaf) is None else one.shape[-1], spec, hot)
         start: Any = tree.map_leaves(lambda leaf: bounds(leaf)[0], spec)

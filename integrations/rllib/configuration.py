@@ -7,10 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gymnasium.vector import VectorEnv
+
 import envoi
+from envoi.adapters.rllib import bind_worker
 
 from .algorithms import check_actions, find
-from .environment import register
+from .environment import check_lanes, register
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
@@ -53,10 +56,11 @@ def configure(
     whether RLlib evaluates; in a list it may be one of several.
 
     Args:
-        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument.
+        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument. It may be a
+            batch, whose lanes a runner then steps in one call.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
         lr: Learning rate; None for a good one.
-        num_envs: Envs that each runner steps together; None for a good number.
+        num_envs: Envs that each runner steps together; None for a good number, or the lanes of a batch.
         num_env_runners: Processes that step envs; 0 steps them where the algorithm runs.
         seed: Fixes the initial weights, the exploration and the envs.
         check_specs: Whether each observation is checked against the spec while training.
@@ -64,7 +68,8 @@ def configure(
         training: Further settings for `AlgorithmConfig.training`, which win over ours.
 
     Raises:
-        envoi.EnvoiError: An unknown env or algorithm, or actions that the algorithm cannot choose from.
+        envoi.EnvoiError: An unknown env or algorithm, actions that the algorithm cannot choose from, or a batch of
+            other than `num_envs` lanes.
     """
     from envoi.adapters.rllib import bind_worker
 
@@ -72,7 +77,9 @@ def configure(
     config = load_algorithm(algo).get_default_config()
     name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
     made = register(name, env, check_specs=check_specs, failure=failure)({})
-    observations, actions = made.observation_space, made.action_space
+    lanes = check_lanes(made, num_envs) if isinstance(made, VectorEnv) else None
+    seen = "" if lanes is None else "single_"
+    observations, actions = getattr(made, f"{seen}observation_space"), getattr(made, f"{seen}action_space")
     made.close()
     check_actions(algorithm, actions)
     kind = type(actions).__name__
@@ -86,8 +93,11 @@ def configure(
     )
     config.env_runners(
         num_env_runners=num_env_runners,
-        num_envs_per_env_runner=num_envs or algorithm.num_envs,
+        num_envs_per_env_runner=lanes or num_envs or algorithm.num_envs,
     )
+    if lanes is not None:
+        config.env_runners(gym_env_vectorize_mode="vector_entry_point")
+        config.callbacks(on_environment_created=bind_worker)
     config.training(**{**algorithm.training, **rates, **(training or {})})
     config.debugging(seed=seed, log_level="ERROR")
     # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.

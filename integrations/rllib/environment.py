@@ -145,7 +145,13 @@ def read_failure(path: Path) -> str | None:
 
 
 def preflight(
-    env: Any, *, check_specs: bool = True, steps: int = 1000, seconds: float = 5.0, seed: int = 0
+    env: Any,
+    *,
+    check_specs: bool = True,
+    steps: int = 1000,
+    seconds: float = 5.0,
+    seed: int = 0,
+    num_envs: int | None = None,
 ) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
     """Play random actions on this machine, before a job is started.
 
@@ -155,19 +161,23 @@ def preflight(
         steps: Stop after so many steps, over as many episodes as it takes, …
         seconds: … or after so much time.
         seed: Seed of the env and of the actions.
+        num_envs: How many envs a runner is asked to step together; None where that is left open.
 
     Returns:
         The observation space and the action space that RLlib will see: of several agents as a `Dict`, of a batch those
         of one lane.
 
     Raises:
-        envoi.EnvoiError: The env breaks its spec, or raised an error of its own.
+        envoi.EnvoiError: The env breaks its spec, raised an error of its own, or is a batch of other than `num_envs`
+            lanes.
     """
     with one_line():
         tried = cast("Any", to_rllib(env, validate=check_specs)({}))
         is_batch = isinstance(tried, VectorEnv)
         play: Any = _play_lanes if is_batch else _play_agents if hasattr(tried, "action_spaces") else _play
         try:
+            if is_batch:
+                check_lanes(tried, num_envs)
             play(tried, steps, time.monotonic() + seconds, seed)
         except envoi.SpecError as error:
             hint = "; --no-check-specs trains all the same" if check_specs else ""
@@ -177,6 +187,24 @@ def preflight(
     if is_batch:
         return tried.single_observation_space, tried.single_action_space
     return tried.observation_space, tried.action_space
+
+
+def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
+    """Returns how many lanes a batch has.
+
+    Args:
+        batch: The batch in RLlib's form.
+        num_envs: How many envs a runner is asked to step together; None where that is left open.
+
+    Raises:
+        envoi.EnvoiError: They are not as many.
+    """
+    if num_envs not in (None, batch.num_envs):
+        raise envoi.EnvoiError(
+            f"num_envs: expected {batch.num_envs}, the lanes of the batch, got {num_envs} envs per runner; "
+            "leave it out, or make a batch of as many lanes"
+        )
+    return batch.num_envs
 
 
 def _play(env: gymnasium.Env[Any, Any], steps: int, deadline: float, seed: int) -> None:

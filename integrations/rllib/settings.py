@@ -38,7 +38,7 @@ class Settings:
         lr: Learning rates to sweep; empty for the algorithm's own.
         samples: Trials for each learning rate, which differ by their seed.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
-        num_envs_per_runner: Envs that each of them steps together; None leaves it to the algorithm.
+        num_envs_per_runner: Envs that each of them steps together; None leaves it to the algorithm, or to a batch.
         seed: Seed of the first trial; the next have the numbers after it.
         stop_return: Stop a trial when the mean return over its last 100 episodes (at least 20) reaches this.
         stop_steps: Stop a trial after so many env steps; if no stop is set, 1,000,000.

@@ -200,7 +200,9 @@ def _check(settings: Settings) -> None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
     from .environment import preflight
 
-    _, actions = preflight(settings.env, check_specs=settings.check_specs, seed=settings.seed)
+    _, actions = preflight(
+        settings.env, check_specs=settings.check_specs, seed=settings.seed, num_envs=settings.num_envs_per_runner
+    )
     if type(actions).__name__ == "Dict":  # the canonical form of one agent never is
         agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then
         raise envoi.EnvoiError(

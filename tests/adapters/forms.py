@@ -516,13 +516,18 @@ def begin_tf(form, seed=None, options=None):
         form.seed(seed)
     if options is not None:
         form.reset_options = options  # of the next reset only
-    return form.reset().observation, form.get_info()
+    return form.reset().observation, said_by_tf(form)
+
+
+def said_by_tf(form):
+    """The info of a form, or of each lane."""
+    return form.infos if isinstance(form, ToTFAgentsBatch) else form.get_info()
 
 
 def step_dm(form, rng):
     kind, reward, discount, observation = form.step(act(form.core, rng))
     last, zero = np.asarray(kind) == 2, np.asarray(discount) == 0
-    info = form.info if isinstance(form, ToDmEnv) else form.get_info()
+    info = form.info if isinstance(form, ToDmEnv) else said_by_tf(form)
     return Told(observation, reward, last & zero, last & ~zero, info)
 
 

@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import cloudpickle
+import gymnasium
 import numpy as np
 import pytest
 from dm_env import StepType, TimeStep, specs
@@ -866,3 +867,27 @@ def test_the_bundled_models_survive_a_strangers_wrapper_with_specs_traces_and_st
 def test_classes_say_what_they_are():
     assert repr(to_dm_env(load("envoi:catch"))).startswith("to_dm_env(")
     assert repr(from_dm_env(Playing())).startswith("from_dm_env(<")
+
+
+# Seeds of forms.
+
+
+@pytest.mark.parametrize("seed", [0, np.int64(7)])
+@pytest.mark.parametrize("source", [lambda: load("envoi:catch"), lambda: gymnasium.make("CartPole-v1"), Playing])
+def test_a_form_is_made_with_the_seed_of_its_first_reset(seed, source):
+    made, told = to_dm_env(source(), seed=seed), to_dm_env(from_env(source()), validate=True)
+    told.seed(seed)
+    for _ in range(3):  # plain resets go on from the first
+        assert exact(made.reset()) == exact(told.reset())
+    assert exact(convert(source(), "dm_env", seed=seed).reset()) == exact(to_dm_env(source(), seed=seed).reset())
+    form = to_dm_env(load("envoi:catch"))
+    assert to_dm_env(form, seed=seed) is form
+    assert from_dm_env(form) is form.core
+
+
+def test_a_seed_that_is_none_is_refused_where_the_form_is_made():
+    for wrong in (-1, 0.5, "1"):
+        with pytest.raises(SpecError, match="seed"):
+            to_dm_env(load("envoi:catch"), seed=wrong)
+    source = Playing()
+    assert to_dm_env(source) is source

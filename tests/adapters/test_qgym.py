@@ -383,6 +383,138 @@ def test_somebodys_own_environment_has_a_rewarder_without_a_range():
     assert env.step(1).reward == float(env.state.rung - 4)
 
 
+def test_a_rewarder_of_qgym_composes_wherever_it_may_be_set():
+    env, other = from_env(InitialMapping((2, 2))), initial_mapping.BasicRewarder(-3, 7, -9)
+    own = env.rewarder
+    as_core = QgymReward(other)
+    for composed, expected in (
+        (own + other, own + as_core),
+        (other + own, as_core + own),
+        (own - other, own - as_core),
+        (other - own, as_core - own),
+        (0.5 * own + other, 0.5 * own + as_core),
+        (envoi.Sum(own, other), own + as_core),
+        (envoi.Scaled(other, 2), 2 * as_core),
+    ):
+        assert composed == expected
+        env.rewarder = composed
+        env.reset(seed=0)
+        before, action = env.state, np.array([0, 0])
+        assert env.step(action).reward == expected(before, action, env.state)
+    limited = envoi.TimeLimit(from_env(InitialMapping((2, 2))), 3)
+    limited.rewarder = limited.rewarder + other
+    assert limited.rewarder == own + as_core
+    changed = from_gymnasium(gymnasium.wrappers.TransformReward(InitialMapping((2, 2)), lambda reward: reward + 1000))
+    changed.rewarder = changed.rewarder + other
+    changed.reset(seed=0)
+    assert changed.step(np.array([0, 0])).reward == 1000
+    assert changed.step(np.array([0, 0])).reward == 1000 - 100 - 3
+
+
+class Counted(initial_mapping.BasicRewarder):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def compute_reward(self, *, old_state, action, new_state):
+        self.asked += 1
+        return super().compute_reward(old_state=old_state, action=action, new_state=new_state)
+
+
+def seven(state, action, next_state):
+    return 7.0
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda env: env, lambda env: gymnasium.wrappers.TimeLimit(env, 9)], ids=["bare", "limited"]
+)
+def test_a_replaced_rewarder_of_qgym_is_not_asked_until_it_is_put_back(wrap):
+    source = wrap(InitialMapping((2, 2), rewarder=Counted()))
+    env, own = from_env(source), source.unwrapped.rewarder  # a copy that qgym made
+    kept = env.rewarder
+    env.rewarder = seven
+    env.reset(seed=0)
+    before = env.snapshot()
+    assert env.step(np.array([0, 0])).reward == 7
+    env.restore(before)
+    assert env.step(np.array([0, 0])).reward == 7
+    assert to_gymnasium(env).reset(seed=0)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert twin.step(np.array([0, 0])).reward == 7
+        assert twin.source.unwrapped.rewarder.asked == 0
+    assert source.unwrapped.rewarder == own
+    assert own.asked == source.unwrapped.rewarder.asked == 0
+
+    env.rewarder = 2 * kept  # asked by the composition alone
+    env.reset(seed=0)
+    env.step(np.array([0, 0]))
+    assert kept.rewarder.asked == 1
+
+    env.rewarder = kept
+    assert source.unwrapped.rewarder is kept.rewarder
+    env.reset(seed=0)
+    expected = Counted().compute_reward
+    state, action = env.state, np.array([0, 0])
+    assert env.step(action).reward == expected(old_state=state, action=action, new_state=env.state)
+    assert kept.rewarder.asked == 2
+
+
+def test_an_error_in_a_step_leaves_the_source_its_rewarder():
+    env = from_env(InitialMapping((2, 2)))
+    own = env.source.rewarder
+
+    def broken(state, action, next_state):
+        raise ZeroDivisionError
+
+    env.rewarder = broken
+    env.reset(seed=0)
+    with pytest.raises(ZeroDivisionError):
+        env.step(np.array([0, 0]))
+    assert env.source.rewarder is own
+
+
+def test_a_composition_with_the_native_reward_still_has_it():
+    env, plain = from_env(InitialMapping((2, 2))), from_env(InitialMapping((2, 2)))
+    env.rewarder = 2 * envoi.NativeReward(env.reward_spec) + (lambda state, action, next_state: 1.0)
+    for one in (env, plain):
+        one.reset(seed=0)
+    for place in (0, 0, 1):
+        action = np.array([place, place])
+        assert env.step(action).reward == 2 * plain.step(action).reward + 1
+
+
+def test_restoring_leaves_the_rewarder_that_was_set_since_and_brings_back_what_another_held():
+    env, other = from_env(InitialMapping((2, 2), rewarder=Counted())), initial_mapping.BasicRewarder(-3, 0, 0)
+    own = env.rewarder
+    env.reset(seed=0)
+    before = env.snapshot()
+    env.step(np.array([0, 0]))
+    assert env.source.rewarder.asked == 1
+    for _ in range(2):
+        env.restore(before)
+        assert env.source.rewarder.asked == 0
+        env.step(np.array([0, 0]))
+    env.rewarder = other
+    env.restore(before)
+    assert env.source.rewarder == other
+    assert env.rewarder.spec == env.reward_spec
+    env.rewarder = own
+    assert env.reward_spec == own.spec
+
+
+def test_a_rewarder_without_a_range_can_be_put_back():
+    env = from_env(Climb())
+    own = env.rewarder
+    env.rewarder = lambda state, action, next_state: 7.0
+    env.reset(seed=0, options={"rung": 4})
+    assert env.step(1).reward == 7
+    env.rewarder = own
+    assert env.step(1).reward in (-1, 0, 1, 2)
+    env.rewarder = Higher()
+    assert env.source.rewarder is env.rewarder.rewarder is not own.rewarder
+    assert env.reward_range == (-math.inf, math.inf)
+
+
 # The visualiser.
 
 

@@ -1288,6 +1288,164 @@ def test_a_strangers_batch_says_how_its_lanes_begin_anew():
                     to_gymnasium_vector(env, autoreset_mode=mode)
 
 
+def scripted_lanes(*infos):
+    """A form of lanes whose first step says these."""
+    return to_tf_agents(envoi.Lanes([Scripted(Line(info=info), Line(), Line()) for info in infos]))
+
+
+def test_the_info_of_a_batch_is_one_nest_of_arrays_stacked_over_its_lanes():
+    said = [
+        {"last_action": 5, "part": {"x": [1.0, np.float32(2)]}, "name": "a", 3: None, "done": True, "at": np.arange(2)},
+        {"last_action": 6, "part": {"x": [3.5, np.float32(4)]}, "name": "bc", 3: {1}, "done": 7, "at": np.ones(2)},
+    ]
+    form = scripted_lanes(*said)
+    assert form.get_info() == {}
+    assert list(form.infos) == [{}, {}]
+    form.reset()
+    assert form.get_info() == {}
+    form.step(np.array([5, 5]))
+    info = form.get_info()
+    assert exact(info["last_action"]) == exact(np.array([5, 6]))
+    expected = {
+        "last_action": np.array([5, 6]),
+        "part": {"x": [np.array([1, 3.5]), np.array([2, 4], np.float32)]},
+        "name": np.array(["a", "bc"]),
+        3: np.array([None, {1}]),
+        "done": np.array([1, 7]),
+        "at": np.array([[0.0, 1], [1, 1]]),
+    }
+    assert list(info) == list(expected)
+    held, expected_held = info.pop(3), expected.pop(3)
+    assert held.tolist() == expected_held.tolist()
+    assert exact(info) == exact(expected)
+    assert [exact(one) for one in form.infos] == [exact(one) for one in said]
+    info["last_action"][:] = 0  # a caller's own
+    assert form.get_info()["last_action"].tolist() == [5, 6]
+
+
+def test_the_info_of_a_batch_model_is_stacked_as_it_is():
+    core = envoi.batch(load("envoi:gridworld"), 3)
+    form = to_tf_agents(envoi.TimeLimit(core, 5))
+    form.reset()
+    form.step(np.array([1, 2, 3]))
+    lanes = list(form.infos)
+    assert exact(form.get_info()) == exact({key: np.stack([one[key] for one in lanes]) for key in lanes[0]})
+
+
+@pytest.mark.parametrize(
+    ("infos", "message"),
+    [
+        ([{"a": 1}, {}, {"a": 2}], r"info\['a'\].* in all lanes .* a value in lanes \[0, 2\], none in lanes \[1\]"),
+        ([{"a": 1}, {"b": 1}, {"a": 2}], r"info\['a'\].*none in lanes \[1\]"),
+        ([{"p": {"a": 1}}, {"p": {"a": 1, "b": 2}}, {"p": {"a": 1}}], r"info\['p'\]\['b'\].*a value in lanes \[1\]"),
+        ([{"a": 1}, {"a": {"b": 1}}, {"a": 1}], r"info\['a'\].*one value in lanes \[0, 2\], a dict in lanes \[1\]"),
+        ([{"a": [1]}, {"a": (1,)}, {"a": [1]}], r"info\['a'\].*list in lanes \[0, 2\], tuple in lanes \[1\]"),
+        ([{"a": [1]}, {"a": [1, 2]}, {"a": [1]}], r"info\['a'\]\[1\].*a value in lanes \[1\], *none|none in lanes \[0"),
+        ([{"a": np.ones(2)}, {"a": 1}, {"a": 2}], r"info\['a'\].*\(2,\) in lanes \[0\], \(\) in lanes \[1, 2\]"),
+        ([{"a": "x"}, {"a": 1}, {"a": "y"}], r"info\['a'\].*text in lanes \[0, 2\], no text in lanes \[1\]"),
+    ],
+)
+def test_infos_that_cannot_be_stacked_are_named_by_key_and_lane_and_stay_readable(infos, message):
+    form = scripted_lanes(*infos)
+    form.reset()
+    form.step(np.array([5, 5, 5]))
+    with pytest.raises(SpecError, match=message) as caught:
+        form.get_info()
+    assert "`infos`" in str(caught.value)
+    assert [exact(one) for one in form.infos] == [exact(one) for one in infos]
+    for wrap in (lambda form: form, Passing, Remaking):
+        env = FromTFAgentsBatch(wrap(scripted_lanes(*infos)))
+        env.reset()
+        told = env.step(np.array([5, 5, 5])).info
+        assert [exact(one) for one in told] == [exact(one) for one in infos]
+
+
+class Hiding(Remaking):
+    """A wrapper whose form inside cannot be found."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.hidden = vars(self).pop("_env")
+
+    _env = property(lambda self: self.hidden, lambda self, env: vars(self).update(_env=env))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(infos, min_size=1, max_size=3))
+def test_infos_of_lanes_keep_their_types_through_foreign_wrappers(said):
+    for wrap in (Passing, Remaking, lambda form: Remaking(Passing(form)), Hiding):
+        env = from_tf_agents(wrap(scripted_lanes(*said)))
+        env.reset()
+        told = env.step(np.full(len(said), 5)).info
+        assert [exact(one) for one in told] == [exact(one) for one in said]
+
+
+def test_a_wrapper_that_adds_to_a_stacked_info_is_believed():
+    class Adding(Remaking):
+        def get_info(self):
+            return {**super().get_info(), "more": {"x": np.arange(2)}}
+
+    class Editing(Remaking):
+        def get_info(self):
+            info = super().get_info()
+            info["more"] = {"x": np.arange(2)}
+            return info
+
+    for wrap in (Adding, Editing):
+        env = from_tf_agents(wrap(scripted_lanes({"a": 1}, {"a": 2})))
+        assert list(env.reset().info) == [{"more": {"x": 0}}, {"more": {"x": 1}}]
+        told = env.step(np.array([5, 5])).info
+        assert [dict(one) for one in told] == [{"a": 1, "more": {"x": 0}}, {"a": 2, "more": {"x": 1}}]
+
+    class Doubling(Remaking):
+        def get_info(self):
+            info = super().get_info()
+            for array in info.values():
+                array *= 2
+            return info
+
+    env = from_tf_agents(Doubling(scripted_lanes({"a": 1}, {"a": 2})))
+    env.reset()
+    assert [dict(one) for one in env.step(np.array([5, 5])).info] == [{"a": 2}, {"a": 4}]
+
+
+@pytest.mark.parametrize("seed", [0, np.int64(7)])
+def test_a_form_is_made_with_the_seed_of_its_first_reset(seed):
+    made = to_tf_agents(load("envoi:catch"), seed=seed)
+    told = to_tf_agents(load("envoi:catch"))
+    told.seed(seed)
+    for _ in range(3):  # plain resets go on from the first
+        same(made.reset().observation, told.reset().observation)
+    form = to_tf_agents(load("envoi:catch"))
+    assert to_tf_agents(form, seed=seed) is form
+    same(form.reset().observation, to_tf_agents(load("envoi:catch"), seed=seed).reset().observation)
+    assert from_tf_agents(form) is form.core
+
+    lanes = to_tf_agents(envoi.batch(load("envoi:catch"), 2), seed=[3, seed])
+    again = to_tf_agents(envoi.batch(load("envoi:catch"), 2))
+    again.seed([3, seed])
+    same(lanes.reset().observation, again.reset().observation)
+
+
+def test_a_seed_reaches_a_source_of_tf_agents_and_a_wrong_one_is_refused():
+    seeds = []
+
+    class Seeded(Counting):
+        def seed(self, seed):
+            seeds.append(seed)
+
+    source = Seeded(MIDDLE)
+    form = to_tf_agents(source, seed=4)
+    assert form is not source
+    form.reset()
+    form.reset()
+    assert seeds == [4]
+    assert to_tf_agents(source) is source
+    for wrong in (-1, 0.5, "1"):
+        with pytest.raises(SpecError, match="seed"):
+            to_tf_agents(load("envoi:catch"), seed=wrong)
+
+
 def test_infos_of_a_strangers_batch_are_a_dict_a_lane():
     for info, told in (
         ({"a": np.arange(3)}, [{"a": 0}, {"a": 1}, {"a": 2}]),

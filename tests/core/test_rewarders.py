@@ -499,3 +499,26 @@ def test_composed_array_rewards_keep_their_shape_and_bounds():
     assert both(None, None, None).tolist() == [1.5, 6.0]
     with pytest.raises(envoi.SpecError, match=r"one shape to add, got shapes \[\(2,\), \(\)\]"):
         Pair() + (lambda state, action, next_state: 1.0)
+
+
+@pytest.mark.parametrize("operation", [lambda a, b: a + b, lambda a, b: b + a, lambda a, b: a - b, lambda a, b: b - a])
+@pytest.mark.parametrize("other", [3, "speed", None, Fixed, [Fixed(1)]])
+def test_composing_with_what_is_no_rewarder_is_refused_as_setting_it_is(operation, other):
+    with pytest.raises(SpecError, match="rewarder: expected a Rewarder or a function"):
+        operation(Fixed(1), other)
+
+
+@pytest.mark.parametrize("weight", ["2", None, 1j, [2.0], np.ones(2), Fixed(2), lambda state, action, next_state: 2.0])
+def test_a_weight_that_is_no_number_is_refused_on_either_side(weight):
+    for multiply in (lambda: Fixed(1) * weight, lambda: Rewarder.__rmul__(Fixed(1), weight), lambda: weight * Fixed(1)):
+        with pytest.raises(SpecError, match="weight: expected a number"):
+            multiply()
+
+
+def test_functions_are_subtracted_from_and_scaled_as_rewarders_are():
+    def two(state, action, next_state):
+        return 2.0
+
+    assert (two - Fixed(5))(0, 0, 0) == -3
+    assert Scaled(two, np.float32(0.5))(0, 0, 0) == 1
+    assert (np.float64(0.5) * Fixed(5))(0, 0, 0) == (np.asarray(0.5) * Fixed(5))(0, 0, 0) == 2.5

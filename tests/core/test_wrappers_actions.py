@@ -210,6 +210,25 @@ def test_what_cannot_be_discretized_says_why():
         envoi.ActionDiscretize(Told({"a": envoi.Array((), "float32", 0, 1)}), {"b": 3})
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", np.uint16, np.dtype("int64")])
+def test_discretized_actions_have_the_dtype_that_is_asked_for(dtype):
+    env = envoi.ActionDiscretize(Told(envoi.Array((), "float32", -10, 10)), 5, dtype=dtype)
+    assert envoi.spec_equal(env.action_spec, envoi.Discrete(5, dtype=dtype))
+    assert [float(seen) for seen in told(env, np.dtype(dtype).type(0), np.dtype(dtype).type(4))] == [-10, 10]
+    row = envoi.Array((2,), "float64", 0, 10)
+    env = envoi.ActionDiscretize(Told({"a": row}), {"a": [5, 3]}, dtype=dtype)
+    assert envoi.spec_equal(env.action_spec, {"a": envoi.MultiDiscrete([5, 3], dtype=dtype)})
+    (seen,) = told(env, {"a": np.array([4, 1], dtype)})
+    assert seen["a"].tolist() == [10, 5]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "number"])
+def test_a_dtype_that_does_not_hold_the_numbers_is_refused(dtype):
+    for kind in (envoi.Array((), "float32", -1, 1), envoi.Array((2,), "float32", -1, 1)):
+        with pytest.raises(envoi.SpecError, match="dtype: expected an integer dtype that holds the numbers of action"):
+            envoi.ActionDiscretize(Told(kind), 300, dtype=dtype)
+
+
 # One-hot.
 
 
@@ -253,9 +272,25 @@ def test_one_hot_vectors_mean_the_action_inside(spec, rng):
     envoi.tree.map_leaves(lambda leaf, one, other: np.testing.assert_array_equal(one, other), spec, seen, inside)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        envoi.Array((2,), "float32", -1, 1),
+        envoi.Array((), "bool"),
+        {"a": envoi.Array((1,), "float64"), "b": (envoi.Array((), "float16", 0),)},
+    ],
+)
+def test_one_hot_passes_an_action_without_integers_through(spec):
+    env = envoi.OneHotAction(Told(spec))
+    assert env.action_spec is spec
+    action = envoi.sample(spec, np.random.default_rng(0))
+    (seen,) = told(env, action)
+    assert seen is action
+
+
 def test_what_has_no_one_hot_vectors_says_why():
-    with pytest.raises(envoi.SpecError, match="expected an action with integers"):
-        envoi.OneHotAction(envoi.models.Pendulum())
+    with pytest.raises(envoi.SpecError, match="expected an action whose integers have bounds"):
+        envoi.OneHotAction(Told({"a": envoi.Array((), "float32"), "b": envoi.Array((2,), "int64", 0)}))
     with pytest.raises(
         envoi.SpecError, match=r"action\[0\]: expected one number of values for all elements, got \[2, 3\]"
     ):

@@ -62,3 +62,16 @@ class Mixed(envoi.Model):
 
     def terminal(self, state):
         return state == 10
+
+
+def lanes():
+    """A batch that steps its lanes in one call, whose contexts differ."""
+    import envoi.models
+
+    sets = {"long": {"length": 0.5}, "short": {"length": 0.25}}
+    return envoi.Contextual(envoi.batch(envoi.models.CartPole(), 4), sets, hide_context=True)
+
+
+def looped_lanes():
+    """A batch of environments that are stepped one by one, within a limit."""
+    return envoi.TimeLimit(envoi.batch(Mixed, 3), 7)

@@ -1,9 +1,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
+from small_models import Walk
+from traces import exact
 
 import envoi
+from envoi.lanes import lane, stack
+from envoi.models import CartPole
 
 
 def test_the_interval_is_students():
@@ -72,6 +77,71 @@ def test_another_env_is_played_in_each_of_its_contexts_in_turn(cli, trained, tmp
     assert means["two"] == sum(e["episode_return"] for e in document["episodes"][1::2]) / 3
 
 
+SEVERAL_IDS = """
+import gymnasium
+import envoi
+from envoi.adapters import from_env, to_dm_env, to_gymnasium, to_pettingzoo
+from envoi.models import Catch
+
+def weigh(env, context):
+    catch = Catch()
+    env.rewarder = context["weight"] * catch.rewarder
+
+def contextual(env):
+    sets = {1: {"weight": 1.0}, "1": {"weight": 2.0}, "two": {"weight": 3.0}}
+    return envoi.Contextual(env, sets, bind=weigh, hide_context=True)
+
+def make():
+    return contextual(Catch())
+
+def game():
+    return envoi.as_single(contextual(envoi.as_multi(Catch())))
+
+def limited_game():
+    return envoi.TimeLimit(game(), 100)
+
+def foreign_wrapper():
+    return gymnasium.wrappers.TimeLimit(to_gymnasium(make()), 100)
+
+def foreign_wrapper_of_a_game():
+    return envoi.TimeLimit(from_env(gymnasium.wrappers.TimeLimit(to_gymnasium(game()), 100)), 50)
+"""
+
+
+@pytest.mark.parametrize("made", ["make", "game", "limited_game", "foreign_wrapper", "foreign_wrapper_of_a_game"])
+def test_contexts_are_found_through_every_wrapper_and_their_ids_stay_apart(cli, trained, tmp_path, monkeypatch, made):
+    (tmp_path / "several_ids.py").write_text(SEVERAL_IDS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, out, err = cli("evaluate", trained, "--env", f"python:several_ids:{made}", "--episodes", "6")
+    assert (code, err) == (0, "")
+    document = json.loads((trained / f"evaluation-python-several_ids-{made}.json").read_text())
+    assert [e["context_id"] for e in document["episodes"]] == [1, "1", "two"] * 2
+    returns = [e["episode_return"] for e in document["episodes"]]
+    assert [abs(one) for one in returns] == [1, 2, 3] * 2
+    means = {key: found["mean"] for key, found in document["contexts"].items()}
+    assert means == {key: sum(returns[at::3]) / 2 for at, key in enumerate(["1", "'1'", "two"])}
+    for label in means:
+        assert f"in context {label}: return {means[label]:.2f}" in out
+
+
+class Unnamed:
+    """An id that says nothing of itself."""
+
+    def __repr__(self):
+        return "id"
+
+
+def test_context_ids_are_labelled_apart_whatever_they_are_and_as_they_are_where_they_differ():
+    from envoi.integrations.evaluation import context_labels
+
+    assert context_labels(["a", 1, None, 2.5]) == ["a", "1", "None", "2.5"]
+    assert context_labels([1, "1", "a"]) == ["1", "'1'", "a"]
+    assert context_labels(["None", None, "a"]) == ["'None'", "None", "a"]
+    for ids in ([1, "1", "'1'"], [Unnamed(), "a", Unnamed()], ["id", Unnamed(), "'id'", "id (2)", Unnamed()]):
+        labels = context_labels(ids)
+        assert len(set(labels)) == len(ids)
+
+
 def test_an_env_that_the_policy_does_not_fit_is_refused(cli, trained):
     code, _, err = cli("evaluate", trained, "--env", "envoi:cartpole")
     assert code == 2
@@ -128,3 +198,36 @@ def test_a_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session)
         code, out, err = cli("evaluate", run, "--episodes", 3, "--form", "both", *more)
         assert (code, err) == (0, "")
         assert "same episodes" in out
+
+
+def one_of(steps):
+    """The first lane's step of a batch's."""
+    observation, reward, terminated, truncated, discount, infos = steps
+    seen = lane(Walk.observation_spec, observation, 0) if isinstance(observation, dict) else observation[0]
+    return envoi.Step(seen, reward[0], bool(terminated[0]), bool(truncated[0]), discount[0], infos[0])
+
+
+@pytest.mark.parametrize("make", [Walk, CartPole, lambda: envoi.TimeLimit(CartPole(), 9)])
+def test_the_first_lane_of_a_batch_plays_as_it_does_in_the_batch(make):
+    from envoi.integrations.first_lane import FirstLane
+
+    alone, lanes = FirstLane(envoi.batch(make, 3)), envoi.batch(make, 3)
+    rng, total = np.random.default_rng(0), 0
+    envoi.validate(alone.observation_spec, alone.reset(seed=0).observation)
+    for seed in range(6):
+        begun, all_of_them = alone.reset(seed=seed), lanes.reset(seed=seed)
+        assert exact(begun.observation) == exact(lane(lanes.observation_spec, all_of_them.observation, 0))
+        assert begun.info == all_of_them.info[0]
+        restart = None
+        while True:
+            total += 1
+            action = envoi.sample(alone.action_spec, rng)
+            step, steps = alone.step(action), lanes.step(stack(lanes.action_spec, [action] * 3), restart)
+            assert exact(step) == exact(one_of(steps))
+            assert exact(alone.observation) == exact(step.observation)
+            if step.terminated or step.truncated:
+                break
+            restart = steps.terminated | steps.truncated
+    assert total > 20
+    with pytest.raises(envoi.EpisodeError):
+        alone.step(action)

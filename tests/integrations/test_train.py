@@ -156,3 +156,34 @@ def test_real_actions_are_normalised():
     from envoi.integrations.rllib import configure
 
     assert configure("envoi:pendulum", "SAC", lr=1e-3).normalize_actions is True
+
+
+@pytest.mark.usefixtures("trained")  # RLlib's greeting, once a process, is behind us then
+@pytest.mark.parametrize(("env", "runners", "most"), [("lanes", 1, None), ("looped_lanes", 0, 7)])
+def test_a_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
+    out = tmp_path / "run"
+    code, text, err = cli(
+        "train", f"python:drifting:{env}", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
+    )
+    assert (code, err) == (0, "")
+    assert "done with mean return" in text.splitlines()[-1]
+    code, text, err = cli("evaluate", out, "--episodes", 4, "--form", "both")
+    assert (code, err) == (0, "")
+    assert "same episodes" in text
+    episodes = json.loads((out / "evaluation.json").read_text())["episodes"]
+    if most is None:
+        assert [episode["context_id"] for episode in episodes] == ["long", "short"] * 2
+    else:
+        assert {episode["length"] for episode in episodes} == {most}
+
+
+def test_other_than_the_lanes_of_a_batch_is_refused_before_anything_is_written(cli, tmp_path):
+    code, _, err = cli("train", "python:drifting:lanes", "--num-envs-per-runner", 3, "--out", tmp_path / "run")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "expected 4, the lanes of the batch, got 3" in err
+    assert not (tmp_path / "run").exists()
+    from envoi.integrations.rllib import configure
+
+    with pytest.raises(envoi.EnvoiError, match="expected 4, the lanes of the batch, got 3"):
+        configure(lambda: envoi.batch(envoi.models.Catch(), 4), num_envs=3)

@@ -1,10 +1,13 @@
 """Our forms where TF-Agents takes them: its validation, its TensorFlow side, drivers, wrappers and agents."""
 
 import contextlib
+import copy
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted, Shaped
 from tf_agents.agents.dqn import dqn_agent
 from tf_agents.drivers.dynamic_step_driver import DynamicStepDriver
@@ -273,3 +276,84 @@ def test_an_agent_trains(n, tensors):
     losses = [float(agent.train(next(data)[0]).loss) for _ in range(5)]
     assert np.isfinite(losses).all()
     assert int(agent.train_step_counter) == before + 5
+
+
+@pytest.fixture
+def batched():
+    """A function that makes TF-Agents' own batch of environments; it is closed at the end, with its threads."""
+    with contextlib.ExitStack() as stack:
+        yield lambda envs: stack.enter_context(contextlib.closing(BatchedPyEnvironment(envs)))
+
+
+infos = st.recursive(
+    st.one_of(st.integers(-9, 9), st.floats(-9, 9), st.booleans(), st.none(), st.text(max_size=3), st.just("array")),
+    lambda inner: st.one_of(
+        st.dictionaries(st.text("abc", min_size=1), inner, max_size=2), st.lists(inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def varied(info, rng):
+    """An info of the same keys, shapes and kinds with other values."""
+
+    def other(leaf):
+        if isinstance(leaf, bool):
+            return bool(rng.integers(2))
+        if isinstance(leaf, str):
+            return rng.standard_normal((2,)).astype("f4") if leaf == "array" else leaf + "x" * int(rng.integers(3))
+        return leaf if leaf is None else type(leaf)(rng.integers(-9, 9))
+
+    return envoi.tree.map_leaves(other, info)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.text("abc", min_size=1), infos, max_size=3), st.integers(1, 3), st.integers(0, 99))
+def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed):
+    rng = np.random.default_rng(seed)
+    lines = [Scripted(Line(info=varied(info, rng)), Line()) for _ in range(n)]
+    ours = to_tf_agents(envoi.Lanes(copy.deepcopy(lines)))
+    theirs = BatchedPyEnvironment([to_tf_agents(line) for line in lines], multithreading=False)
+    assert exact(ours.get_info()) == exact(theirs.get_info()) == exact({})
+    for form in (ours, theirs):
+        form.reset()
+        form.step(np.full(n, 5))
+    assert described(ours.get_info()) == described(theirs.get_info())
+    tf.nest.assert_same_structure(ours.get_info(), theirs.get_info(), check_types=False)
+    assert described(tf.nest.map_structure(np.copy, ours.get_info())) == described(theirs.get_info())
+    # And both are read back as they were told.
+    told = [exact(line.lines[0].info) for line in lines]
+    assert [exact(one) for one in ours.infos] == told
+    for source in (to_tf_agents(envoi.Lanes(copy.deepcopy(lines))), theirs):
+        env = from_tf_agents(source)
+        env.reset()
+        assert [exact(one) for one in env.step(np.full(n, 5)).info] == told
+
+
+def described(nest):
+    """The arrays of a nest by path: class, dtype, shape and values, objects by themselves."""
+    return {path: (type(leaf), leaf.dtype, leaf.shape, leaf.tolist()) for path, leaf in envoi.tree.leaves(nest)}
+
+
+def test_lanes_whose_keys_differ_are_refused_where_theirs_puts_a_value_under_another_key(batched):
+    lines = [Scripted(Line(info=info), Line()) for info in ({"a": 1}, {"b": 2})]
+    theirs = batched([to_tf_agents(line) for line in lines])
+    ours = to_tf_agents(envoi.Lanes(copy.deepcopy(lines)))
+    for form in (ours, theirs):
+        form.reset()
+        form.step(np.array([5, 5]))
+    assert theirs.get_info()["a"].tolist() == [1, 2]
+    with pytest.raises(envoi.SpecError, match=r"info\['a'\].*a value in lanes \[0\], none in lanes \[1\].*`infos`"):
+        ours.get_info()
+    assert [dict(info) for info in ours.infos] == [{"a": 1}, {"b": 2}]
+    form = wrappers.TimeLimit(ours, 5)
+    form.reset()
+    assert wrappers.RunStats(form).infos is ours.infos
+
+
+def test_infos_of_our_batch_come_back_through_their_wrappers_with_their_types():
+    said = [{"a": 1, "b": "x"}, {"a": 1.5, "b": "yy"}, {"a": True, "c": None}]
+    for wrap in (wrappers.PyEnvironmentBaseWrapper, lambda form: wrappers.ObservationFilterWrapper(form, [1])):
+        env = from_tf_agents(wrap(to_tf_agents(envoi.Lanes([Scripted(Line(info=info), Line()) for info in said]))))
+        env.reset()
+        assert [exact(one) for one in env.step(np.array([5, 5, 5])).info] == [exact(one) for one in said]

@@ -90,13 +90,13 @@ PAIRS = {
     "ActionDiscretize": (
         lambda: random(BOX),
         lambda env: wrappers.ActionDiscretizeWrapper(env, np.array([5, 3])),
-        lambda env: envoi.ActionDiscretize(env, [5, 3]),
+        lambda env: envoi.ActionDiscretize(env, [5, 3], dtype="int32"),
         integers(0, 2, 2),
     ),
     "ActionDiscretize, one": (
         lambda: random(BoundedArraySpec((1,), np.float32, -10, 10)),
         lambda env: wrappers.ActionDiscretizeWrapper(env, 5),
-        lambda env: envoi.ActionDiscretize(env, 5),
+        lambda env: envoi.ActionDiscretize(env, 5, dtype="int32"),
         integers(0, 4),
     ),
     "ActionClip": (
@@ -141,6 +141,12 @@ PAIRS = {
         envoi.OneHotAction,
         one_hot,
     ),
+    "OneHotAction, continuous": (
+        lambda: random(BOX),
+        wrappers.OneHotActionWrapper,
+        envoi.OneHotAction,
+        floats(-10, 10, 2),
+    ),
 }
 
 
@@ -177,10 +183,7 @@ def test_our_wrapper_does_what_theirs_does(name):
         same_step(their_env.step(action), our_form.step(action))
 
 
-SHAPES = [name for name in PAIRS if not name.startswith("ActionDiscretize")]  # int32 there, int64 here
-
-
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", PAIRS)
 def test_values_of_our_wrapper_have_the_shapes_and_dtypes_of_theirs(name):
     make, theirs, ours, _ = PAIRS[name]
     their_env, our_form = theirs(make()), to_tf_agents(ours(from_env(make())))
@@ -194,6 +197,15 @@ def test_values_of_our_wrapper_have_the_shapes_and_dtypes_of_theirs(name):
 
     same(their_env.action_spec(), our_form.action_spec())
     same(their_env.observation_spec(), our_form.observation_spec())
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if "Discretize" in name or name.endswith("continuous")])
+def test_the_bounds_of_a_discretized_or_continuous_action_are_theirs(name):
+    make, theirs, ours, _ = PAIRS[name]
+    one, other = theirs(make()).action_spec(), to_tf_agents(ours(from_env(make()))).action_spec()
+    for bound in ("minimum", "maximum"):
+        expected = np.broadcast_to(getattr(one, bound), one.shape)
+        np.testing.assert_array_equal(np.broadcast_to(getattr(other, bound), other.shape), expected)
 
 
 @pytest.mark.parametrize("steps", [2, 5, 9])

@@ -1,0 +1,56 @@
+"""One lane of a batch, for what plays one episode at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from envoi import BatchEnv, Env, Reset, Step
+from envoi.around import Around
+from envoi.lanes import lane, stack
+
+
+class FirstLane(Around, Env):
+    """The first lane of a batch as an environment. The other lanes act alike, and what becomes of them is not seen.
+
+    Args:
+        env: The batch.
+    """
+
+    env: BatchEnv
+    memory = ("_restart",)
+
+    def __init__(self, env: BatchEnv) -> None:
+        super().__init__(env)
+        self._restart: Any = None
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        observation, infos = self.env.reset(seed=seed, options=options)
+        self._restart = None
+        return Reset(lane(self.observation_spec, observation, 0), dict(infos[0]))
+
+    def step(self, action: Any) -> Step:
+        actions = stack(self.action_spec, [action] * self.env.batch_size)
+        observation, reward, terminated, truncated, discount, infos = self.env.step(actions, self._restart)
+        others = np.array(terminated | truncated)
+        others[0] = False
+        self._restart = others if others.any() else None
+        return Step(
+            lane(self.observation_spec, observation, 0),
+            lane(self.reward_spec, reward, 0),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            lane(self.discount_spec, discount, 0),
+            dict(infos[0]),
+        )
+
+    @property
+    def state(self) -> Any:
+        """The state of all lanes: a batch does not say how it is divided."""
+        return self.env.state
+
+    @property
+    def observation(self) -> Any:
+        return lane(self.observation_spec, self.env.observation, 0)
