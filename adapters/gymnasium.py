@@ -39,6 +39,7 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from numpy import ndarray
 
 from envoi import (
@@ -152,6 +153,19 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         if not self._closed:
             self._closed = True
             self.core.close()
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium_spec`; None if unknown."""
+        from .gymnasium_spec import spec_of
+
+        return spec_of(self.core)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        from .gymnasium_spec import assign
+
+        assign(self.core, spec)
 
     # gymnasium.Env's own `np_random` reads and writes this.
     @property

@@ -41,6 +41,7 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray, zeros
 from numpy.typing import NDArray
@@ -290,6 +291,19 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
     def __del__(self) -> None:
         # gymnasium's own closes; but the core environment may outlive its form.
         pass
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How `gymnasium.make_vec` makes such an environment, see `envoi.adapters.gymnasium_spec`; None if unknown."""
+        from .gymnasium_spec import vector_spec_of
+
+        return vector_spec_of(self.core, self._mode)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        from .gymnasium_spec import assign
+
+        assign(self.core, spec)
 
     # gymnasium's own `np_random` reads and writes this.
     @property

@@ -235,9 +235,12 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
-        return cast("BatchEnv", env.over(inside))
+        outside = env.over(inside)
+        outside._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
+        return cast("BatchEnv", outside)
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
+        lanes._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
     elif isinstance(env, Env):
         return lanes_of(env, n)
     else:
