@@ -113,10 +113,7 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
 
 def assign(core: Any, spec: EnvSpec | None) -> None:
     """Takes over the spec that gymnasium's `make` gives an environment when it has made one."""
-    if spec is None:
-        core._made_by = None
-    else:
-        mark(core, spec=spec)
+    mark(core, spec=spec)
 
 
 def _layers(core: Any) -> list[Any]:
@@ -135,7 +132,7 @@ def _spec(core: Any, contextual: bool) -> EnvSpec | None:
     if spec is not None:
         spec.additional_wrappers += _settings(core, contextual)
         return spec
-    if not isinstance(core, Around):
+    if not isinstance(core, Around) or origin_of(core) is not None:
         return None
     spec = _spec(core.env, contextual)
     if spec is None or isinstance(core, (OneOfMany, Sole)):
@@ -183,7 +180,7 @@ def _copied(source: Any) -> EnvSpec | None:
 
 
 def _as_made(origin: Origin) -> EnvSpec | None:
-    if origin.spec is not None:
+    if not origin.name:
         return _copied(origin)
     scheme, _, rest = origin.name.partition(":")
     return _by_name(origin.name, origin.arguments, f"{scheme}/{rest}")

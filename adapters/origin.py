@@ -8,6 +8,7 @@ from typing import Any
 
 from envoi import BatchEnv, Env, Lanes, MultiEnv
 from envoi.around import Around
+from envoi.embedding import OneOfMany, Sole
 
 
 @dataclass(frozen=True)
@@ -62,4 +63,6 @@ def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | No
         arguments: The arguments for `load`.
         spec: The description of a framework, in the place of a name.
     """
+    while isinstance(core, (OneOfMany, Sole)):  # which another conversion takes off
+        core = core.env
     core._made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))
