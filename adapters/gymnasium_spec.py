@@ -150,7 +150,7 @@ def _spec(core: Any, contextual: bool) -> EnvSpec | None:
 def _base_spec(core: Any) -> EnvSpec | None:
     """The spec of what the wrappers lie around; None where that lies further in, or is not known."""
     spec, origin = _source_spec(core), origin_of(core)
-    if spec is not None:
+    if spec is not None and (origin is None or origin.name):
         return spec
     if origin is not None:
         spec = _as_made(origin)
