@@ -7,6 +7,7 @@
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
+| how the environment was made, and its wrappers | `spec`, see `envoi.adapters.gymnasium_spec` |
 
 A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
 infinite one come back.

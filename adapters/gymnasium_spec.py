@@ -13,8 +13,8 @@
 
 A wrapper with an argument that cannot be written down (a lambda, an object) has `kwargs=None` in its `WrapperSpec`, and
 `make` then refuses, as for such wrappers of gymnasium's own. So has an entry `Rewarder`, which says that another
-rewarder was set. A context that was set on an environment is an entry `Context`. Attributes that were changed by hand
-are not in a spec.
+rewarder was set, and a `Contextual` around a batch, whose lanes share one selector. A context that was set on an
+environment is an entry `Context`. Attributes that were changed by hand, and `validate=True`, are not in a spec.
 
 `max_episode_steps` is the most steps that an episode of the form has. `make` puts a `TimeLimit` of as many steps around
 the bare environment, beneath all wrappers. Where that would end episodes elsewhere than the form does, because a
@@ -244,6 +244,8 @@ def _entry(wrapper: Any) -> WrapperSpec:
             kwargs["agent"] = written(wrapper.possible_agents[0])
     except UnwrittenValue:
         place = None
+    if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
+        place = None  # its one selector serves all lanes, which `make_vec` makes each by itself
     if place is None:
         return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
     return WrapperSpec(kind.__name__, f"{HERE}:wrap", kwargs)

@@ -9,6 +9,7 @@
 | `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
 | infos, one dict a lane | one dict of arrays, each with a mask `_key`; as they were in `infos` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of the lanes that say so |
+| how the environments were made, and their wrappers | `spec`, see `envoi.adapters.gymnasium_spec` |
 
 `reset(options={"reset_mask": mask})` begins the lanes of a mask anew in every mode, and no lane that it began is begun
 again by itself. Info keys that are not strings are kept, though some of gymnasium's wrappers cannot read them. Closing

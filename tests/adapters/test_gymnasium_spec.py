@@ -465,6 +465,19 @@ def test_make_vec_of_the_spec_plays_the_same_episodes(kind, mode):
     assert gymnasium.wrappers.vector.RecordEpisodeStatistics(envs).spec == spec
 
 
+def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():
+    contexts = {0: {"m": 0.5}, 1: {"m": 2.0}}
+    for core in (
+        envoi.batch(envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2),
+        envoi.Contextual(load("envoi:pendulum"), contexts, n_envs=2),
+    ):
+        spec = to_gymnasium_vector(core).spec
+        with pytest.raises(ValueError, match="Contextual wrapper"):
+            gymnasium.make_vec(spec)
+    alone = to_gymnasium_vector(lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2)
+    assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
+
+
 def test_lanes_that_are_made_differently_have_no_spec():
     limits = iter((3, 4))
     assert to_gymnasium_vector(lambda: envoi.TimeLimit(Walk(), next(limits)), 2).spec is None
