@@ -18,7 +18,8 @@ environment is an entry `Context`. Attributes that were changed by hand, and `va
 
 `max_episode_steps` is the most steps that an episode of the form has. `make` puts a `TimeLimit` of as many steps around
 the bare environment, beneath all wrappers. Where that would end episodes elsewhere than the form does, because a
-wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back.
+wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
+`load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
 
 A spec is computed when somebody reads it.
 """
@@ -158,11 +159,8 @@ def _base_spec(core: Any) -> EnvSpec | None:
         place = _class_alone(core.model if isinstance(core, ModelBatch) else core)
         spec = None if place is None else _by_name(f"python:{place}", {}, place.rpartition(":")[2])
     limit, exact = _limit(core)
-    if spec is not None and spec.max_episode_steps is None and limit is not None:
-        if exact:
-            spec.max_episode_steps = limit
-        else:
-            _limit_the_base(spec, limit, core)
+    if spec is not None and spec.max_episode_steps is None and exact:
+        spec.max_episode_steps = limit  # else `make` would end episodes differently by its `TimeLimit`
     return spec
 
 

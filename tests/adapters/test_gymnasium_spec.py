@@ -181,9 +181,52 @@ def test_gymnasiums_wrappers_and_ours_alternate_in_the_spec():
     spec = outer.spec
     assert names(spec) == ["BaseLimit", "ActionRepeat", "TimeLimit", "TimeAwareObservation", "History", "TimeLimit"]
     assert spec.max_episode_steps == 20
-    assert episodes(outer) == episodes(to_gymnasium(copy.deepcopy(outer).core))
+    again = made(spec)
+    assert again.spec == spec
+    assert episodes(again) == episodes(outer)
     # A `TimeLimit` of core inside is what the wrapper of gymnasium's reads, so it must be read as it was.
-    assert outer.core.env.env.source.max_timesteps == 30
+    assert outer.core.env.env.source.max_timesteps == again.core.env.env.source.max_timesteps == 30
+
+
+def make_padded():
+    return envoi.FixedLength(load("envoi:catch"), 9)
+
+
+def test_a_padded_episode_that_terminates_in_its_last_step_is_not_truncated():
+    for core in (make_padded(), load(f"python:{__name__}:make_padded"), envoi.History(make_padded(), 2)):
+        form = to_gymnasium(core)
+        assert form.spec.max_episode_steps == (None if core._made_by else 9)
+        for env in (form, made(form.spec)):
+            assert [(len(steps), steps[-1][1][2:4]) for steps in episodes(env)] == [
+                (10, [(bool, True), (bool, False)])
+            ] * 3
+
+
+def test_a_core_wrapper_goes_around_the_core_of_the_form():
+    kinds = []
+    layer = made(to_gymnasium(envoi.History(load("envoi:cartpole"), 2)).spec).core
+    while layer is not layer.unwrapped:
+        kinds.append(layer._kind)
+        layer = layer.env
+    assert kinds == [envoi.History, envoi.TimeLimit]
+
+
+def make_rescaled():
+    return RescaleAction(gymnasium.envs.classic_control.PendulumEnv(), np.float32(-1), np.float32(1))
+
+
+def test_wrappers_that_an_entry_point_brings_stay_innermost():
+    gymnasium.register("envoi_tests/Rescaled-v0", entry_point=f"{__name__}:make_rescaled", max_episode_steps=40)
+    try:
+        source = gymnasium.make("envoi_tests/Rescaled-v0")
+    finally:
+        del gymnasium.registry["envoi_tests/Rescaled-v0"]
+    form = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(source), 2), 15))
+    assert names(form.spec) == ["RescaleAction", "BaseLimit", "ActionRepeat", "TimeLimit"]
+    # In JSON numbers are Python's, and the wrapper's own are numpy's.
+    again = gymnasium.make(form.spec)
+    assert again.spec == form.spec
+    assert episodes(again) == episodes(form)
 
 
 def test_time_aware_observation_reads_the_limit_of_a_core_wrapper():
