@@ -7,6 +7,7 @@
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
+| how the environment was made, and its wrappers | `spec`, see `envoi.adapters.gymnasium_spec` |
 
 A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
 infinite one come back. Where the wrappers of a source leave one of its spaces as it is, the form has a copy of it, so
@@ -40,6 +41,7 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from numpy import ndarray
 
 from envoi import (
@@ -155,6 +157,19 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         if not self._closed:
             self._closed = True
             self.core.close()
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium_spec`; None if unknown."""
+        from .gymnasium_spec import spec_of
+
+        return spec_of(self.core)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        from .gymnasium_spec import assign
+
+        assign(self.core, spec)
 
     # gymnasium.Env's own `np_random` reads and writes this.
     @property

@@ -9,6 +9,7 @@
 | `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
 | infos, one dict a lane | one dict of arrays, each with a mask `_key`; as they were in `infos` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of the lanes that say so |
+| how the environments were made, and their wrappers | `spec`, see `envoi.adapters.gymnasium_spec` |
 
 `reset(options={"reset_mask": mask})` begins the lanes of a mask anew in every mode, and no lane that it began is begun
 again by itself. Info keys that are not strings are kept, though some of gymnasium's wrappers cannot read them. Closing
@@ -41,6 +42,7 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray, zeros
 from numpy.typing import NDArray
@@ -319,6 +321,19 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         """
         seeds = self._seeds()
         return _bare(self.core).source.np_random_seed if seeds is None else seeds
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How `gymnasium.make_vec` makes such an environment, see `envoi.adapters.gymnasium_spec`; None if unknown."""
+        from .gymnasium_spec import vector_spec_of
+
+        return vector_spec_of(self.core, self._mode)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        from .gymnasium_spec import assign
+
+        assign(self.core, spec)
 
     # gymnasium's own `np_random` reads and writes this.
     @property

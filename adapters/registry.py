@@ -18,6 +18,7 @@ from envoi.errors import nearest
 
 from .losses import Loss
 from .options import options_lost
+from .origin import mark
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,10 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
             guess = nearest(scheme, SCHEMES)
         raise UnknownName(f"{name}: expected 'scheme:name' with a scheme of {', '.join(SCHEMES)}; {guess}")
     rest, _, query = rest.partition("?")
-    return from_env(SCHEMES[scheme](rest, **{**_arguments(name, query), **arguments}))
+    arguments = {**_arguments(name, query), **arguments}
+    core = from_env(SCHEMES[scheme](rest, **arguments))
+    mark(core, f"{scheme}:{rest}", arguments)
+    return core
 
 
 def _guess(name: str) -> str:

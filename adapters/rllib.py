@@ -238,6 +238,7 @@ class RLlibEnv(RLlibForm, ToGymnasium):
     """
 
     codec: Codec | None
+    spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces
     _last: Any = None  # a `Reset`, or what `raw_step` gave
 
     def __init__(

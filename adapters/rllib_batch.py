@@ -45,6 +45,7 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
     """
 
     codec: Codec | None
+    spec: Any = None  # which gymnasium's `make_vec` may set; the core's would make a form with other spaces
 
     def __init__(
         self,

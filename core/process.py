@@ -59,6 +59,7 @@ class Process(ABC):
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
+    _made_by: Any = None  # how it was made, which adapters write and read
 
     @property
     @abstractmethod

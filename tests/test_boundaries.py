@@ -21,7 +21,7 @@ SPOKES = {
     "spaces": {"gymnasium"},
     "codec": {"gymnasium"},
     "contexts": {"mujoco"},
-    "gymnasium_vector": {"gymnasium"},
+    "gymnasium": {"gymnasium"},
     "vector": {"gymnasium"},
     "dm": {"dm_env"},
     "suites": {"dm_env", "dm_control", "bsuite"},

@@ -570,3 +570,8 @@ def test_a_form_is_not_blamed_for_what_the_environment_breaks(make):
     report = check_env(make, frameworks=["gymnasium", "dm_env", "pettingzoo"], steps=40)
     blamed = {result.key for result in report.failures if result.subject != "env"}
     assert all(key.startswith("suite-") for key in blamed), report.failures
+
+
+def test_gymnasiums_suite_runs_on_a_form_that_its_spec_cannot_make():
+    make = lambda: envoi.Terminated(load("envoi:catch"), lambda state, action, next_state: False)  # noqa: E731
+    check_env(make, frameworks=["gymnasium"]).raise_if_failed()

@@ -1,0 +1,439 @@
+"""gymnasium's `spec` of a form: how `gymnasium.make` makes an environment like it once more.
+
+    gymnasium.make(form.spec)
+    gymnasium.make(EnvSpec.from_json(form.spec.to_json()))
+
+| the core environment | its `EnvSpec` |
+|---|---|
+| came from gymnasium | the source's own |
+| came by name, from `envoi.adapters.load` | makes it by that name, with the same arguments |
+| is a model whose class can be imported and has no constructor | makes one of that class |
+| anything else | None, as of an environment that gymnasium's registry does not know |
+| a core wrapper around one of these | one `WrapperSpec` more, innermost first |
+
+A wrapper with an argument that cannot be written down (a lambda, an object) has `kwargs=None` in its `WrapperSpec`, and
+`make` then refuses, as for such wrappers of gymnasium's own. So has an entry `Rewarder`, which says that another
+rewarder was set, and a `Contextual` around a batch, whose lanes share one selector. A context that was set on an
+environment is an entry `Context`. Attributes that were changed by hand, and `validate=True`, are not in a spec.
+
+`max_episode_steps` is the most steps that an episode of the form has. `make` puts a `TimeLimit` of as many steps around
+the bare environment, beneath all wrappers. Where that would end episodes elsewhere than the form does, because a
+wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
+`load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
+
+A spec is computed when somebody reads it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, VectorizeMode, WrapperSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+import envoi
+from envoi import ActionRepeat, Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_multi
+from envoi.around import Around
+from envoi.embedding import OneOfMany, Sole
+from envoi.overone import OverOne
+
+from .origin import Origin, context_of, mark, origin_of, rewarder_of
+from .registry import from_env, load
+from .written import UnwrittenValue, imported, place_of, read, written
+
+HERE = __name__
+BASE_LIMIT = "BaseLimit"
+
+
+# Reading a spec.
+
+
+def spec_of(core: Any) -> EnvSpec | None:
+    """The spec of the gymnasium form of a core environment; one that the caller may change.
+
+    Args:
+        core: The core environment: of one agent, or of several of whom there is one.
+
+    Returns:
+        None where nothing says how to make the environment.
+    """
+    return _spec(core, any(isinstance(layer, Contextual) for layer in _layers(core)))
+
+
+def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
+    """The spec of the vector form of a core batch, for `gymnasium.make_vec`.
+
+    Args:
+        core: The core batch.
+        mode: How a lane that has ended is reset.
+
+    Returns:
+        None where nothing says how to make the environment, or its lanes are made differently.
+    """
+    spec, base, n = spec_of(core), _layers(core)[-1], core.batch_size
+    if spec is None or spec.vector_entry_point == f"{HERE}:make_lanes":  # as `make_vec` has made it
+        return spec
+    looped = isinstance(base, Lanes)
+    if isinstance(getattr(base, "source", None), VectorEnv):
+        if looped:  # a `SyncVectorEnv`, which seeds its environments in a way of its own
+            spec.kwargs = {**spec.kwargs, "vectorization_mode": VectorizeMode.SYNC.value}
+            if n != 1:
+                spec.kwargs["num_envs"] = n
+            if mode is not AutoresetMode.NEXT_STEP or "vector_kwargs" in spec.kwargs:
+                own = spec.kwargs.get("vector_kwargs", {})
+                spec.kwargs["vector_kwargs"] = {**own, "autoreset_mode": mode.value}
+        return spec
+    if not looped and not isinstance(base, ModelBatch):
+        return spec
+    try:
+        lane: Any = spec.to_json()
+    except (TypeError, ValueError):  # an argument that JSON has no word for, but a copy serves
+        lane = spec
+    kwargs = {"lane": lane, "autoreset_mode": mode.value, "vectorization_mode": "vector_entry_point"}
+    if n != 1:
+        kwargs["num_envs"] = n
+    if spec.max_episode_steps is not None:
+        kwargs["max_episode_steps"] = spec.max_episode_steps
+    return EnvSpec(
+        spec.id,
+        vector_entry_point=f"{HERE}:make_lanes",
+        reward_threshold=spec.reward_threshold,
+        nondeterministic=spec.nondeterministic,
+        max_episode_steps=spec.max_episode_steps,
+        order_enforce=spec.order_enforce,
+        disable_env_checker=spec.disable_env_checker,
+        kwargs=kwargs,
+    )
+
+
+def assign(core: Any, spec: EnvSpec | None) -> None:
+    """Takes over the spec that gymnasium's `make` gives an environment when it has made one."""
+    mark(core, spec=spec)
+
+
+def _layers(core: Any) -> list[Any]:
+    layers = [core]
+    while isinstance(layers[-1], Around):
+        layers.append(layers[-1].env)
+    return layers
+
+
+def _spec(core: Any, contextual: bool) -> EnvSpec | None:
+    """The spec of a core environment, which may lie under a `Contextual`."""
+    if isinstance(core, Lanes) and origin_of(core) is None and _source_spec(core) is None:
+        specs = [_spec(env, contextual) for env in core.envs]
+        return specs[0] if all(spec == specs[0] for spec in specs[1:]) else None
+    spec = _base_spec(core)
+    if spec is not None:
+        spec.additional_wrappers += _settings(core, contextual)
+        return spec
+    if not isinstance(core, Around) or origin_of(core) is not None:
+        return None
+    spec = _spec(core.env, contextual)
+    if spec is None or isinstance(core, (OneOfMany, Sole)):
+        return spec
+    spec.additional_wrappers += (_entry(core),)
+    limit, exact = _limit(core)
+    if limit != spec.max_episode_steps:
+        if exact and _unnoticed(core.env):
+            spec.max_episode_steps = limit
+        else:
+            _limit_the_base(spec, limit, core)
+    return spec
+
+
+def _base_spec(core: Any) -> EnvSpec | None:
+    """The spec of what the wrappers lie around; None where that lies further in, or is not known."""
+    spec, origin = _source_spec(core), origin_of(core)
+    if spec is not None and (origin is None or origin.name):
+        return spec
+    if origin is not None:
+        spec = _as_made(origin)
+    elif isinstance(core, (Model, MultiModel, ModelBatch)):
+        place = _class_alone(core.model if isinstance(core, ModelBatch) else core)
+        spec = None if place is None else _by_name(f"python:{place}", {}, place.rpartition(":")[2])
+    limit, exact = _limit(core)
+    if spec is not None and spec.max_episode_steps is None and exact:
+        spec.max_episode_steps = limit  # else `make` would end episodes differently by its `TimeLimit`
+    return spec
+
+
+def _source_spec(core: Any) -> EnvSpec | None:
+    """The spec of the environment of gymnasium that a core one was made of."""
+    source = getattr(core, "source", None)
+    return _copied(source) if isinstance(source, (gymnasium.Env, VectorEnv)) else None
+
+
+def _copied(source: Any) -> EnvSpec | None:
+    try:
+        return deepcopy(source.spec)
+    except Exception:  # whatever an author's own property raises, or what a copy of their arguments does
+        return None
+
+
+def _as_made(origin: Origin) -> EnvSpec | None:
+    if not origin.name:
+        return _copied(origin)
+    scheme, _, rest = origin.name.partition(":")
+    return _by_name(origin.name, origin.arguments, f"{scheme}/{rest}")
+
+
+def _by_name(name: str, arguments: Mapping[str, Any], title: str) -> EnvSpec:
+    namespace, slash, rest = title.rpartition("/") if title.count("/") < 2 else title.partition("/")
+    title = "".join((namespace, slash, re.sub(r"[^\w:.-]+", "-", rest)))
+    kwargs = {key: _written_or_not(value) for key, value in arguments.items()}
+    return EnvSpec(
+        title,
+        entry_point=f"{HERE}:make_by_name",
+        order_enforce=False,  # forms do that themselves
+        disable_env_checker=True,
+        kwargs={"name": name, **kwargs},
+    )
+
+
+def _written_or_not(value: Any) -> Any:
+    try:
+        return written(value)
+    except UnwrittenValue:
+        return value  # `make` takes it as it is, and only `to_json` refuses
+
+
+def _class_alone(model: Any) -> str | None:
+    """Where the class of a model is, if that says all: no constructor, and nothing set by hand."""
+    kind = type(model)
+    set_here = [name for name in vars(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
+    if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
+        return None
+    return place_of(kind)
+
+
+def _settings(core: Any, contextual: bool) -> tuple[WrapperSpec, ...]:
+    """Entries for what was set on an environment after it had been made."""
+    origin, found = origin_of(core) or Origin(), []
+    rewarder, context = rewarder_of(core), context_of(core)
+    if rewarder != origin.rewarder:
+        kind = type(rewarder or envoi.NativeReward)
+        found.append(WrapperSpec("Rewarder", f"{kind.__module__}:{kind.__qualname__}", None))
+    if context != origin.context and not contextual:  # under a `Contextual` it is that of the last episode
+        try:
+            kwargs: Any = {"context": written(dict(context or {}))}
+        except UnwrittenValue:
+            kwargs = None
+        found.append(WrapperSpec("Context", f"{HERE}:set_context", kwargs))
+    return tuple(found)
+
+
+def _entry(wrapper: Any) -> WrapperSpec:
+    """The entry of a core wrapper."""
+    kind = wrapper._kind
+    place = place_of(kind)
+    try:
+        arguments, positional = _named(kind, *wrapper._arguments)
+        kwargs: dict[str, Any] = {"wrapper": place, "arguments": written(arguments)}
+        if positional:
+            kwargs["positional"] = written(positional)
+        if isinstance(wrapper, MultiEnv):
+            kwargs["agent"] = written(wrapper.possible_agents[0])
+    except UnwrittenValue:
+        place = None
+    if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
+        place = None  # its one selector serves all lanes, which `make_vec` makes each by itself
+    if place is None:
+        return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
+    return WrapperSpec(kind.__name__, f"{HERE}:wrap", kwargs)
+
+
+def _named(kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Arguments by their names, and beside them those that can only be given by their place."""
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[2:]  # after `self` and `env`
+    by_name = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(by_name) or any(one.kind is one.POSITIONAL_ONLY for one in parameters):
+        return dict(kwargs), list(args)
+    return {**dict(zip(by_name, args, strict=False)), **kwargs}, []
+
+
+# How long episodes are.
+
+
+def _limit(core: Any) -> tuple[int | None, bool]:
+    """The most steps that an episode has, if there is a limit.
+
+    Returns:
+        The limit, and whether a `TimeLimit` of as many steps around the environment would change nothing.
+    """
+    if isinstance(core, Lanes) and _source_spec(core) is None:
+        return _limit(core.envs[0])
+    if not isinstance(core, Around):
+        spec = _source_spec(core)
+        return (None if spec is None else spec.max_episode_steps), True
+    limit, exact = _limit(core.env)
+    if isinstance(core, FixedLength):
+        return core.fix_length, False  # where it ends an episode that has terminated, nothing is truncated
+    own = _own_limit(core)
+    if own is not None and (limit is None or own <= limit):
+        return own, True
+    return limit, exact or isinstance(core, ActionRepeat)
+
+
+def _own_limit(wrapper: Any) -> int | None:
+    if isinstance(wrapper, envoi.TimeLimit):
+        return int(wrapper.max_episode_steps)
+    limit = wrapper._limit if isinstance(wrapper, Contextual) else None
+    return None if limit is None else int(limit)
+
+
+def _unnoticed(core: Any) -> bool:
+    """Whether a lower limit on the bare environment cuts episodes off just where the same limit around `core` does."""
+    for layer in _layers(core):
+        if origin_of(layer) is not None or not isinstance(layer, Around):
+            spec = _source_spec(layer)
+            return spec is None or not spec.additional_wrappers
+        if not isinstance(layer, OverOne) or (type(layer).step, type(layer).raw_step) != (
+            OverOne.step,
+            OverOne.raw_step,
+        ):
+            return False
+        if layer._end is not None and _own_limit(layer) is None:
+            return False
+    return False
+
+
+def _limit_the_base(spec: EnvSpec, limit: int | None, core: Any) -> None:
+    """Sets `max_episode_steps`, while the bare environment keeps the limit that it has."""
+    entries = list(spec.additional_wrappers)
+    known = next((one.kwargs for one in entries if one.entry_point == f"{HERE}:limit_base"), None)
+    if known is not None:
+        known["instead_of"] = limit
+    else:
+        kwargs = {"max_episode_steps": spec.max_episode_steps, "instead_of": limit}
+        entries.insert(_within(_layers(core)[-1]), WrapperSpec(BASE_LIMIT, f"{HERE}:limit_base", kwargs))
+    spec.max_episode_steps, spec.additional_wrappers = limit, tuple(entries)
+
+
+def _within(base: Any) -> int:
+    """How many wrappers the entry point of a source brings, beneath those that gymnasium's `make` adds."""
+    layer, found = getattr(base, "source", None), 0
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, (TimeLimit, OrderEnforcing, PassiveEnvChecker)):
+            spec = _copied(layer.env)
+            found = 0 if spec is None else len(spec.additional_wrappers)
+        layer = layer.env
+    return found
+
+
+# Making an environment by its spec: the entry points.
+
+
+def make_by_name(name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
+    """The form of an environment that `envoi.adapters.load` makes.
+
+    Args:
+        name: Its name.
+        **arguments: Its arguments, as a spec has them.
+    """
+    from .gymnasium import to_gymnasium
+
+    return to_gymnasium(load(name, **{key: read(value) for key, value in arguments.items()}))
+
+
+def wrap(
+    env: gymnasium.Env[Any, Any],
+    *,
+    wrapper: str,
+    arguments: Mapping[str, Any],
+    positional: Any = (),
+    agent: Any = None,
+) -> gymnasium.Env[Any, Any]:
+    """A form with a core wrapper around its core.
+
+    Args:
+        env: The form, or another environment of gymnasium.
+        wrapper: The class, `"module:name"`.
+        arguments: Its arguments by name, but for the environment, as a spec has them.
+        positional: Its arguments that have a place only.
+        agent: The agent, where the class wraps it as one of several.
+    """
+    from .gymnasium import to_gymnasium
+
+    core: Any = _core(env)
+    if agent is not None:
+        core = as_multi(core, read(agent))
+    return to_gymnasium(imported(wrapper)(core, *read(list(positional)), **read(dict(arguments))))
+
+
+def set_context(env: gymnasium.Env[Any, Any], *, context: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    """A form whose environment plays in another context from the next reset on.
+
+    Args:
+        env: The form, or another environment of gymnasium.
+        context: The context, as a spec has it.
+    """
+    from .gymnasium import to_gymnasium
+
+    core: Any = _core(env)
+    core.context = read(dict(context))
+    return to_gymnasium(core)
+
+
+def limit_base(
+    env: gymnasium.Env[Any, Any], *, max_episode_steps: int | None, instead_of: int | None
+) -> gymnasium.Env[Any, Any]:
+    """An environment with its own time limit, in the place of the one that `gymnasium.make` has put around it.
+
+    Args:
+        env: The environment, as `make` has it beneath additional wrappers.
+        max_episode_steps: Its limit; None for none.
+        instead_of: The limit of the spec. Another one was given to `make`, and stays.
+    """
+    found = None
+    if isinstance(env, TimeLimit) and env.spec is not None:
+        found = env.spec.max_episode_steps
+    if found != instead_of:
+        return env
+    bare = env.env if isinstance(env, TimeLimit) else env
+    return bare if max_episode_steps is None else TimeLimit(bare, max_episode_steps)
+
+
+def make_lanes(
+    num_envs: int = 1,
+    *,
+    lane: str | EnvSpec,
+    autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
+    max_episode_steps: int | None = None,
+    **arguments: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """The vector form of environments that `gymnasium.make` makes one by one.
+
+    Args:
+        num_envs: How many.
+        lane: The spec of one, which may be in JSON.
+        autoreset_mode: How a lane that has ended is reset.
+        max_episode_steps: A limit in the place of the spec's.
+        **arguments: More arguments for each.
+    """
+    from .gymnasium_vector import to_gymnasium_vector
+
+    spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
+    limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
+    return to_gymnasium_vector(lambda: _core(gymnasium.make(spec, limit, **arguments)), num_envs, autoreset_mode)
+
+
+def _core(env: gymnasium.Env[Any, Any]) -> Any:
+    """The core of what `gymnasium.make` has made; where it has put a `TimeLimit` around a form, the core with it."""
+    from .gymnasium import ToGymnasium
+
+    if not (type(env) is TimeLimit and isinstance(env.env, ToGymnasium) and env.spec is not None):
+        return from_env(env)
+    core, steps = env.env.core, env.spec.max_episode_steps
+    limit, exact = _limit(core)
+    if steps is None or (limit is not None and (limit < steps or (exact and limit == steps))):
+        return core
+    limited = envoi.TimeLimit(core, steps)
+    mark(limited, spec=env.spec)
+    return limited

@@ -1,0 +1,111 @@
+"""Arguments written down as JSON holds them, and read back as they were."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+import envoi
+
+TAG = "python"
+"""The key of what JSON has no word for: `{"python": kind, …}`."""
+
+
+class UnwrittenValue(ValueError):
+    """A value that cannot be written down, such as a function without a name of its own."""
+
+
+def written(value: Any) -> Any:
+    """A value in terms of JSON, from which `read` makes an equal one of the same type.
+
+    Lists, dicts with text for keys, numbers, text and None are written as they are; tuples, other dicts, numpy's arrays
+    and scalars, dtypes, paths, and classes and functions that can be imported by their name, as tagged dicts.
+
+    Raises:
+        UnwrittenValue: It is, or holds, something else.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind is list:
+        return [written(one) for one in value]
+    if kind is tuple:
+        return {TAG: "tuple", "of": [written(one) for one in value]}
+    if kind is dict:
+        if TAG not in value and all(type(key) is str for key in value):
+            return {key: written(one) for key, one in value.items()}
+        return {TAG: "dict", "of": [[written(key), written(one)] for key, one in value.items()]}
+    if isinstance(value, (np.ndarray, np.generic)) and kind in (np.ndarray, value.dtype.type):
+        if value.dtype.kind in "biufU" and (value.dtype.kind != "f" or value.dtype.itemsize <= 8):
+            flat = np.asarray(value).ravel().tolist()
+            form = {"shape": list(value.shape)} if kind is np.ndarray else {}
+            return {TAG: "array" if form else "scalar", "dtype": value.dtype.str, "of": flat, **form}
+    elif isinstance(value, np.dtype) and value.kind in "biufU":
+        return {TAG: "dtype", "of": value.str}
+    elif isinstance(value, pathlib.PurePath):
+        return {TAG: "path", "of": str(value)}
+    elif isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        place = place_of(value)
+        if place is not None:
+            return {TAG: "import", "of": place}
+    raise UnwrittenValue(f"{value!r} cannot be written down")
+
+
+def read(value: Any) -> Any:
+    """What `written` wrote; what it did not write, such as an object that was never JSON, stays as it is."""
+    if isinstance(value, list):
+        return [read(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if TAG not in value:
+        return {key: read(one) for key, one in value.items()}
+    what, of = value[TAG], value.get("of")
+    if what == "tuple":
+        return tuple(read(one) for one in of)
+    if what == "dict":
+        return {read(key): read(one) for key, one in of}
+    if what == "array":
+        return np.array(of, value["dtype"]).reshape(value["shape"])
+    if what == "scalar":
+        return np.array(of, value["dtype"])[0]
+    if what == "dtype":
+        return np.dtype(of)
+    if what == "path":
+        return pathlib.Path(of)
+    if what == "import":
+        return imported(of)
+    return value
+
+
+def place_of(thing: Any) -> str | None:
+    """Where a class or a function can be imported from, `"module:name"`; None where it cannot."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    if module.startswith("envoi.") and name in envoi.__all__ and getattr(envoi, name) is thing:
+        return f"envoi:{name}"  # which stays where it is
+    found = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is thing else None
+
+
+def imported(place: str) -> Any:
+    """The class or function of a `"module:name"`.
+
+    Raises:
+        SpecError: There is none.
+    """
+    module, _, name = place.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise envoi.SpecError(f"{place}: expected the module and name of a class or function; {error}") from error
+    return found

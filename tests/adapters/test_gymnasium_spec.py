@@ -1,0 +1,568 @@
+"""A form's `spec`: gymnasium reads it, and makes of it an environment that plays the same episodes."""
+
+import copy
+import json
+import pickle
+import zlib
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec, WrapperSpec, parse_env_id
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import MaxAndSkipObservation, RecordEpisodeStatistics, RescaleAction, TimeAwareObservation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Flock, Walk
+from traces import exact
+
+import envoi
+from envoi.adapters import from_env, load, losses, to_gymnasium, to_gymnasium_vector
+from envoi.adapters.written import UnwrittenValue, read, written
+
+
+def far(state, action, next_state):
+    """A termination that can be imported, of any state."""
+    return zlib.crc32(repr(next_state).encode()) % 6 == 0
+
+
+def flat(env):
+    return envoi.FlattenObservation(env, dtype="promote")
+
+
+def make_walk(limit=7, drift=0.25):
+    """A factory, whose environments come with a rewarder and a context of their own."""
+    env = envoi.TimeLimit(Walk(), limit)
+    env.rewarder = 2.0 * env.rewarder
+    env.context = {"drift": drift}
+    return env
+
+
+def make_walk_of(*, model):
+    return model()
+
+
+class Tagged(envoi.Lifted):
+    """A wrapper of a user's own, whose arguments have places only."""
+
+    def __init__(self, env, /, *words):
+        self.words = words
+        super().__init__(env)
+
+    def change(self, specs):
+        return envoi.Change(info=lambda: {"words": self.words})
+
+
+class Alone(envoi.MultiModel):
+    """A walk along a line by one of possibly several agents."""
+
+    possible_agents = ("ann",)
+    observation_spec = {"ann": envoi.Array((), "float64", name="seen")}
+    action_spec = {"ann": envoi.Discrete(2)}
+
+    def initial(self, rng, context):
+        return float(rng.normal())
+
+    def transition(self, state, actions, rng):
+        return state + actions["ann"] - 0.5 + float(rng.normal())
+
+    def observe(self, state, agent, rng):
+        return np.float64(state)
+
+    def reward(self, state, actions, next_state):
+        return {"ann": float(next_state)}
+
+    def terminal(self, state):
+        return ("ann",) if abs(state) > 4 else ()
+
+
+def made(spec):
+    """What gymnasium makes of a spec that went through JSON."""
+    assert EnvSpec.from_json(spec.to_json()) == spec
+    return gymnasium.make(EnvSpec.from_json(spec.to_json()))
+
+
+def names(spec):
+    return [entry.name for entry in spec.additional_wrappers]
+
+
+def episodes(env, count=3, seed=5, longest=70):
+    """Episodes of a gymnasium environment, each a list of what its steps gave."""
+    env.action_space.seed(seed)
+    found = []
+    for number in range(count):
+        observation, info = env.reset(seed=seed if number == 0 else None)
+        steps = [exact((observation, info))]
+        for _ in range(longest):
+            observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            steps.append(exact((observation, reward, bool(terminated), bool(truncated), info)))
+            if terminated or truncated:
+                break
+        found.append(steps)
+    return found
+
+
+SOURCES = {
+    "gymnasium": lambda: from_env(gymnasium.make("CartPole-v1", max_episode_steps=12)),
+    "gymnasium, no limit": lambda: from_env(gymnasium.make("Pendulum-v1", max_episode_steps=-1)),
+    "gymnasium, which sees the time": lambda: from_env(TimeAwareObservation(gymnasium.make("CartPole-v1"))),
+    "gymnasium, at another pace": lambda: from_env(
+        MaxAndSkipObservation(gymnasium.make("CartPole-v1", max_episode_steps=30), skip=2)
+    ),
+    "by name": lambda: load("envoi:cartpole?max_episode_steps=15"),
+    "by name, no limit": lambda: load("envoi:catch"),
+    "a factory": lambda: load(f"python:{__name__}:make_walk", limit=9, drift=-0.5),
+    "dm_control": lambda: load("bsuite:catch/0"),
+    "a model": Walk,
+    "several agents, of whom there is one": Alone,
+}
+
+WRAPPERS = {
+    "TimeLimit": st.builds(lambda n: lambda env: envoi.TimeLimit(env, n), st.integers(1, 20)),
+    "ActionRepeat": st.builds(lambda n: lambda env: envoi.ActionRepeat(env, times=n), st.integers(2, 4)),
+    "FixedLength": st.builds(lambda n: lambda env: envoi.FixedLength(env, n), st.integers(1, 20)),
+    "FlattenObservation": st.just(flat),
+    "RunStats": st.just(envoi.RunStats),
+    "History": st.builds(lambda n: lambda env: envoi.History(env, n), st.integers(2, 3)),
+    "Terminated": st.just(lambda env: envoi.Terminated(env, far)),
+    "Tagged": st.just(lambda env: Tagged(env, "word", 3)),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(sorted(SOURCES)),
+    st.lists(
+        st.sampled_from(sorted(WRAPPERS)).flatmap(lambda name: st.tuples(st.just(name), WRAPPERS[name])), max_size=4
+    ),
+)
+def test_make_of_the_spec_plays_the_same_episodes(source, wrappers):
+    core, taken = SOURCES[source](), []
+    before = names(to_gymnasium(core).spec)
+    for name, wrapper in wrappers:
+        try:
+            core = wrapper(core)
+        except envoi.SpecError:  # which does not take such observations
+            continue
+        taken.append(name)
+    form = to_gymnasium(core)
+    spec = form.spec
+    again = made(spec)
+    assert again.spec == spec
+    assert made(again.spec).spec == spec
+    assert [name for name in names(spec) if name != "BaseLimit"] == [*before, *taken]
+    played = episodes(form)
+    assert episodes(again) == played
+    if spec.max_episode_steps is not None:
+        assert max(len(steps) - 1 for steps in played) <= spec.max_episode_steps
+
+
+def test_the_spec_of_the_source_gains_one_entry_a_wrapper():
+    source = RescaleAction(gymnasium.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+    core = envoi.FlattenObservation(envoi.History(envoi.TimeLimit(from_env(source), 50), history_length=3))
+    spec = to_gymnasium(core).spec
+    assert (spec.id, spec.entry_point) == ("Pendulum-v1", gymnasium.spec("Pendulum-v1").entry_point)
+    assert spec.max_episode_steps == 50
+    assert names(spec) == ["BaseLimit", "RescaleAction", "TimeLimit", "History", "FlattenObservation"]
+    assert spec.additional_wrappers[-2] == WrapperSpec(
+        "History",
+        "envoi.adapters.gymnasium_spec:wrap",
+        {"wrapper": "envoi:History", "arguments": {"history_length": 3}},
+    )
+    assert "name=History" in spec.pprint(disable_print=True)
+    assert losses(core, "gymnasium") == []
+    assert source.spec.max_episode_steps == 200, "the source keeps its own"
+
+
+def test_gymnasiums_wrappers_and_ours_alternate_in_the_spec():
+    inner = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(gymnasium.make("CartPole-v1")), 2), 30))
+    outer = to_gymnasium(envoi.TimeLimit(envoi.History(from_env(TimeAwareObservation(inner)), 2), 20))
+    spec = outer.spec
+    assert names(spec) == ["BaseLimit", "ActionRepeat", "TimeLimit", "TimeAwareObservation", "History", "TimeLimit"]
+    assert spec.max_episode_steps == 20
+    again = made(spec)
+    assert again.spec == spec
+    assert episodes(again) == episodes(outer)
+    # A `TimeLimit` of core inside is what the wrapper of gymnasium's reads, so it must be read as it was.
+    assert outer.core.env.env.source.max_timesteps == again.core.env.env.source.max_timesteps == 30
+
+
+def make_padded():
+    return envoi.FixedLength(load("envoi:catch"), 9)
+
+
+def test_a_padded_episode_that_terminates_in_its_last_step_is_not_truncated():
+    for core in (make_padded(), load(f"python:{__name__}:make_padded"), envoi.History(make_padded(), 2)):
+        form = to_gymnasium(core)
+        assert form.spec.max_episode_steps == (None if core._made_by else 9)
+        for env in (form, made(form.spec)):
+            assert [(len(steps), steps[-1][1][2:4]) for steps in episodes(env)] == [
+                (10, [(bool, True), (bool, False)])
+            ] * 3
+
+
+def test_a_core_wrapper_goes_around_the_core_of_the_form():
+    kinds = []
+    layer = made(to_gymnasium(envoi.History(load("envoi:cartpole"), 2)).spec).core
+    while layer is not layer.unwrapped:
+        kinds.append(layer._kind)
+        layer = layer.env
+    assert kinds == [envoi.History, envoi.TimeLimit]
+
+
+def make_rescaled():
+    return RescaleAction(gymnasium.envs.classic_control.PendulumEnv(), np.float32(-1), np.float32(1))
+
+
+def test_wrappers_that_an_entry_point_brings_stay_innermost():
+    gymnasium.register("envoi_tests/Rescaled-v0", entry_point=f"{__name__}:make_rescaled", max_episode_steps=40)
+    try:
+        source = gymnasium.make("envoi_tests/Rescaled-v0")
+    finally:
+        del gymnasium.registry["envoi_tests/Rescaled-v0"]
+    form = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(source), 2), 15))
+    assert names(form.spec) == ["RescaleAction", "BaseLimit", "ActionRepeat", "TimeLimit"]
+    # In JSON numbers are Python's, and the wrapper's own are numpy's.
+    again = gymnasium.make(form.spec)
+    assert again.spec == form.spec
+    assert episodes(again) == episodes(form)
+
+
+def test_time_aware_observation_reads_the_limit_of_a_core_wrapper():
+    for core in (
+        envoi.TimeLimit(from_env(gymnasium.make("Pendulum-v1")), 5),
+        envoi.TimeLimit(envoi.ActionRepeat(load("envoi:pendulum"), 3), 5),
+        envoi.FixedLength(load("envoi:catch"), 5),
+        envoi.TimeLimit(Walk(), 5),
+    ):
+        env = TimeAwareObservation(to_gymnasium(core), flatten=False, dict_time_key="steps")
+        assert env.max_timesteps == 5
+        for steps in episodes(env):
+            assert len(steps) <= 6
+        env.reset(seed=0)
+        while True:
+            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            assert observation in env.observation_space
+            if terminated or truncated:
+                break
+
+
+def test_record_episode_statistics_keeps_the_spec():
+    env = RecordEpisodeStatistics(to_gymnasium(envoi.History(load("envoi:cartpole"), 2)))
+    assert names(env.spec) == ["History", "RecordEpisodeStatistics"]
+    again = made(env.spec)
+    assert again.spec == env.spec
+    env.reset(seed=1), again.reset(seed=1)
+    while True:
+        *_, terminated, truncated, info = env.step(1)
+        *_, other = again.step(1)
+        if terminated or truncated:
+            assert (info["episode"]["r"], info["episode"]["l"]) == (other["episode"]["r"], other["episode"]["l"])
+            break
+
+
+NAMED = {
+    "envoi:cartpole": "envoi/cartpole",
+    "dm_control:cartpole/swingup": "dm_control/cartpole-swingup",
+    "bsuite:catch/0": "bsuite/catch-0",
+    f"python:{__name__}:make_walk?limit=3": f"python/{__name__}:make_walk",
+    "gymnasium:FrozenLake-v1?map_name=8x8": "FrozenLake-v1",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_environment_loaded_by_name_is_made_once_more_by_its_spec(name):
+    form = to_gymnasium(load(name))
+    spec = form.spec
+    assert spec.id == NAMED[name]
+    assert parse_env_id(spec.id)
+    again = made(spec)
+    assert again.spec == spec
+    assert episodes(again) == episodes(form)
+
+
+def test_arguments_of_a_name_are_arguments_of_make():
+    spec = to_gymnasium(load(f"python:{__name__}:make_walk?limit=3", drift=0.5)).spec
+    assert spec.kwargs == {"name": f"python:{__name__}:make_walk", "limit": 3, "drift": 0.5}
+    assert spec.max_episode_steps == 3
+    longer = gymnasium.make(spec, limit=6, max_episode_steps=-1)
+    assert longer.core.max_episode_steps == 6
+    assert longer.spec.max_episode_steps == 6
+
+
+def test_an_argument_that_cannot_be_written_down_is_refused_by_json_only():
+    spec = to_gymnasium(load(f"python:{__name__}:make_walk_of", model=lambda: Walk())).spec
+    assert isinstance(gymnasium.make(spec).unwrapped.core, Walk)
+    with pytest.raises(TypeError, match="JSON"):
+        spec.to_json()
+    known = to_gymnasium(load(f"python:{__name__}:make_walk_of", model=Walk)).spec
+    assert isinstance(made(known).unwrapped.core, Walk)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda env: envoi.Terminated(env, lambda *values: False),
+        lambda env: envoi.Contextual(env, logger=print.__call__),
+    ],
+    ids=["Terminated", "Contextual"],
+)
+def test_make_refuses_a_wrapper_whose_arguments_cannot_be_written_down(wrapper):
+    form = to_gymnasium(wrapper(load("gymnasium:Pendulum-v1")))
+    entry = form.spec.additional_wrappers[-1]
+    assert entry.kwargs is None
+    with pytest.raises(ValueError, match=f"{entry.name} wrapper does not inherit.* cannot be recreated"):
+        made(form.spec)
+
+
+def test_a_class_that_cannot_be_imported_is_named_and_refused():
+    class Local(envoi.Lifted):
+        pass
+
+    spec = to_gymnasium(Local(load("envoi:catch"))).spec
+    assert spec.additional_wrappers[-1].kwargs is None
+    with pytest.raises(ValueError, match="Local wrapper"):
+        gymnasium.make(spec)
+
+
+def test_a_rewarder_that_was_set_is_an_entry_that_make_refuses():
+    core = envoi.History(load("envoi:cartpole"), 2)
+    form = to_gymnasium(core)
+    assert made(form.spec)
+    core.rewarder = core.rewarder + (lambda state, action, next_state: 1.0)
+    assert names(form.spec) == ["Rewarder", "History"]
+    with pytest.raises(ValueError, match="Rewarder wrapper"):
+        gymnasium.make(form.spec)
+    core.rewarder = envoi.ModelReward(core.unwrapped)
+    assert names(form.spec) == ["History"]
+    source = from_env(gymnasium.make("CartPole-v1"))
+    source.rewarder = 2.0 * source.rewarder
+    assert names(to_gymnasium(source).spec) == ["Rewarder"]
+
+
+def test_a_context_that_was_set_is_set_once_more():
+    for core, context in ((load("gymnasium:Pendulum-v1"), {"m": 2.5}), (Walk(), {"drift": np.float32(-0.7)})):
+        plain = episodes(to_gymnasium(copy.deepcopy(core)))
+        core.context = context
+        form = to_gymnasium(envoi.TimeLimit(core, 9))
+        assert names(form.spec) == ["Context", "TimeLimit"]
+        again = made(form.spec)
+        assert again.spec == form.spec
+        assert episodes(again) == episodes(form) != plain
+
+
+def test_contexts_of_a_set_are_played_once_more():
+    contexts = {0: {"m": 0.5}, "heavy": {"m": 2.0}, ("a", 1): {"m": np.float64(3.0)}}
+    core = envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts, max_episode_length=4, state_context_features=["m"])
+    form = to_gymnasium(core)
+    assert names(form.spec) == ["Contextual"]
+    assert form.spec.max_episode_steps == 4
+    again = made(form.spec)
+    assert again.core.contexts == core.contexts
+    played = episodes(form, 5)
+    assert episodes(again, 5) == played
+    assert names(form.spec) == ["Contextual"], "the context of the last episode is not a setting"
+
+
+def test_a_model_by_hand_has_a_spec_if_its_class_says_all():
+    class Local(Walk):
+        pass
+
+    class Longer(Walk):
+        def __init__(self, length):
+            self.length = length
+
+    changed = Walk()
+    assert to_gymnasium(changed).spec.id == "Walk"
+    changed.length = 3
+    for model in (Local(), Longer(3), changed):
+        assert to_gymnasium(envoi.TimeLimit(model, 5)).spec is None
+    assert to_gymnasium(from_env(gymnasium.make("CartPole-v1").unwrapped.__class__())).spec is None
+
+
+def test_a_limit_given_to_make_holds_instead():
+    form = to_gymnasium(envoi.TimeLimit(envoi.ActionRepeat(from_env(gymnasium.make("Pendulum-v1")), 2), 50))
+    assert [len(steps) - 1 for steps in episodes(form)] == [50, 50, 50]
+    shorter = gymnasium.make(form.spec, max_episode_steps=8)  # steps of the bare environment, as it has always been
+    assert [len(steps) - 1 for steps in episodes(shorter)] == [4, 4, 4]
+    form = to_gymnasium(envoi.History(load("envoi:pendulum"), 2))
+    shorter = gymnasium.make(form.spec, max_episode_steps=8)
+    assert [len(steps) - 1 for steps in episodes(shorter)] == [8, 8, 8]
+    assert shorter.spec.max_episode_steps == 8
+    assert names(shorter.spec) == ["History"]
+
+
+def registered(**settings):
+    gymnasium.register("envoi_tests/Walk-v3", entry_point=f"{__name__}:make_form", **settings)
+    try:
+        return gymnasium.make("envoi_tests/Walk-v3")
+    finally:
+        del gymnasium.registry["envoi_tests/Walk-v3"]
+
+
+def make_form(limit=6):
+    return to_gymnasium(envoi.TimeLimit(Walk(), limit))
+
+
+def test_a_form_behind_an_entry_point_has_the_spec_that_make_gives_it():
+    env = registered(kwargs={"limit": 4}, order_enforce=False, disable_env_checker=True, reward_threshold=1.5)
+    assert (env.spec.id, env.spec.version, env.spec.reward_threshold) == ("envoi_tests/Walk-v3", 3, 1.5)
+    assert env.spec.max_episode_steps == 4
+    assert env.spec.kwargs == {"limit": 4}
+    around = to_gymnasium(envoi.History(from_env(env), 2))
+    assert around.spec.id == "envoi_tests/Walk-v3"
+    for form in (
+        env,
+        around,
+        registered(),
+        registered(max_episode_steps=3, additional_wrappers=around.spec.additional_wrappers),
+    ):
+        again = made(form.spec)
+        assert again.spec == form.spec
+        assert episodes(again) == episodes(form)
+    around.core.rewarder = 3.0 * around.core.rewarder
+    assert names(around.spec) == ["Rewarder", "History"]
+
+
+def test_a_spec_can_be_set_and_taken_away():
+    form = to_gymnasium(Walk())
+    form.spec = EnvSpec("Mine-v0", entry_point=f"{__name__}:make_form")
+    assert form.spec.id == "Mine-v0"
+    assert to_gymnasium(envoi.History(flat(form.core), 2)).spec.id == "Mine-v0"
+    form.spec = None
+    assert form.spec is None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
+def test_copies_keep_the_spec(copied):
+    core = load(f"python:{__name__}:make_walk")
+    core.env.rewarder = core.rewarder + 1.0 * core.rewarder
+    for form in (
+        to_gymnasium(envoi.History(flat(load(f"python:{__name__}:make_walk")), 2)),
+        to_gymnasium(core),
+        to_gymnasium(envoi.History(load("gymnasium:CartPole-v1"), 2)),
+        registered(order_enforce=False, disable_env_checker=True),
+        to_gymnasium_vector(envoi.History(load("envoi:cartpole"), 2), 3),
+    ):
+        form.reset(seed=0)
+        assert copied(form).spec == form.spec
+
+
+class Broken(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    @property
+    def spec(self):
+        raise RuntimeError("no spec today")
+
+
+def test_reading_a_spec_never_raises():
+    assert to_gymnasium(envoi.History(from_env(Broken()), 2)).spec is None
+
+
+def test_gymnasiums_checker_makes_a_form_by_its_spec():
+    for core in (load("envoi:catch"), envoi.History(load("envoi:catch"), 2)):
+        check_env(to_gymnasium(core), skip_render_check=True)
+
+
+# Vector forms.
+
+
+def lanes_played(envs, steps=25):
+    found = [exact(envs.reset(seed=3))]
+    envs.action_space.seed(3)
+    for _ in range(steps):
+        observation, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
+        found.append(exact((observation, reward, terminated, truncated, sorted(info))))
+    return found
+
+
+VECTORS = {
+    "a loop": lambda mode: to_gymnasium_vector(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9), 3, mode),
+    "a factory": lambda mode: to_gymnasium_vector(lambda: envoi.TimeLimit(envoi.ActionRepeat(Walk(), 2), 9), 2, mode),
+    "one model": lambda mode: to_gymnasium_vector(envoi.History(load("envoi:cartpole"), 2), 3, mode),
+    "one lane": lambda mode: to_gymnasium_vector(Flock(), 1, mode),
+    "gymnasium": lambda mode: to_gymnasium_vector(
+        envoi.History(from_env(gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="sync")), 2), autoreset_mode=mode
+    ),
+    "a loop of gymnasium": lambda mode: to_gymnasium_vector(
+        envoi.TimeLimit(from_env(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)), 9),
+        autoreset_mode=mode,
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("kind", VECTORS)
+def test_make_vec_of_the_spec_plays_the_same_episodes(kind, mode):
+    envs = VECTORS[kind](mode)
+    spec = envs.spec
+    assert spec.id
+    assert EnvSpec.from_json(spec.to_json()) == spec
+    again = gymnasium.make_vec(EnvSpec.from_json(spec.to_json()))
+    assert again.num_envs == envs.num_envs
+    assert again.spec == spec
+    assert lanes_played(again) == lanes_played(envs)
+    assert gymnasium.wrappers.vector.RecordEpisodeStatistics(envs).spec == spec
+
+
+def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():
+    contexts = {0: {"m": 0.5}, 1: {"m": 2.0}}
+    for core in (
+        envoi.batch(envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2),
+        envoi.Contextual(load("envoi:pendulum"), contexts, n_envs=2),
+    ):
+        spec = to_gymnasium_vector(core).spec
+        with pytest.raises(ValueError, match="Contextual wrapper"):
+            gymnasium.make_vec(spec)
+    alone = to_gymnasium_vector(lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2)
+    assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
+
+
+def test_lanes_that_are_made_differently_have_no_spec():
+    limits = iter((3, 4))
+    assert to_gymnasium_vector(lambda: envoi.TimeLimit(Walk(), next(limits)), 2).spec is None
+
+
+# Arguments, written down.
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.text(),
+        st.sampled_from([np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("é"), np.dtype("<f4"), Walk, far, int]),
+        st.builds(
+            lambda shape, dtype: np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype),
+            st.lists(st.integers(0, 3), max_size=3).map(tuple),
+            st.sampled_from(["float16", "float64", "int64", "uint8", "bool", ">i4"]),
+        ),
+    ),
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=3),
+        st.lists(inside, max_size=3).map(tuple),
+        st.dictionaries(
+            st.one_of(st.just("python"), st.text(), st.integers(), st.tuples(st.integers())), inside, max_size=3
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_what_is_written_down_is_read_back_as_it_was(value):
+    assert exact(read(json.loads(json.dumps(written(value))))) == exact(value)
+
+
+class Point(NamedTuple):
+    x: int
+
+
+@pytest.mark.parametrize("value", [lambda: 1, object(), Point(1), {1, 2}, np.array([None]), np.longdouble(1), [Walk()]])
+def test_what_cannot_be_written_down_is_refused(value):
+    with pytest.raises(UnwrittenValue):
+        written(value)
