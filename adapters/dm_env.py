@@ -75,6 +75,7 @@ from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
 from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
+from .registry import from_env, is_of, refuse_others
 from .strings import Strings
 from .suites import load
 from .values import ALONE, Copy, fresh, incoming, own_size, owned
@@ -399,9 +400,7 @@ def to_dm_env(env: Any, *, validate: bool = False) -> dm_env.Environment:
     Raises:
         LossyConversion: dm_env cannot express a part of it.
     """
-    from . import from_env
-
-    if isinstance(env, dm_env.Environment) and not validate:
+    if is_of(env, NAME) and not validate:
         return env
     core = one_agent(from_env(env), NAME)
     if isinstance(core, FromDmEnv) and core._rewarder is None and core._context is None and not validate:
@@ -426,10 +425,12 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A spec is of a kind that nobody but its author knows.
     """
     if isinstance(env, ToDmEnv):
         return env.core
+    refuse_others(env, NAME)
     if callable(env) and not recognises(env):
         factory = cast("Callable[..., dm_env.Environment]", env)
         return FromDmEnv(factory(seed=None), seed, copy, factory)

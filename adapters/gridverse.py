@@ -31,6 +31,7 @@ from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
 from .layers import Content
+from .registry import refuse_others
 from .values import incoming
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
@@ -51,6 +52,7 @@ class FromGridverse(Env):
             `kinds["state"][name]` where states are represented.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: It has no observation representation.
     """
 
@@ -196,6 +198,8 @@ def from_gridverse(env: Any) -> Env:
         env: An `OuterEnv`.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: It has no observation representation.
     """
+    refuse_others(env, "gridverse")
     return FromGridverse(env)

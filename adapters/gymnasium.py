@@ -69,6 +69,7 @@ from .discounts import is_default_discount, is_number
 from .form import AnyForm
 from .layers import Content
 from .losses import Loss
+from .registry import from_env, is_of, refuse_others
 from .spaces import NAME, decoder, encoder, from_space, to_space
 from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
@@ -381,9 +382,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     Raises:
         LossyConversion: gymnasium cannot express a part of it.
     """
-    from . import from_env
-
-    if isinstance(env, gymnasium.Env) and not validate:
+    if is_of(env, NAME) and not validate:
         return env
     core = one_agent(from_env(env), NAME)
     if isinstance(core, FromGymnasium) and core._rewarder is None and core._context is None and not validate:
@@ -402,10 +401,12 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework, such as a `MultiAgentEnv` of RLlib.
         LossyConversion: A space is of a kind that nobody but its author knows.
     """
     if isinstance(env, ToGymnasium):
         return env.core
+    refuse_others(env, NAME)
     if any(kind.__module__ == "qgym.templates.environment" for kind in type(env.unwrapped).__mro__):
         from .qgym import FromQgym
 

@@ -72,6 +72,7 @@ from .agents import agent_lanes
 from .discounts import is_default_discount
 from .form import AnyForm
 from .losses import Loss
+from .registry import from_env, home, is_of, refuse_others
 from .spaces import encoder, to_space
 from .values import Copy
 from .vector_infos import write, write_lanes
@@ -374,7 +375,7 @@ def to_gymnasium_vector(
         LossyConversion: gymnasium cannot express a part of it, or its lanes cannot begin anew as the mode needs.
     """
     mode = None if autoreset_mode is None else _mode(autoreset_mode)
-    if isinstance(env, VectorEnv) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
+    if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
         return env
     core = _lanes(env, n)
     if isinstance(core, (FromGymnasiumVector, FromSyncVector)):
@@ -386,8 +387,6 @@ def to_gymnasium_vector(
 
 def _lanes(env: Any, n: int | None) -> BatchEnv:
     """A batch of whatever `to_gymnasium_vector` takes."""
-    from .registry import from_env, home
-
     made: Callable[[], Any] | None = None
     if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
         first = [from_env(env())]
@@ -422,10 +421,12 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
         A core batch with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
     """
     if isinstance(env, ToGymnasiumVector):
         return env.core
+    refuse_others(env, NAME)
     return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
 
 

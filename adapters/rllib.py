@@ -342,10 +342,10 @@ class EnvCreator:
         if isinstance(self.env, str):
             return load(self.env, **arguments)
         if callable(self.env):
-            return _from_any(self.env(**arguments))
+            return from_env(self.env(**arguments))
         if arguments:
             raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
-        made = copy.deepcopy(_from_any(self.env))
+        made = copy.deepcopy(from_env(self.env))
         made.rng = np.random.default_rng()  # until RLlib seeds it, each copy goes its own way
         return made
 
@@ -366,10 +366,6 @@ def _is_multi_agent(env: object) -> bool:
     if module is None or not isinstance(env, gymnasium.Env):
         return False
     return isinstance(env.unwrapped, module.MultiAgentEnv)
-
-
-def _from_any(env: Any) -> Env | MultiEnv:
-    return from_rllib(env) if recognises(env) else from_env(env)
 
 
 def recognises(env: object) -> bool:
@@ -421,7 +417,7 @@ def from_rllib(env: Any) -> Env | MultiEnv:
     """
     if isinstance(env, EnvCreator):
         is_ready = not isinstance(env.env, str) and not callable(env.env)
-        return _from_any(env.env) if is_ready else env().core
+        return from_env(env.env) if is_ready else env().core
     if isinstance(env, RLlibEnv):
         return env.core
     if _is_multi_agent(env):

@@ -48,6 +48,7 @@ from envoi import Env, LossyConversion
 
 from .agents import one_agent
 from .losses import Loss, UnseededWarning
+from .registry import from_env, is_of, refuse_others
 from .tf_batches import FromTFAgentsBatch, FromTFAgentsLanes, from_source
 from .tf_forms import ToTFAgents, ToTFAgentsBatch
 from .tf_imports import FromTFAgents
@@ -96,10 +97,8 @@ def to_tf_agents(env: Any, *, validate: bool = False, exact: bool = False) -> Py
     Raises:
         LossyConversion: TF-Agents cannot express a part of it.
     """
-    from . import from_env
-
     as_it_is = not (validate or exact)
-    if isinstance(env, PyEnvironment) and as_it_is:
+    if is_of(env, NAME) and as_it_is:
         return env
     core = one_agent(from_env(env), NAME)
     if isinstance(core, FromTFAgentsLanes) and as_it_is and all(lane._rewarder is None for lane in core.envs):
@@ -124,9 +123,13 @@ def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = No
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A spec is of a kind that nobody but its author knows.
     """
-    return env.core if isinstance(env, ToTFAgents) else from_source(env, seed, copy)
+    if isinstance(env, ToTFAgents):
+        return env.core
+    refuse_others(env, NAME)
+    return from_source(env, seed, copy)
 
 
 def losses(env: Any, exact: bool = False) -> list[Loss]:
