@@ -206,6 +206,11 @@ class RLlibEnv(ToGymnasium):
             self._encode, self._decode = self.codec.encode, self.codec.decode
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        """This form, of which RLlib reads the spaces. It has the public attributes of what lies inside."""
+        return self
+
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
         if seed is not None:
