@@ -8,6 +8,7 @@ tell one framework's environments from another's are not among them; `get_wrappe
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -27,49 +28,16 @@ _CORE = frozenset(
 """The names of the core's own protocol, of which a source may have others of its own meaning."""
 
 _FRAMEWORKS = frozenset(
-    [
-        "action_space",
-        "action_spaces",
-        "agent_iter",
-        "agent_selection",
-        "agents",
-        "aec_env",
-        "batch_size",
-        "batched",
-        "call",
-        "current_time_step",
-        "env",
-        "envs",
-        "get_attr",
-        "get_info",
-        "get_state",
-        "gym",
-        "infos",
-        "last",
-        "max_num_agents",
-        "num_agents",
-        "num_envs",
-        "np_random",
-        "np_random_seed",
-        "observation_space",
-        "observation_spaces",
-        "observe",
-        "possible_agents",
-        "pyenv",
-        "reward_space",
-        "rewards",
-        "seed",
-        "set_attr",
-        "set_state",
-        "single_action_space",
-        "single_observation_space",
-        "source",
-        "spec",
-        "state_space",
-        "terminations",
-        "time_step_spec",
-        "truncations",
-    ]
+    name
+    for names in (
+        "action_space observation_space np_random np_random_seed spec reward_space",  # gymnasium
+        "num_envs single_action_space single_observation_space envs call get_attr set_attr",  # its vector environments
+        "batched batch_size current_time_step time_step_spec get_info get_state set_state pyenv gym",  # TF-Agents
+        "agents possible_agents num_agents max_num_agents action_spaces observation_spaces state_space",  # PettingZoo and RLlib
+        "agent_selection agent_iter last observe infos rewards terminations truncations",  # PettingZoo's AEC
+        "env aec_env source seed",  # wrappers
+    )
+    for name in names.split()
 )
 """Names by which libraries recognise environments: a form has those of its own framework alone."""
 
@@ -182,7 +150,7 @@ def opened(written: type, names: frozenset[str]) -> type:
 
 @cache
 def _own(written: type) -> frozenset[str]:
-    annotated = {name for kind in written.__mro__ for name in kind.__dict__.get("__annotations__", ())}
+    annotated = {name for kind in written.__mro__ for name in inspect.get_annotations(kind)}
     return frozenset({*dir(written), *annotated})
 
 
