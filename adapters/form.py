@@ -33,7 +33,7 @@ _FRAMEWORKS = frozenset(
         "action_space observation_space np_random np_random_seed spec reward_space",  # gymnasium
         "num_envs single_action_space single_observation_space envs call get_attr set_attr",  # its vector environments
         "batched batch_size current_time_step time_step_spec get_info get_state set_state pyenv gym",  # TF-Agents
-        "agents possible_agents num_agents max_num_agents action_spaces observation_spaces state_space",  # PettingZoo and RLlib
+        "agents possible_agents num_agents max_num_agents action_spaces observation_spaces state_space",  # PettingZoo
         "agent_selection agent_iter last observe infos rewards terminations truncations",  # PettingZoo's AEC
         "env aec_env source seed",  # wrappers
     )
