@@ -75,10 +75,10 @@ from .contexts import TakesContext
 from .discounts import is_default_discount
 from .dm_forms import FIRST, LAST, MID, ToDmEnv, is_zero
 from .dm_specs import NAME, from_spec, to_spec
-from .form import MayHoldForm
 from .layers import Content, Generators, layers, physics, seed_hook
 from .losses import Loss, UnseededWarning
 from .options import NoResetOptions
+from .registry import from_env, is_of, refuse_others
 from .strings import Strings
 from .suites import load
 from .values import ALONE, Copy, incoming, own_size, owned
@@ -99,7 +99,7 @@ __all__ = [
 ]
 
 
-class FromDmEnv(NoResetOptions, TakesContext, MayHoldForm, Env):
+class FromDmEnv(NoResetOptions, TakesContext, Env):
     """A dm_env environment as a core one.
 
     Args:
@@ -406,11 +406,9 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
         LossyConversion: dm_env cannot express a part of it.
         SpecError: The seed is not an integer of at least 0.
     """
-    from . import from_env
-
     seed = check_seed(seed)
     as_it_is = not validate and seed is None
-    if isinstance(env, dm_env.Environment) and (as_it_is or (isinstance(env, ToDmEnv) and not validate)):
+    if is_of(env, NAME) and (as_it_is or (isinstance(env, ToDmEnv) and not validate)):
         form = env
     else:
         core = one_agent(from_env(env), NAME)
@@ -439,10 +437,12 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A spec is of a kind that nobody but its author knows.
     """
     if isinstance(env, ToDmEnv):
         return env.core
+    refuse_others(env, NAME)
     if callable(env) and not recognises(env):
         factory = cast("Callable[..., dm_env.Environment]", env)
         return FromDmEnv(factory(seed=None), seed, copy, factory)

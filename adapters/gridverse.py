@@ -33,6 +33,7 @@ from envoi.streams import check_seed
 
 from .layers import Content
 from .options import NoResetOptions
+from .registry import refuse_others
 from .values import incoming
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
@@ -53,6 +54,7 @@ class FromGridverse(NoResetOptions, Env):
             `kinds["state"][name]` where states are represented.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: It has no observation representation.
     """
 
@@ -198,6 +200,8 @@ def from_gridverse(env: Any) -> Env:
         env: An `OuterEnv`.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: It has no observation representation.
     """
+    refuse_others(env, "gridverse")
     return FromGridverse(env)

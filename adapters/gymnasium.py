@@ -69,10 +69,11 @@ from envoi.tree import leaves
 from .agents import one_agent
 from .contexts import TakesContext
 from .discounts import is_default_discount, is_number
-from .form import AnyForm, MayHoldForm
+from .form import AnyForm
 from .layers import Content
 from .losses import Loss
 from .options import ResetOptions
+from .registry import from_env, is_of, refuse_others
 from .spaces import NAME, decoder, encoder, from_space, like_source, to_space
 from .values import ALONE, HOLDERS, Copy, fresh, incoming, own_size, owned
 
@@ -129,6 +130,17 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         five = None if self._encode or self._decode else five_step(self._env)
         if five is not None and type(self).step is ToGymnasium.step:
             self.step = cast("Any", five)  # nothing is left to do
+        if self.unwrapped is self:
+            self._open()
+
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        """The native environment under all wrappers where it is one of gymnasium, else this form.
+
+        Without one, the form has the public attributes of the model or of the source of another framework.
+        """
+        native = self.core.unwrapped
+        return native.unwrapped if is_of(native, NAME) else self
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode; see `gymnasium.Env.reset`."""
@@ -203,7 +215,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     __str__ = __repr__
 
 
-class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
+class FromGymnasium(ResetOptions, TakesContext, Env):
     """A gymnasium environment as a core one.
 
     A step calls the source's step, casts the observation where the source was careless, copies it where the
@@ -221,11 +233,12 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
         self.source = source
         self.observation_spec = from_space(source.observation_space, "observation_space")
         self.action_spec = from_space(source.action_space, "action_space")
+        native: Any = bare(source)
         # MO-gymnasium's convention for rewards that are not one number.
-        rewards = getattr(source.unwrapped, "reward_space", None)
+        rewards = getattr(native, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
-        if isinstance(source.unwrapped, ToGymnasium):  # ours, inside wrappers of gymnasium
-            self.discount_spec = source.unwrapped.core.discount_spec
+        if isinstance(native, ToGymnasium):  # ours, inside wrappers of gymnasium
+            self.discount_spec = native.core.discount_spec
         if isinstance(source, ToGymnasium):  # whose rewards no wrapper changes
             self.reward_spec = source.core.reward_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
@@ -241,7 +254,7 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
         # RLlib's form of ours takes an equal seed for one that comes again, which here always replays.
-        self._forget_seeds = getattr(self.source.unwrapped, "forget_seeds", None)
+        self._forget_seeds = getattr(self.unwrapped, "forget_seeds", None)
         # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
         is_array = self._copy == "auto" and isinstance(spec, Array)
         self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
@@ -310,7 +323,7 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
         """The source's own `state` (or `s`, in the toy-text envs) where it has one, else the observation."""
         if self._over == NOT_RESET:
             raise EpisodeError(f"state: {NOT_RESET}")
-        native = self.source.unwrapped
+        native = self.unwrapped
         if isinstance(native, ToGymnasium):
             return native.core.state
         for name in ("state", "s"):
@@ -328,12 +341,12 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
     @property
     def rng(self) -> np.random.Generator:
         """The source's `np_random`; settable."""
-        return self.source.unwrapped.np_random
+        return self.unwrapped.np_random
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
         self._streams = Streams.from_generator(generator)
-        self.source.unwrapped.np_random = generator
+        self.unwrapped.np_random = generator
 
     def snapshot(self) -> Snapshot:
         held = Content(self._parts())
@@ -370,7 +383,7 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        return self.source.unwrapped
+        return bare(self.source)
 
     def __getstate__(self) -> dict[str, Any]:
         planned = ("_incoming", "_encode", "_forget_seeds")
@@ -383,6 +396,14 @@ class FromGymnasium(ResetOptions, TakesContext, MayHoldForm, Env):
 
     def __repr__(self) -> str:
         return f"from_gymnasium({self.source})"
+
+
+def bare(source: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """What lies under gymnasium's wrappers: the native environment, or a form of a core, which speaks for its own."""
+    layer = source
+    while isinstance(layer, gymnasium.Wrapper):
+        layer = cast("gymnasium.Env[Any, Any]", layer.env)
+    return layer if isinstance(layer, AnyForm) else source.unwrapped
 
 
 def recognises(env: object) -> bool:
@@ -403,9 +424,7 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     Raises:
         LossyConversion: gymnasium cannot express a part of it.
     """
-    from . import from_env
-
-    if isinstance(env, gymnasium.Env) and not validate:
+    if is_of(env, NAME) and not validate:
         return env
     core = one_agent(from_env(env), NAME)
     if isinstance(core, FromGymnasium) and core._rewarder is None and core._context is None and not validate:
@@ -424,11 +443,13 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework, such as a `MultiAgentEnv` of RLlib.
         LossyConversion: A space is of a kind that nobody but its author knows.
     """
     if isinstance(env, ToGymnasium):
         return env.core
-    if any(kind.__module__ == "qgym.templates.environment" for kind in type(env.unwrapped).__mro__):
+    refuse_others(env, NAME)
+    if any(kind.__module__ == "qgym.templates.environment" for kind in type(bare(env)).__mro__):
         from .qgym import FromQgym
 
         return FromQgym(env, copy)

@@ -53,6 +53,7 @@ from envoi import (
     Discrete,
     Env,
     Infos,
+    Lanes,
     LossyConversion,
     MultiBinary,
     MultiDiscrete,
@@ -72,8 +73,9 @@ from envoi.lanes import full_lanes_step, lane
 from . import gymnasium as single
 from .agents import agent_lanes
 from .discounts import is_default_discount
-from .form import AnyForm
+from .form import AnyForm, inside, is_own
 from .losses import Loss
+from .registry import from_env, home, is_of, refuse_others
 from .spaces import encoder, like_source, to_space
 from .values import Copy
 from .vector_infos import write, write_lanes
@@ -134,6 +136,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._np_random_seed: Any = -1  # unknown in all lanes, or the seed of each
         self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
         self._said: dict[Any, Any] = {}
+        self._lanes: list[_LaneForm] = []
         self._plan()
         self.single_observation_space, self.single_action_space = self._spaces()
         seen = batched_space(self.single_observation_space, self.num_envs)
@@ -279,6 +282,98 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         """The infos that were returned last, before anybody wrote into them."""
         return self._said
 
+    @property
+    def autoreset_mode(self) -> AutoresetMode:
+        """How a lane that has ended begins anew."""
+        return self._mode
+
+    @property
+    def unwrapped(self) -> VectorEnv[Any, Any, Any]:
+        """The native environment under all wrappers where it is a vector environment of gymnasium, else this form."""
+        native = self.core.unwrapped
+        return native.unwrapped if is_of(native, NAME) else self
+
+    def _place(self, name: str) -> Any:
+        """Where the attribute of each lane is.
+
+        Returns:
+            A list of gymnasium environments, one a lane; a vector environment; or what all lanes share.
+
+        Raises:
+            AttributeError: There is no such attribute.
+        """
+        around, native = inside(self.core)
+        for layer in (*around, *native):
+            if isinstance(layer, Lanes):
+                if [form.core for form in self._lanes] != list(layer.envs):
+                    self._lanes = [_LaneForm(env) for env in layer.envs]
+                return [form.env for form in self._lanes]
+            if isinstance(layer, VectorEnv) and hasattr(layer, "call"):
+                return layer
+            if (layer in native or is_own(name)) and hasattr(layer, name):
+                return layer
+        holder = self._reach(name)
+        if holder is None:
+            raise AttributeError(f"{self!r}: no lane has an attribute {name!r}")
+        return holder
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of each lane, or reads an attribute of each; see `gymnasium.vector.SyncVectorEnv.call`.
+
+        Args:
+            name: The method or attribute: of a wrapper, a model, or the source. Where all lanes share one model, it is
+                called once.
+            *args: For the method.
+            **kwargs: For the method.
+
+        Returns:
+            What each lane gives.
+
+        Raises:
+            AttributeError: There is no such attribute.
+        """
+        n = self.num_envs
+        if name == "render":
+            return self.render() or (None,) * n
+        if name in ("observation_space", "action_space"):
+            return (getattr(self, f"single_{name}"),) * n
+        place = self._place(name)
+        if isinstance(place, VectorEnv) and hasattr(place, "call"):
+            return tuple(cast("Any", place).call(name, *args, **kwargs))
+        found = [one.get_wrapper_attr(name) for one in place] if isinstance(place, list) else [getattr(place, name)]
+        told = [one(*args, **kwargs) if callable(one) else one for one in found]
+        return tuple(told if isinstance(place, list) else told * n)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Reads an attribute of each lane; see `call`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute in each lane; see `gymnasium.vector.SyncVectorEnv.set_attr`.
+
+        Args:
+            name: The attribute: of a wrapper, a model, or the source.
+            values: A list or tuple of one a lane, or one value for all.
+
+        Raises:
+            ValueError: They are not one a lane.
+            SpecError: They differ where all lanes share what has the attribute.
+            AttributeError: There is no such attribute, and no lane that could get one.
+        """
+        each = list(cast("Any", values)) if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        if len(each) != self.num_envs:
+            raise ValueError(f"values: expected one for each of {self.num_envs} lanes, got {len(each)}")
+        place = self._place(name)
+        if isinstance(place, VectorEnv) and hasattr(place, "call"):
+            cast("Any", place).set_attr(name, each)
+        elif isinstance(place, list):
+            for one, value in zip(cast("list[Any]", place), each, strict=True):
+                one.set_wrapper_attr(name, value)
+        elif all(np.array_equal(value, each[0]) for value in each):
+            setattr(place, name, each[0])
+        else:
+            raise SpecError(f"{name}: expected one value for all lanes, which share {place!r}, got {each}")
+
     def render(self) -> Any:
         """A tuple with a picture of each lane, as `render_mode` says, or None."""
         pictures = self.core.render()
@@ -354,11 +449,12 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._env.restore(held)
 
     def __getstate__(self) -> dict[str, Any]:
-        closures = ("_encode", "_encode_one", "_decode", "_step")
+        closures = ("_encode", "_encode_one", "_decode", "_step", "_lanes")
         return {name: value for name, value in vars(self).items() if name not in closures}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._lanes = []
         self._plan()
 
     def __repr__(self) -> str:
@@ -372,6 +468,13 @@ def _bare(core: Any) -> Any:
     while not isinstance(core, BatchEnv):
         core = core.env
     return core
+
+
+class _LaneForm:
+    """A lane of a loop, and the gymnasium environment that answers for its attributes."""
+
+    def __init__(self, core: Env) -> None:
+        self.core, self.env = core, single.to_gymnasium(core)
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:
@@ -425,7 +528,7 @@ def to_gymnasium_vector(
         LossyConversion: gymnasium cannot express a part of it, or its lanes cannot begin anew as the mode needs.
     """
     mode = None if autoreset_mode is None else _mode(autoreset_mode)
-    if isinstance(env, VectorEnv) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
+    if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
         return env
     core = _lanes(env, n)
     if isinstance(core, (FromGymnasiumVector, FromSyncVector)):
@@ -437,8 +540,6 @@ def to_gymnasium_vector(
 
 def _lanes(env: Any, n: int | None) -> BatchEnv:
     """A batch of whatever `to_gymnasium_vector` takes."""
-    from .registry import from_env, home
-
     made: Callable[[], Any] | None = None
     if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
         first = [from_env(env())]
@@ -473,10 +574,12 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
         A core batch with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
     """
     if isinstance(env, ToGymnasiumVector):
         return env.core
+    refuse_others(env, NAME)
     return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
 
 

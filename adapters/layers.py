@@ -164,7 +164,7 @@ class Content:
     """
 
     def __init__(self, parts: list[Any]) -> None:
-        self._layers = [_Layer(type(part)) for part in parts]
+        self._layers = [_Layer(kind_of(part)) for part in parts]
         stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
         try:
             self._held = deepcopy([part.content() if _tells(part) else _held(part) for part in parts], stand_ins)
@@ -179,7 +179,7 @@ class Content:
         Raises:
             SnapshotUnsupported: They are of other kinds.
         """
-        if [layer.kind for layer in self._layers] != [type(part) for part in parts]:
+        if [layer.kind for layer in self._layers] != [kind_of(part) for part in parts]:
             raise SnapshotUnsupported(
                 f"restore: expected a snapshot of {parts[0]}, got one of a {self._layers[0].kind.__name__}"
             )
@@ -197,6 +197,11 @@ class Content:
                 own = attributes(part)
                 own.clear()
                 own.update(in_dict)
+
+
+def kind_of(part: Any) -> type:
+    """The class that somebody wrote, of which a form's may be one with more attributes."""
+    return type(part).__dict__.get("_written", type(part))
 
 
 def _held(part: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 from envoi import Env, MultiEnv
 
-from .form import AnyForm
+from .form import MayHoldForm
 from .losses import DroppedOptionsWarning, Loss
 from .values import fresh
 
 
-class ResetOptions:
+class ResetOptions(MayHoldForm):
     """Answers for an importer whether options of a reset reach its source.
 
-    One of our own forms takes them in any framework, and so its core answers, through whatever wraps it.
+    A form of envoi takes them in any framework, and so its core answers, through whatever wraps it.
 
     Attributes:
         has_place: Whether resets of the framework take options.
@@ -24,25 +24,18 @@ class ResetOptions:
 
     has_place: ClassVar[bool] = True
 
-    unwrapped: Any
-
     @property
     def takes_options(self) -> bool:
         """Whether options of a reset reach the source."""
-        inside = self._core_inside()
-        return self.has_place if inside is None else inside.takes_options
+        form = self.form_inside
+        return self.has_place if form is None else form.core.takes_options
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """See `envoi.Env.untaken`."""
-        inside = self._core_inside()
-        if inside is None:
+        form = self.form_inside
+        if form is None:
             return {} if self.has_place else dict(options)
-        return inside.untaken(options)
-
-    def _core_inside(self) -> Env | MultiEnv | None:
-        native = self.unwrapped
-        core = native.core if isinstance(native, AnyForm) else None
-        return core if isinstance(core, (Env, MultiEnv)) else None
+        return form.core.untaken(options)
 
 
 class NoResetOptions(ResetOptions):
@@ -60,13 +53,14 @@ class NoResetOptions(ResetOptions):
         """
         if not options:
             return
-        native: Any = self.unwrapped
-        if isinstance(native, AnyForm):
-            native.reset_options = fresh(options)
+        form: Any = self.form_inside
+        if form is not None:
+            form.reset_options = fresh(options)
         elif not self._warned_of_options:
+            native = type(self.unwrapped)
             # In the same words for all lanes of a batch, so that Python shows them once.
             warnings.warn(
-                f"options: a reset of {type(native).__module__}.{type(native).__qualname__} takes no options, so "
+                f"options: a reset of {native.__module__}.{native.__qualname__} takes no options, so "
                 f"{', '.join(map(repr, options))} changed nothing, nor will others; validate=True makes them an error",
                 DroppedOptionsWarning,
                 stacklevel=3,

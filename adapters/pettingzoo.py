@@ -53,9 +53,10 @@ from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
 from .agents import several_agents
 from .discounts import with_discounts
 from .losses import Loss
+from .registry import from_env, is_of, refuse_others
 from .spaces import from_space, to_space
 from .values import HOLDERS, Copy, owned
-from .zoo_forms import Form, acts_at_once, agents_infos, losses
+from .zoo_forms import NAME, Form, acts_at_once, agents_infos, losses
 from .zoo_names import load
 from .zoo_sources import FromZoo
 
@@ -375,9 +376,7 @@ def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, 
     Raises:
         LossyConversion: PettingZoo cannot express a part of it.
     """
-    from . import from_env
-
-    if isinstance(env, ParallelEnv) and not validate:
+    if is_of(env, NAME) and not validate:
         return env
     core = from_pettingzoo(env) if isinstance(env, AECEnv) else from_env(env)
     multi = several_agents(core)
@@ -398,12 +397,14 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: The source does not say which agents may appear, or a space is of a kind that nobody but its
             author knows.
     """
     if isinstance(env, ToPettingZoo):
         return env.core
     if not isinstance(env, AECEnv):
+        refuse_others(env, NAME)
         return FromPettingZoo(env, copy)
     inner = env.env if isinstance(env, OrderEnforcingWrapper) else env
     if isinstance(inner, parallel_to_aec_wrapper):

@@ -51,6 +51,7 @@ from .agents import several_agents
 from .discounts import with_discounts
 from .losses import Loss
 from .pettingzoo import from_pettingzoo
+from .registry import from_env, is_of
 from .spaces import from_space, to_space
 from .values import HOLDERS, Copy, owned
 from .zoo_forms import NAME, Form, acts_at_once, agents_infos
@@ -532,9 +533,7 @@ def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, A
     Raises:
         LossyConversion: PettingZoo cannot express a part of it.
     """
-    from . import from_env
-
-    if isinstance(env, AECEnv) and not validate:
+    if is_of(env, "pettingzoo_aec") and not validate:
         return env
     core = from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
     multi = several_agents(core)
@@ -557,6 +556,7 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: The source does not say which agents may appear, or a space is of a kind that nobody but its
             author knows.
     """

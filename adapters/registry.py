@@ -30,6 +30,8 @@ class Framework:
         package: What must be importable.
         extra: What to install: `pip install 'envoi[<extra>]'`.
         schemes: The schemes of names that its `load(scheme, name, **arguments)` makes environments of.
+        extends: The frameworks whose environments its own are by inheritance; such an environment is its own first.
+        takes_lanes: Whether batches go there as such.
         is_target: Whether environments go there too; otherwise they only come from there.
         stands_alone: The spoke works, on types of its own, where the framework is not installed.
     """
@@ -38,6 +40,8 @@ class Framework:
     package: str
     extra: str = ""
     schemes: tuple[str, ...] = ()
+    extends: tuple[str, ...] = ()
+    takes_lanes: bool = False
     is_target: bool = True
     stands_alone: bool = False
 
@@ -63,12 +67,12 @@ FRAMEWORKS = {
     framework.name: framework
     for framework in (
         Framework("gymnasium", "gymnasium", "gymnasium", ("gymnasium",)),
-        Framework("gymnasium_vector", "gymnasium", "gymnasium"),
+        Framework("gymnasium_vector", "gymnasium", "gymnasium", takes_lanes=True),
         Framework("dm_env", "dm_env", "dm-env", ("dm_control", "bsuite")),
-        Framework("tf_agents", "tf_agents", "tf-agents", stands_alone=True),
+        Framework("tf_agents", "tf_agents", "tf-agents", takes_lanes=True, stands_alone=True),
         Framework("pettingzoo", "pettingzoo", "pettingzoo", ("pettingzoo",)),
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
-        Framework("rllib", "ray", "rllib"),
+        Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
         # By its methods, so whatever is imported.
         Framework("gridverse", "envoi", is_target=False),
     )
@@ -96,8 +100,41 @@ def _target(name: str) -> Framework:
 
 def home(env: Any) -> Framework | None:
     """The framework of an environment, of those that are imported already; None where none recognises it."""
-    rows = reversed(FRAMEWORKS.values())  # an environment of RLlib is one of gymnasium too
-    return next((row for row in rows if row.in_use and row.load().recognises(env)), None)
+    return next((row for row in reversed(FRAMEWORKS.values()) if is_of(env, row.name)), None)
+
+
+def is_of(env: Any, name: str) -> bool:
+    """Whether an environment is of a framework, and not of a more specific one that extends it.
+
+    A `MultiAgentEnv` of RLlib inherits from `gymnasium.Env`; it is of RLlib, and not of gymnasium.
+
+    Args:
+        env: Anything.
+        name: The framework's name.
+    """
+    row = FRAMEWORKS[name]
+    if not (row.in_use and row.load().recognises(env)):
+        return False
+    return not any(is_of(env, other.name) for other in FRAMEWORKS.values() if name in other.extends)
+
+
+def refuse_others(env: Any, name: str) -> None:
+    """Refuses the environment of another framework, for `from_<name>`.
+
+    Args:
+        env: What `from_<name>` was given. What no framework recognises passes: it may behave like its environments.
+        name: The framework that it should be of.
+
+    Raises:
+        SpecError: It is of another framework, whose `from_…` the message names.
+    """
+    row = None if is_of(env, name) else home(env)
+    if row is not None:
+        kind = type(env)
+        raise SpecError(
+            f"env: expected an environment of {name}, got one of {row.name}, a {kind.__module__}.{kind.__qualname__}; "
+            f"use from_{row.name}(env)"
+        )
 
 
 def from_env(env: Any) -> Env | MultiEnv:
@@ -154,6 +191,10 @@ def losses(env: Any, target: str) -> list[Loss]:
     core, row = from_env(env), _target(target)
     spokes = [one.load() for one in FRAMEWORKS.values() if one.in_use]
     arrived = [loss for spoke in spokes if hasattr(spoke, "arrival_losses") for loss in spoke.arrival_losses(core)]
+    if isinstance(core, Env) and core.batch_size is not None and not row.takes_lanes:
+        hint = "use a form of many lanes, such as gymnasium_vector"
+        lanes = Loss("lanes", "number", f"a batch of {core.batch_size}", target, True, hint)
+        return [*arrived, *options_lost(core), lanes]
     return [*arrived, *options_lost(core), *row.load().losses(core)]
 
 

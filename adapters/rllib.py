@@ -270,6 +270,11 @@ class RLlibEnv(RLlibForm, ToGymnasium):
             self._encode, self._decode = self.codec.encode, self.codec.decode
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        """This form, of which RLlib reads the spaces. It has the public attributes of what lies inside."""
+        return self
+
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
         if seed is not None:
@@ -426,10 +431,10 @@ class EnvCreator:
         if isinstance(self.env, str):
             return load(self.env, **arguments)
         if callable(self.env):
-            return _from_any(self.env(**arguments))
+            return from_env(self.env(**arguments))
         if arguments:
             raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
-        made = copy.deepcopy(_from_any(self.env))
+        made = copy.deepcopy(from_env(self.env))
         made.rng = np.random.default_rng()  # until RLlib seeds it, each copy goes its own way
         return made
 
@@ -518,10 +523,6 @@ def _is_multi_agent(env: object) -> bool:
     return isinstance(env.unwrapped, module.MultiAgentEnv)
 
 
-def _from_any(env: Any) -> Env | MultiEnv:
-    return from_rllib(env) if recognises(env) else from_env(env)
-
-
 def recognises(env: object) -> bool:
     """Whether `env` is an environment in RLlib's form, one of RLlib's own, or a creator of ours."""
     if isinstance(env, (RLlibEnv, EnvCreator)) or _is_multi_agent(env):
@@ -571,7 +572,7 @@ def from_rllib(env: Any) -> Env | MultiEnv:
     """
     if isinstance(env, EnvCreator):
         is_ready = not isinstance(env.env, str) and not callable(env.env)
-        return _from_any(env.env) if is_ready else env().core
+        return from_env(env.env) if is_ready else env().core
     if isinstance(env, RLlibEnv):
         return env.core
     if _is_multi_agent(env):

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from envoi import BatchEnv, SpecError
@@ -80,6 +80,11 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
             self._encode = self.codec.encode_batch
         self._decode, self._flat_shape = self._decode_lanes, None  # RLlib's arrays are its own, whatever their shape
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
+
+    @property
+    def unwrapped(self) -> VectorEnv[Any, Any, Any]:
+        """This form, of which RLlib reads the spaces."""
+        return self
 
     def _decode_lanes(self, actions: Any) -> Any:
         """RLlib's actions, of all lanes at once or a list of one a lane, as the core takes them."""

@@ -36,7 +36,6 @@ from envoi.spec import zeros
 from envoi.streams import check_seed
 
 from .discounts import is_number
-from .form import MayHoldForm
 from .layers import Content
 from .options import ResetOptions
 from .rllib_multi import ALL, RLlibMultiEnv
@@ -46,7 +45,7 @@ from .values import ALONE, Copy, fresh, incoming, owned
 __all__ = ["FromRLlibMulti", "from_multi_agent"]
 
 
-class FromRLlibMulti(ResetOptions, MayHoldForm, MultiEnv):
+class FromRLlibMulti(ResetOptions, MultiEnv):
     """A `MultiAgentEnv` as a core environment of several agents.
 
     Of a form of ours inside gymnasium's wrappers, or given here as it is, what RLlib's step cannot say (how each agent

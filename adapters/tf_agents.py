@@ -49,6 +49,7 @@ from envoi import Env, LossyConversion
 
 from .agents import one_agent
 from .losses import Loss, UnseededWarning
+from .registry import from_env, is_of, refuse_others
 from .tf_batches import FromTFAgentsBatch, FromTFAgentsLanes, from_source
 from .tf_forms import ToTFAgents, ToTFAgentsBatch
 from .tf_imports import FromTFAgents
@@ -107,10 +108,8 @@ def to_tf_agents(
         LossyConversion: TF-Agents cannot express a part of it.
         SpecError: The seed is not an integer of at least 0, or not one a lane.
     """
-    from . import from_env
-
     converts = validate or exact
-    if isinstance(env, PyEnvironment) and not converts and (seed is None or isinstance(env, ToTFAgents)):
+    if is_of(env, NAME) and not converts and (seed is None or isinstance(env, ToTFAgents)):
         form = env
     else:
         core, as_it_is = one_agent(from_env(env), NAME), not converts and seed is None
@@ -139,9 +138,13 @@ def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = No
         A core environment with `.source`; the very same object for what came from the core.
 
     Raises:
+        SpecError: It is of another framework.
         LossyConversion: A spec is of a kind that nobody but its author knows.
     """
-    return env.core if isinstance(env, ToTFAgents) else from_source(env, seed, copy)
+    if isinstance(env, ToTFAgents):
+        return env.core
+    refuse_others(env, NAME)
+    return from_source(env, seed, copy)
 
 
 def losses(env: Any, exact: bool = False) -> list[Loss]:

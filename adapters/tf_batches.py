@@ -16,7 +16,6 @@ from envoi.rewarder import reward_step
 from envoi.streams import lane_seeds
 from envoi.tree import map_leaves
 
-from .form import MayHoldForm
 from .options import NoResetOptions
 from .tf_forms import ToTFAgents
 from .tf_imports import FromTFAgents
@@ -26,7 +25,7 @@ from .tf_specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_la
 from .values import Copy, incoming
 
 
-class FromTFAgentsBatch(NoResetOptions, MayHoldForm, BatchEnv):
+class FromTFAgentsBatch(NoResetOptions, BatchEnv):
     """A batched environment of TF-Agents as a batch.
 
     Its lanes begin anew when TF-Agents lets them: in the step after their end, or all at a reset. One of our own forms

@@ -13,7 +13,6 @@ from envoi.env import ENDED, NOT_RESET, make_step
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
-from .form import MayHoldForm
 from .options import NoResetOptions
 from .tf_infos import lane_info
 from .tf_source import Source, number_reader
@@ -21,7 +20,7 @@ from .tf_specs import PyEnvironment, array_encoder, from_spec, is_zero
 from .values import Copy, incoming
 
 
-class FromTFAgents(NoResetOptions, MayHoldForm, Env):
+class FromTFAgents(NoResetOptions, Env):
     """An environment of TF-Agents as a core one.
 
     Args:

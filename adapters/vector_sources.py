@@ -18,18 +18,17 @@ from envoi.rewarder import reward_step
 from envoi.spec import zeros
 from envoi.streams import Streams, check_seed, lane_seeds
 
-from .form import MayHoldForm
 from .gymnasium import NATIVE_REWARD, is_number
 from .layers import Content
 from .options import ResetOptions
 from .spaces import from_space
 from .values import Copy, fresh, incoming
 from .vector_infos import read
-from .vector_lanes import different, metadata_of, mode_of
+from .vector_lanes import bare, different, metadata_of, mode_of
 from .vector_spaces import batched_encoder, batched_space, batched_spec, with_lanes
 
 
-class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
+class FromGymnasiumVector(ResetOptions, BatchEnv):
     """A vector environment, of which only all lanes together can be stepped, as a core batch.
 
     Its lanes begin anew as its own auto-reset mode has it, and in no other way:
@@ -63,7 +62,7 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
         for kind in ("observation", "action"):
             space = getattr(source, f"single_{kind}_space")
             setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
-        base: Any = source.unwrapped
+        base: Any = bare(source)
         # Custom spaces of gymnasium's own may differ from lane to lane.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs
@@ -103,7 +102,7 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
         self._incoming_one = incoming(self.observation_spec, self._copy)
         self._encode = batched_encoder(self.action_spec)
         # As in `FromGymnasium`: here an equal seed always replays.
-        self._forget_seeds = getattr(self.source.unwrapped, "forget_seeds", None)
+        self._forget_seeds = getattr(self.unwrapped, "forget_seeds", None)
 
     def reset(
         self,
@@ -285,12 +284,12 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
     @property
     def rng(self) -> np.random.Generator:
         """The source's generator, or one for the batch where each lane has its own; settable."""
-        generator = self.source.unwrapped.np_random
+        generator = self.unwrapped.np_random
         return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
-        base: Any = self.source.unwrapped
+        base = self.unwrapped
         if isinstance(base.np_random, np.random.Generator):
             base.np_random = generator
         else:
@@ -313,7 +312,7 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
 
     def _check_copies(self) -> None:
         # A copy of a pipe closes the pipe when it is forgotten.
-        if isinstance(self.source.unwrapped, AsyncVectorEnv):
+        if isinstance(self.unwrapped, AsyncVectorEnv):
             raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
 
     def _layers(self) -> list[Any]:
@@ -335,7 +334,7 @@ class FromGymnasiumVector(ResetOptions, MayHoldForm, BatchEnv):
 
     @property
     def unwrapped(self) -> Any:
-        return self.source.unwrapped
+        return bare(self.source)
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_copies()

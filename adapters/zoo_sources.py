@@ -27,7 +27,6 @@ from envoi.multi import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, 
 from envoi.rewarder import reward_step
 from envoi.streams import check_seed
 
-from .form import MayHoldForm
 from .gymnasium import is_number
 from .layers import Content
 from .options import ResetOptions
@@ -38,7 +37,7 @@ from .zoo_forms import Form
 _OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(ResetOptions, MayHoldForm, MultiEnv):
+class FromZoo(ResetOptions, MultiEnv):
     """What the importers of both APIs share.
 
     Args:

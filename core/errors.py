@@ -109,6 +109,8 @@ def near_misses(name: object, known: Iterable[str], count: int = 3) -> list[str]
 
 @lru_cache(1024)  # each lane of a batch asks
 def _near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    import difflib  # only errors need it
+
     lowered, found = name.lower(), list[tuple[float, str]]()
     alike = difflib.SequenceMatcher(b=lowered)
     for one in known:

@@ -28,12 +28,13 @@ class GymnasiumHand(Hand):
     api = "gymnasium"
 
     def __init__(self, env: Any) -> None:
+        from envoi.adapters.gymnasium import bare
         from envoi.adapters.spaces import encoder, from_space
 
         super().__init__(env)
         self.observation_specs = {ONE: from_space(env.observation_space, "observation_space")}
         self.action_specs = {ONE: from_space(env.action_space, "action_space")}
-        rewards = getattr(env.unwrapped, "reward_space", None)
+        rewards = getattr(bare(env), "reward_space", None)
         self.reward_specs = {ONE: REWARD if rewards is None else from_space(rewards, "reward_space")}
         self._encoders = {ONE: encoder(self.action_specs[ONE], fresh=True)}
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.vector import VectorEnv
 
 import envoi
-from envoi.adapters.rllib import bind_worker
 
 from .algorithms import check_actions, find
 from .environment import check_lanes, register

@@ -538,6 +538,7 @@ def test_it_draws_what_it_is_and_closes_once(make):
     assert from_env(make()).render_mode is None
 
 
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")  # as wrappers of gymnasium are
 def test_it_goes_on_to_others():
     env = from_env(InitialMapping((2, 2)))
     assert to_gymnasium(env) is env.source

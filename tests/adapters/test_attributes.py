@@ -1,0 +1,504 @@
+"""The attributes of models, wrappers and sources, reached through forms as each framework's users reach for them."""
+
+import pickle
+import sys
+from copy import deepcopy
+from types import ModuleType, SimpleNamespace
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from pettingzoo.utils.wrappers import BaseParallelWrapper
+from small_models import Flock, Walk
+from stable_baselines3 import DQN, HerReplayBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv
+from test_recognition import Walkers
+
+import envoi
+from envoi import SpecError
+from envoi.adapters import (
+    from_env,
+    from_gymnasium,
+    from_gymnasium_vector,
+    from_rllib,
+    load,
+    registry,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_pettingzoo,
+    to_pettingzoo_aec,
+    to_rllib,
+    to_tf_agents,
+)
+from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters.rllib import RLlibEnv
+
+PENDULUM = "gymnasium:Pendulum-v1"
+
+
+class Tuned(Walk):
+    """A model with an attribute of its own, and one that is private."""
+
+    speed = 3.0
+    _hidden = 1
+
+    def __init__(self):
+        self.names = ["a", "b"]
+
+    def twice(self, number):
+        return 2 * number * self.speed
+
+
+class Flagged(envoi.Wrapper):
+    """A wrapper with attributes of its own, one called as the model's."""
+
+    speed = "as the wrapper has it"
+
+    def __init__(self, env, flag):
+        super().__init__(env)
+        self.flag = flag
+
+
+class Screen(gymnasium.Env):
+    """What Atari's environments have besides gymnasium's: an emulator, the meanings of actions, no skipped frames."""
+
+    observation_space = spaces.Box(0, 255, (210, 160, 3), np.uint8)
+    action_space = spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+    _frameskip = 1
+
+    def __init__(self, render_mode=None):
+        self.render_mode, self.at, self.ale = render_mode, 0, self
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = int(self.np_random.integers(50))
+        return self.render(), {}
+
+    def step(self, action):
+        self.at += 1 + int(action)
+        return self.render(), 1.0, False, self.at > 200, {}
+
+    def render(self):
+        return np.full((210, 160, 3), self.at % 256, np.uint8)
+
+    def get_action_meanings(self):
+        return ["NOOP", "FIRE"]
+
+    def lives(self):
+        return 3
+
+    def getScreenGrayscale(self, out):
+        out[...] = self.at % 256
+
+
+class Reach(gymnasium.Env):
+    """A goal on a line, for hindsight experience replay: its rewards can be computed for other goals."""
+
+    observation_space = spaces.Dict(
+        {name: spaces.Box(-9, 9, (1,), np.float32) for name in ("observation", "achieved_goal", "desired_goal")}
+    )
+    action_space = spaces.Discrete(2)
+    asked = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.goal = self.np_random.integers(-4, 5, 1).astype(np.float32)
+        self.place, self.time = np.zeros(1, np.float32), 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.place, self.time = np.clip(self.place + (1 if action else -1), -9, 9), self.time + 1
+        reward = float(self.compute_reward(self.place, self.goal, {}))
+        return self._seen(), reward, False, self.time == 8, {}
+
+    def _seen(self):
+        return {"observation": self.place.copy(), "achieved_goal": self.place.copy(), "desired_goal": self.goal.copy()}
+
+    def compute_reward(self, achieved, desired, info):
+        type(self).asked += np.ndim(achieved) > 1
+        return -np.abs(achieved - desired).sum(-1)
+
+
+# gymnasium's routes.
+
+
+def test_unwrapped_is_the_native_environment_under_all_wrappers_of_the_core():
+    env = load(PENDULUM)
+    form = to_gymnasium(envoi.TimeLimit(env, 50))
+    assert form.unwrapped is env.source.unwrapped
+    form.unwrapped.g = 3.0
+    assert form.unwrapped.g == form.get_wrapper_attr("g") == 3.0
+    again = to_gymnasium(envoi.TimeLimit(from_gymnasium(gymnasium.Wrapper(form)), 9))
+    assert again.unwrapped is form.unwrapped
+    assert gymnasium.Wrapper(again).unwrapped is form.unwrapped
+
+
+def test_attributes_are_those_of_the_outermost_that_has_them():
+    env = load(PENDULUM)
+    form = to_gymnasium(Flagged(envoi.TimeLimit(env, 50), flag=[1]))
+    assert form.get_wrapper_attr("flag") == [1]
+    assert form.get_wrapper_attr("max_episode_steps") == 50
+    assert form.get_wrapper_attr("dt") == 0.05
+    assert form.get_wrapper_attr("has_reset") is False  # of a wrapper of gymnasium
+    assert form.get_wrapper_attr("render_mode") is form.render_mode
+    assert form.get_wrapper_attr("speed") == "as the wrapper has it"
+    assert form.get_wrapper_attr("_get_obs").__self__ is env.source.unwrapped
+    assert form.get_wrapper_attr("rewarder") == env.rewarder
+    assert form.has_wrapper_attr("dt")
+    for name in ("nothing", "_step_count", "__nothing__"):
+        assert not form.has_wrapper_attr(name)
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            form.get_wrapper_attr(name)
+
+
+def test_a_source_keeps_its_own_meaning_of_a_name_that_the_core_has_too():
+    form = to_gymnasium(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9))
+    form.reset(seed=0)
+    assert form.get_wrapper_attr("state") is form.unwrapped.state
+    form.set_wrapper_attr("state", (0.0, 0.0, 0.0, 0.0))
+    assert form.step(1)[0][0] == 0.0
+
+
+@pytest.mark.parametrize("set_it", [ToGymnasium.set_wrapper_attr, lambda form, name, value: setattr(form, name, value)])
+def test_setting_through_a_form_reaches_the_model_and_shadows_nothing(set_it):
+    model = Tuned()
+    form = to_gymnasium(Flagged(envoi.TimeLimit(model, 9), flag=1))
+    set_it(form, "names", ["c"])
+    set_it(form.unwrapped, "flag", 2)
+    set_it(form, "max_episode_steps", 5)
+    assert (model.names, form.core.flag, form.core.env.max_episode_steps) == (["c"], 2, 5)
+    assert not {"names", "flag", "max_episode_steps"} & vars(form).keys()
+    form.set_wrapper_attr("_hidden", 7)
+    assert model._hidden == 7
+
+
+def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
+    form = to_gymnasium(envoi.TimeLimit(load(PENDULUM), 50))
+    assert form.set_wrapper_attr("mine", 1, force=False) is False
+    assert not form.has_wrapper_attr("mine")
+    assert form.set_wrapper_attr("mine", 1) is True
+    assert form.mine == 1
+    assert form.set_wrapper_attr("mine", 2, force=False) is True
+    wrapped = gymnasium.Wrapper(form)
+    assert wrapped.set_wrapper_attr("g", 1.5, force=False) is True
+    assert form.unwrapped.g == 1.5
+
+
+@pytest.mark.parametrize("model", [Tuned, lambda: envoi.TimeLimit(Tuned(), 5)])
+def test_a_form_without_a_native_gymnasium_environment_has_the_attributes_of_the_model(model):
+    form = to_gymnasium(model())
+    assert form.unwrapped is form
+    assert form.unwrapped.speed == 3.0
+    assert form.unwrapped.twice(2) == 12.0
+    assert gymnasium.Wrapper(form).get_wrapper_attr("names") == ["a", "b"]
+    assert {"speed", "names", "twice"} <= set(dir(form))
+    assert not hasattr(form, "nothing")
+
+
+def test_a_form_of_another_framework_has_the_attributes_of_its_source():
+    form = to_gymnasium(envoi.TimeLimit(load("dm_control:cartpole/swingup"), 5))
+    assert form.unwrapped is form
+    assert form.unwrapped.physics is form.core.unwrapped.physics
+    assert form.get_wrapper_attr("control_timestep")() == 0.01
+    form.reset(seed=0)
+    with form.physics.reset_context():
+        form.physics.named.data.qpos["slider"] = 0.5
+    assert form.physics.named.data.qpos["slider"] == 0.5
+
+
+def pickled(env):
+    return pickle.loads(pickle.dumps(env))
+
+
+def sent(env):
+    """A copy as Ray sends it."""
+    return cloudpickle.loads(cloudpickle.dumps(env))
+
+
+@pytest.mark.parametrize("copied", [deepcopy, pickled, sent])
+@pytest.mark.parametrize("to", [to_gymnasium, to_dm_env, to_pettingzoo, RLlibEnv])
+def test_copies_and_pickles_of_a_form_have_the_attributes_of_their_own_core(to, copied):
+    form = to(envoi.TimeLimit(Tuned(), 5))
+    form.names.append("c")
+    twin = copied(form)
+    twin.speed = 1.0
+    assert (twin.names, twin.speed, twin.twice(1)) == (["a", "b", "c"], 1.0, 2.0)
+    assert (form.speed, form.twice(1)) == (3.0, 6.0)
+    assert type(twin) is type(form)
+    assert type(form).__name__ == type(form).__mro__[1].__name__
+    assert twin.core is not form.core
+
+
+def test_a_form_takes_no_attribute_by_which_another_framework_is_recognised():
+    class Odd(Tuned):
+        observation_space = action_space = reward_space = envs = agents = "of the model"
+        core = close = "of the model, too"
+
+    model = Odd()
+    model.close = lambda: None
+    for to in (to_gymnasium, to_dm_env, to_pettingzoo):
+        form = to(model)
+        assert form.core is model
+        assert not hasattr(form, "reward_space")
+        assert not hasattr(form, "envs")
+        assert from_env(form) is model
+        assert registry.is_of(form, to.__name__.removeprefix("to_"))
+    assert not hasattr(to_dm_env(model), "observation_space")
+    assert from_gymnasium(gymnasium.Wrapper(to_gymnasium(model))).reward_spec.shape == ()
+    assert to_gymnasium(model).get_wrapper_attr("reward_space") == "of the model"
+
+
+def test_reading_attributes_costs_a_form_nothing():
+    for form in (to_gymnasium(Tuned()), to_dm_env(Tuned()), to_pettingzoo(Tuned()), RLlibEnv(Tuned())):
+        for kind in type(form).__mro__[:-1]:
+            assert not {"__getattr__", "__getattribute__", "__setattr__"} & vars(kind).keys()
+
+
+def test_a_form_inside_wrappers_of_gymnasium_speaks_for_its_core():
+    core = envoi.TimeLimit(load(PENDULUM), 50)
+    env = from_gymnasium(gymnasium.Wrapper(to_gymnasium(core)))
+    assert isinstance(env, FromGymnasium)
+    env.reset(seed=3)
+    assert env.unwrapped.core is core
+    assert env.rng is core.rng
+    env.rng = np.random.default_rng(5)
+    assert core.rng is env.rng
+    np.testing.assert_equal(env.state, core.state)
+
+
+def test_equal_seeds_replay_through_a_form_of_rllib_inside_wrappers():
+    env = from_gymnasium(gymnasium.Wrapper(RLlibEnv(load(PENDULUM))))
+    first = env.reset(seed=3).observation
+    env.step(env.sample_action())
+    np.testing.assert_array_equal(env.reset(seed=3).observation, first)
+
+
+# Libraries that reach for attributes.
+
+
+def test_atari_preprocessing_finds_the_emulator_inside_a_form(monkeypatch):
+    cv2 = SimpleNamespace(INTER_AREA=3, resize=lambda image, size, interpolation: image[: size[1], : size[0]])
+    monkeypatch.setitem(sys.modules, "cv2", cv2)
+    seen = []
+    for env in (Screen(), to_gymnasium(envoi.TimeLimit(from_gymnasium(Screen()), 10**6))):
+        wrapped = gymnasium.wrappers.AtariPreprocessing(env, terminal_on_life_loss=True)
+        first, _ = wrapped.reset(seed=4)
+        assert wrapped.ale.lives() == 3
+        seen.append([first, *(wrapped.step(action)[:4] for action in (0, 1, 1))])
+    np.testing.assert_equal(seen[0], seen[1])
+
+
+def test_record_video_records_a_form(monkeypatch, tmp_path):
+    shot = []
+
+    class Clip:
+        def __init__(self, frames, fps):
+            self.frames, self.fps = list(frames), fps
+
+        def write_videofile(self, path, logger=None):
+            shot.append((path, self.fps, self.frames))
+
+    for name in ("moviepy", "moviepy.video", "moviepy.video.io", "moviepy.video.io.ImageSequenceClip"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["moviepy.video.io.ImageSequenceClip"].ImageSequenceClip = Clip
+    for env in (Screen("rgb_array"), to_gymnasium(envoi.TimeLimit(from_gymnasium(Screen("rgb_array")), 10**6))):
+        recorder = gymnasium.wrappers.RecordVideo(env, str(tmp_path / str(len(shot))), episode_trigger=lambda i: True)
+        recorder.reset(seed=0)
+        for _ in range(3):
+            recorder.step(1)
+        recorder.close()
+    (_, fps, native), (_, form_fps, frames) = shot
+    assert (fps, len(native)) == (form_fps, len(frames)) == (30, 4)
+    np.testing.assert_array_equal(native, frames)
+
+
+@pytest.mark.parametrize("through", [lambda env: env, lambda env: envoi.TimeLimit(env, 7)])
+def test_hindsight_replay_computes_rewards_through_a_form(through):
+    form = ToGymnasium(through(from_gymnasium(Reach())))
+    assert DummyVecEnv([lambda: form]).env_method("compute_reward", np.zeros((2, 1)), np.ones((2, 1)), {}) == [
+        pytest.approx([-1.0, -1.0])
+    ]
+    Reach.asked = 0
+    agent = DQN(
+        "MultiInputPolicy",
+        form,
+        replay_buffer_class=HerReplayBuffer,
+        replay_buffer_kwargs={"n_sampled_goal": 4},
+        learning_starts=30,
+        buffer_size=500,
+        batch_size=16,
+        policy_kwargs={"net_arch": [8]},
+        seed=0,
+    )
+    agent.learn(200)
+    assert Reach.asked > 10
+
+
+def test_wrappers_of_gymnasium_give_the_same_around_a_form():
+    def wrapped(env):
+        env = gymnasium.wrappers.TransformObservation(env, lambda seen: seen * 2, env.observation_space)
+        return gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.wrappers.TimeLimit(env, 5))
+
+    native, form = (
+        wrapped(env) for env in (load(PENDULUM).source, ToGymnasium(envoi.TimeLimit(load(PENDULUM), 10**6)))
+    )
+    np.testing.assert_equal(form.reset(seed=2), native.reset(seed=2))
+    for _ in range(5):
+        one, other = form.step(np.ones(1, np.float32)), native.step(np.ones(1, np.float32))
+        [step[4].get("episode", {}).pop("t", None) for step in (one, other)]  # the time that it took
+        np.testing.assert_equal(one, other)
+    assert form.get_wrapper_attr("length_queue") == native.get_wrapper_attr("length_queue")
+    assert form.get_wrapper_attr("max_speed") == 8
+
+
+# Lanes.
+
+LOOPS = {
+    "copies": lambda: to_gymnasium_vector(envoi.TimeLimit(load(PENDULUM), 50), 3),
+    "a factory": lambda: to_gymnasium_vector(lambda: load(PENDULUM), 3),
+    "a loop of gymnasium": lambda: to_gymnasium_vector(
+        SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 3), autoreset_mode="SameStep"
+    ),
+    "wrapped lanes": lambda: to_gymnasium_vector(
+        envoi.TimeLimit(from_gymnasium_vector(SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 3)), 5)
+    ),
+    "a source of lanes": lambda: to_gymnasium_vector(
+        envoi.TimeLimit(
+            from_gymnasium_vector(gymnasium.vector.VectorWrapper(to_gymnasium_vector(load(PENDULUM), 3))), 5
+        )
+    ),
+    "native": lambda: SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 3),
+    "RLlib's": lambda: to_rllib(PENDULUM, num_envs=3)({}),
+}
+
+
+@pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
+def test_lanes_that_are_looped_over_answer_each_for_itself(make):
+    form = make()
+    assert form.get_attr("g") == form.call("g") == (10.0,) * 3
+    form.set_attr("g", [1.0, 2.0, 3.0])
+    assert form.get_attr("g") == (1.0, 2.0, 3.0)
+    form.set_attr("g", 4.0)
+    assert form.get_attr("g") == (4.0,) * 3
+    form.reset(seed=1)
+    assert [one.shape for one in form.call("_get_obs")] == [(3,)] * 3
+    assert len(form.get_attr("render_mode")) == 3
+    assert [space.shape for space in form.get_attr("action_space")] == [(1,)] * 3
+    with pytest.raises(ValueError, match="3"):
+        form.set_attr("g", [1.0])
+    with pytest.raises(AttributeError, match="nothing"):
+        form.get_attr("nothing")
+    form.step(form.action_space.sample())
+    twin = deepcopy(form)
+    twin.set_attr("g", 7.0)
+    assert (twin.get_attr("g"), form.get_attr("g")) == ((7.0,) * 3, (4.0,) * 3)
+
+
+def test_a_method_is_called_with_arguments_in_each_lane():
+    form = to_gymnasium_vector(Tuned(), 2)
+    assert form.call("twice", 5) == (30.0, 30.0)
+    form.set_attr("speed", [1.0, 2.0])
+    assert form.call("twice", number=5) == (10.0, 20.0)
+    assert form.get_attr("names") == (["a", "b"], ["a", "b"])
+
+
+class Herd(Flock):
+    pull = 2.0
+    calls = 0
+
+    def count(self):
+        self.calls += 1
+        return self.calls
+
+
+def test_lanes_that_share_a_model_give_its_value_for_each():
+    form = to_gymnasium_vector(envoi.TimeLimit(Herd(), 9), 3)
+    assert form.get_attr("pull") == (2.0,) * 3
+    assert form.call("count") == (1, 1, 1)
+    assert form.get_attr("max_episode_steps") == (9,) * 3
+    form.set_attr("pull", 4.0)
+    form.set_attr("calls", [5, 5, 5])
+    assert (form.core.unwrapped.pull, form.call("count")) == (4.0, (6,) * 3)
+    with pytest.raises(SpecError, match="pull: expected one value for all lanes"):
+        form.set_attr("pull", [1.0, 2.0, 3.0])
+    with pytest.raises(AttributeError, match="no lane has an attribute 'nothing'"):
+        form.set_attr("nothing", 1)
+    assert form.unwrapped is form
+
+
+def test_a_vector_form_tells_its_mode_and_its_native_environment():
+    source = SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    form = to_gymnasium_vector(envoi.TimeLimit(from_gymnasium_vector(source), 5), autoreset_mode="Disabled")
+    assert form.autoreset_mode is form.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    assert form.unwrapped is source
+    wrapped = gymnasium.vector.VectorWrapper(form)
+    assert from_gymnasium_vector(wrapped).mode is AutoresetMode.DISABLED
+    assert to_gymnasium_vector(wrapped, autoreset_mode="Disabled") is wrapped
+    assert isinstance(to_rllib(lambda: envoi.batch(load(PENDULUM), 2))({}).unwrapped, VectorEnv)
+
+
+def test_a_vector_wrapper_of_gymnasium_works_around_a_form():
+    form = gymnasium.wrappers.vector.RecordEpisodeStatistics(LOOPS["copies"]())
+    form.reset(seed=0)
+    for _ in range(51):
+        *_, info = form.step(form.action_space.sample())
+        if "episode" in info:
+            assert info["episode"]["l"].tolist() == [50] * 3
+            break
+    else:
+        pytest.fail("no episode ended")
+
+
+# The other frameworks.
+
+
+def test_a_dm_env_form_has_the_physics_and_the_task():
+    native = load("dm_control:cartpole/swingup")
+    form = to_dm_env(envoi.TimeLimit(native, 5))
+    assert form.physics is native.unwrapped.physics
+    assert form.task is native.unwrapped.task
+    assert form.control_timestep() == 0.01
+    assert to_dm_env(envoi.TimeLimit(Tuned(), 5)).speed == 3.0
+    assert to_dm_env(envoi.TimeLimit(load("bsuite:catch/0"), 5)).bsuite_num_episodes == 10_000
+
+
+@pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])
+def test_a_pettingzoo_form_has_the_attributes_of_the_raw_environment(to):
+    core = load("pettingzoo:classic/tictactoe_v3")
+    form = to(envoi.MultiWrapper(core), validate=True)
+    assert form.board is core.unwrapped.board
+    assert form.unwrapped.board is core.unwrapped.board
+    if to is to_pettingzoo:
+        assert BaseParallelWrapper(form).board is core.unwrapped.board
+
+
+def test_forms_of_rllib_have_the_attributes_of_what_they_step():
+    one = to_rllib(lambda: envoi.TimeLimit(load(PENDULUM), 9))({})
+    assert one.unwrapped is one  # of which RLlib reads the spaces
+    assert one.unwrapped.g == one.get_wrapper_attr("g") == 10.0
+    one.unwrapped.g = 2.0
+    assert one.core.unwrapped.g == 2.0
+    loop = SyncVectorEnv([lambda: gymnasium.Wrapper(one)])
+    assert loop.envs[0].unwrapped.g == loop.get_attr("g")[0] == 2.0
+    native = Walkers()
+    native.pace = 4
+    several = to_rllib(envoi.MultiWrapper(from_rllib(native)))({})
+    assert several.unwrapped is several
+    assert several.unwrapped.pace == several.get_wrapper_attr("pace") == 4
+    several.set_wrapper_attr("pace", 5)
+    assert several.core.unwrapped.pace == 5
+    assert several.unwrapped.observation_spaces.keys() == native.observation_spaces.keys()
+
+
+@pytest.mark.filterwarnings("ignore:.*precision narrowed")
+def test_a_form_of_tf_agents_has_the_attributes_of_what_it_steps():
+    form = to_tf_agents(envoi.TimeLimit(Tuned(), 5))
+    assert (form.speed, form.max_episode_steps) == (3.0, 5)
+    form = to_tf_agents(envoi.TimeLimit(load("dm_control:cartpole/swingup"), 5))
+    assert form.physics is form.core.unwrapped.physics
+    assert form.unwrapped is form.core.unwrapped
