@@ -17,8 +17,6 @@ from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
 from .losses import Loss
-from .options import options_lost
-from .origin import mark
 
 
 @dataclass(frozen=True)
@@ -188,6 +186,8 @@ def losses(env: Any, target: str) -> list[Loss]:
     Raises:
         UnknownName: There is no such target.
     """
+    from .options import options_lost  # which imports what forms share
+
     core, row = from_env(env), _target(target)
     spokes = [one.load() for one in FRAMEWORKS.values() if one.in_use]
     arrived = [loss for spoke in spokes if hasattr(spoke, "arrival_losses") for loss in spoke.arrival_losses(core)]
@@ -229,6 +229,8 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     rest, _, query = rest.partition("?")
     arguments = {**_arguments(name, query), **arguments}
     core = from_env(SCHEMES[scheme](rest, **arguments))
+    from .origin import mark  # which imports what wrappers are
+
     mark(core, f"{scheme}:{rest}", arguments)
     return core
 
