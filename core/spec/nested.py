@@ -122,9 +122,9 @@ def _same_kind(a: SpecTree, b: SpecTree) -> bool:
 
 def _alike(a: SpecTree, b: SpecTree) -> bool:
     if isinstance(a, Foreign) and isinstance(b, Foreign):
-        kind = cast("type", type(a.origin))
+        kind = a.origin.__class__
         # Where a class does not say when its objects are equal, they are taken to be.
-        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is type(b.origin) and kind.__eq__ is object.__eq__)
+        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is b.origin.__class__ and kind.__eq__ is object.__eq__)
     return spec_equal(_unnamed(a), _unnamed(b))
 
 
