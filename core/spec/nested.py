@@ -108,8 +108,7 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     if isinstance(a, Spec) or isinstance(b, Spec):
         return None if _alike(a, b) else (path, a, b)
     mine, others = list(tree.children(a)), list(tree.children(b))
-    same_kind = type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
-    if not same_kind or [part for part, _, _ in mine] != [part for part, _, _ in others]:
+    if not _same_kind(a, b) or [part for part, _, _ in mine] != [part for part, _, _ in others]:
         return path, a, b
     found = (
         spec_difference(sub, other, path + part) for (part, _, sub), (_, _, other) in zip(mine, others, strict=True)
@@ -117,11 +116,15 @@ def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, 
     return next((difference for difference in found if difference is not None), None)
 
 
+def _same_kind(a: SpecTree, b: SpecTree) -> bool:
+    return type(a) is type(b) or (isinstance(a, dict) and isinstance(b, dict))
+
+
 def _alike(a: SpecTree, b: SpecTree) -> bool:
     if isinstance(a, Foreign) and isinstance(b, Foreign):
-        kind = type(a.origin)
+        kind = a.origin.__class__
         # Where a class does not say when its objects are equal, they are taken to be.
-        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is type(b.origin) and kind.__eq__ is object.__eq__)
+        return spec_equal(_unnamed(a), _unnamed(b)) or (kind is b.origin.__class__ and kind.__eq__ is object.__eq__)
     return spec_equal(_unnamed(a), _unnamed(b))
 
 

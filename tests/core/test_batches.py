@@ -500,3 +500,26 @@ def test_lanes_in_different_contexts_are_alike_where_what_they_declare_is():
 
     lanes = Lanes([contextual(9.0), contextual(20.0)])
     assert lanes.reset(seed=0).info[1]["context_id"] == 0
+
+
+class Whatever:
+    """A set of values of its own, which does not say when two such sets are equal."""
+
+    def contains(self, value):
+        return True
+
+    def seed(self, seed):
+        pass
+
+    def sample(self):
+        return 0
+
+
+def test_sets_of_values_that_cannot_be_compared_are_alike_where_their_class_is():
+    def seeing(origin):
+        return Declared(observation_spec={"a": envoi.Foreign(origin)})
+
+    assert Lanes([seeing(Whatever()), seeing(Whatever())]).batch_size == 2
+    assert envoi.batch(seeing(Whatever()), 2).batch_size == 2
+    with pytest.raises(envoi.SpecError, match=r"lane 1: observation\['a'\]"):
+        Lanes([seeing(Whatever()), seeing(type("Other", (Whatever,), {})())])
