@@ -64,7 +64,8 @@ def read(value: Any) -> Any:
         return value
     if TAG not in value:
         return {key: read(one) for key, one in value.items()}
-    what, of = value[TAG], value.get("of")
+    what: Any = value[TAG]
+    of: Any = value.get("of")
     if what == "tuple":
         return tuple(read(one) for one in of)
     if what == "dict":

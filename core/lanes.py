@@ -135,7 +135,7 @@ class Infos(Sequence[Info]):
             columns: One element a lane, by name; of a `SomeLanes` not every lane has them all.
             mask: The lanes that get them where these infos are made from dicts, shape (n,); None for all.
         """
-        masks = cast("SomeLanes", columns).masks if type(columns) is SomeLanes else None
+        masks = columns.masks if type(columns) is SomeLanes else None
         if self._lanes is None:
             masks = masks if self.masks is None else {**self.masks, **(masks or {})}
             return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask, masks=masks)

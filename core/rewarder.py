@@ -293,7 +293,9 @@ class Scaled(Rewarder):
 
 
 def _weight(weight: Any) -> float:
-    number = weight[()] if isinstance(weight, np.ndarray) and not weight.shape else weight
+    number: Any = (
+        cast("NDArray[Any]", weight).ravel()[0] if isinstance(weight, np.ndarray) and weight.ndim == 0 else weight
+    )
     if not isinstance(number, Real):
         raise SpecError(
             f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"

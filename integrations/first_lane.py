@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class FirstLane(Around, Env):
 
     def step(self, action: Any) -> Step:
         actions = stack(self.action_spec, [action] * self.env.batch_size)
-        observation, reward, terminated, truncated, discount, infos = self.env.step(actions, self._restart)
+        observation, reward, terminated, truncated, discount, infos = cast("Any", self.env.step(actions, self._restart))
         others = np.array(terminated | truncated)
         others[0] = False
         self._restart = others if others.any() else None
