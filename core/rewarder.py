@@ -293,9 +293,9 @@ class Scaled(Rewarder):
 
 
 def _weight(weight: Any) -> float:
-    number: Any = (
-        cast("NDArray[Any]", weight).ravel()[0] if isinstance(weight, np.ndarray) and weight.ndim == 0 else weight
-    )
+    number: Any = weight
+    if isinstance(number, np.ndarray) and not number.shape:
+        number = number[()]
     if not isinstance(number, Real):
         raise SpecError(
             f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
