@@ -33,7 +33,9 @@ class FirstLane(Around, Env):
 
     def step(self, action: Any) -> Step:
         actions = stack(self.action_spec, [action] * self.env.batch_size)
-        observation, reward, terminated, truncated, discount, infos = cast("Any", self.env.step(actions, self._restart))
+        observation, reward, terminated, truncated, discount, infos = cast(
+            "tuple[Any, ...]", self.env.step(actions, self._restart)
+        )
         others = np.array(terminated | truncated)
         others[0] = False
         self._restart = others if others.any() else None
@@ -45,11 +47,6 @@ class FirstLane(Around, Env):
             lane(self.discount_spec, discount, 0),
             dict(infos[0]),
         )
-
-    @property
-    def state(self) -> Any:
-        """The state of all lanes: a batch does not say how it is divided."""
-        return self.env.state
 
     @property
     def observation(self) -> Any:
