@@ -293,9 +293,7 @@ class Scaled(Rewarder):
 
 
 def _weight(weight: Any) -> float:
-    number: Any = weight
-    if isinstance(number, np.ndarray) and not number.shape:
-        number = number[()]
+    number: Any = cast("Any", weight).item() if np.ndim(weight) == 0 and isinstance(weight, np.ndarray) else weight
     if not isinstance(number, Real):
         raise SpecError(
             f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
