@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import SpecError
-from .base import Spec, is_uniform, set_fields, short, shown
+from .base import Spec, is_uniform, set_fields, short, shown, without_repeats
 
 
 def _is_integer(value: Any) -> bool:
@@ -65,7 +65,7 @@ def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], w
         raise SpecError(f"{what}: expected something of shape {shape}, got shape {given.shape}") from error
     with np.errstate(over="ignore"):
         result = np.array(given.flat[0] if is_uniform(given) else given, dtype)
-    if dtype.kind == "f" and (np.isinf(result) & np.isfinite(given)).any():
+    if dtype.kind == "f" and (np.isinf(result) & np.isfinite(without_repeats(given))).any():
         raise SpecError(f"{what}: expected numbers that fit {dtype}, got {short(given)}")
     if result.shape != shape:
         return np.broadcast_to(result, shape)
@@ -181,7 +181,8 @@ class Array(Spec):
         below, free_below = _bound(low, kind, size, "low")
         above, free_above = _bound(high, kind, size, "high")
         if below is not None and above is not None:
-            check_bounds(below, below, above, "low")
+            lows, highs = np.broadcast_arrays(without_repeats(below), without_repeats(above))
+            check_bounds(lows, lows, highs, "low")
         set_fields(self, shape=size, dtype=kind, low=below, high=above, name=name)
         set_fields(self, _free_below=free_below, _free_above=free_above)
 
@@ -198,9 +199,7 @@ class Array(Spec):
     def _bounded(self, bound: NDArray[Any] | None, free: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         if bound is None or (free is None and self.dtype.kind != "f"):
             return np.broadcast_to(bound is not None, self.shape)
-        bounded = np.asarray(~np.isinf(bound) if free is None else ~free)
-        bounded.flags.writeable = False
-        return bounded
+        return np.broadcast_to(~np.isinf(without_repeats(bound)) if free is None else ~free, self.shape)
 
     @property
     def low_or_inf(self) -> NDArray[Any] | None:
@@ -218,6 +217,11 @@ class Array(Spec):
     def arguments(self) -> dict[str, Any]:
         bounds = {"low": self.low_or_inf, "high": self.high_or_inf}
         return {"shape": self.shape, "dtype": self.dtype, **bounds, "name": self.name}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Bounds that are one number are pickled as one, whatever the shape.
+        values = self.arguments().values()
+        return type(self), tuple(without_repeats(v) if isinstance(v, np.ndarray) else v for v in values)
 
     def validate(self, value: Any, path: str = "value") -> None:
         array = _check_array(value, self.shape, self.dtype, path)

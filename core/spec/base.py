@@ -72,9 +72,14 @@ class Spec:
         return f"{type(self).__name__}({', '.join(said(*v) for v in values if v[1] is not None)})"
 
 
+def without_repeats(array: NDArray[Any]) -> NDArray[Any]:
+    """A view with one element along each axis that only repeats it: looking at it takes no memory for the others."""
+    return array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
+
+
 def is_uniform(array: NDArray[Any]) -> bool:
     """Whether there are elements, and they are all equal."""
-    return array.size > 0 and bool((array == array.flat[0]).all())
+    return array.size > 0 and bool(np.all(without_repeats(array) == array.flat[0]))
 
 
 def frozen(value: Any) -> Hashable:

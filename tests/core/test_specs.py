@@ -404,6 +404,16 @@ def test_bounds_of_other_precision_than_the_dtype_keep_their_infinities():
     assert floats.bounded_above.tolist() == [False, False]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "bool"])
+def test_bounds_that_are_one_number_take_no_memory_for_each_element(dtype):
+    spec = envoi.Array((10**15,), dtype, 0, 1)  # more elements than any machine holds
+    assert spec.bounded_below.shape == spec.high.shape == (10**15,)
+    assert pickle.loads(pickle.dumps(spec)) == copy.deepcopy(spec) == spec
+    assert hash(spec) == hash(envoi.Array((10**15,), dtype, [0], [1]))
+    with pytest.raises(envoi.SpecError, match=r"low\[0\]: .* is above its upper bound"):
+        envoi.Array((10**15,), dtype, 1, 0)
+
+
 def test_a_spec_that_stacks_partly_bounded_integers_keeps_which_have_bounds():
     part = Array((2,), "int64", [-np.inf, 0], [5, np.inf])
     stacked = envoi.spec.structured.of_length(part, 3)
