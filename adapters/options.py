@@ -73,4 +73,5 @@ def options_lost(env: Env | MultiEnv) -> list[Loss]:
     if env.takes_options:
         return []
     hint = "options of a reset change nothing there; a warning says so once, and validate=True makes it an error"
-    return [Loss("options", "reach", f"{env.unwrapped!r}", "the core", False, hint)]
+    native = type(env.unwrapped)
+    return [Loss("options", "reach", f"{native.__module__}.{native.__qualname__}", "the core", False, hint)]

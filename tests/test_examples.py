@@ -19,7 +19,7 @@ def run(*command: str, cwd: Path) -> str:
 
 EXPECTED = {
     "bring_yours.py": r"from 4 episodes of dm_control\nRLlib sampled 4 episodes of PettingZoo, each of 20 steps\n"
-    r"rllib\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
+    r"rllib\n    options: reach lost.*\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
     r"dm_env\n    agents: number refused",
     "contexts.py": r"hidden: \(3,\) \['light', 'heavy', 'light'\]\nseen: \(5,\) \[\[10\.0, 0\.5\], \[10\.0, 2\.0\]\]\n"
     r"drawn: \[.*\] \(5,\)\nchosen: 4\.0 None\n",
