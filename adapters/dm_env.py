@@ -62,11 +62,11 @@ from envoi import (
     Step,
     Streams,
 )
-from envoi.env import ENDED, NOT_RESET, full_step
-from envoi.process import Info
-from envoi.rewarder import reward_step
+from envoi.protocol.env import ENDED, NOT_RESET, full_step
+from envoi.protocol.process import Info
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 from envoi.spec import SpecTree
-from envoi.streams import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent
@@ -185,7 +185,7 @@ class FromDmEnv(NoResetOptions, TakesContext, Env):
         return (observation, reward, terminated, truncated, info.pop("discount", None), info)
 
     def five_step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        """See `envoi.env.five_step`."""
+        """See `envoi.protocol.env.five_step`."""
         if self._form is not None:
             observation, reward, terminated, truncated, discount, info = self._step_of_ours(action)
             said = {} if is_default_discount(discount, terminated) else {"discount": discount}

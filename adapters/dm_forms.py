@@ -13,9 +13,9 @@ from dm_env import TimeStep
 from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, SpecError, Step
-from envoi.env import beside_step, full_step, quickest_step
+from envoi.protocol.env import beside_step, full_step, quickest_step
+from envoi.seeding import check_seed
 from envoi.spec import SpecTree
-from envoi.streams import check_seed
 from envoi.tree import leaves, map_leaves
 
 from .agents import validated

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Self, cast
 
 from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Process, Wrapper
-from envoi.modelbatch import ModelBatch
+from envoi.batching.model_batch import ModelBatch
 
 from .contexts import TakesContext
 from .layers import attribute, kind_of

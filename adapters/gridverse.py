@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, NotRepresented, Reset, Snapshot, Step, Streams
-from envoi.env import ENDED, NOT_RESET, make_step
-from envoi.rewarder import reward_step
-from envoi.streams import check_seed
+from envoi.protocol.env import ENDED, NOT_RESET, make_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 
 from .layers import Content
 from .options import NoResetOptions

@@ -59,11 +59,11 @@ from envoi import (
     UnknownName,
     Validated,
 )
-from envoi.env import ENDED, NOT_RESET, five_step, full_step, quickest_step
 from envoi.errors import nearest
-from envoi.process import Info
-from envoi.rewarder import reward_step
-from envoi.streams import check_seed
+from envoi.protocol.env import ENDED, NOT_RESET, five_step, full_step, quickest_step
+from envoi.protocol.process import Info
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 from envoi.tree import leaves
 
 from .agents import one_agent

@@ -39,9 +39,9 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 import envoi
 from envoi import ActionRepeat, Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_multi
-from envoi.around import Around
-from envoi.embedding import OneOfMany, Sole
-from envoi.overone import OverOne
+from envoi.wrapping.delegate import Around
+from envoi.wrapping.lifted_single import OverOne
+from envoi.wrapping.one_agent import OneOfMany, Sole
 
 from .origin import Origin, context_of, mark, origin_of, rewarder_of
 from .registry import from_env, load

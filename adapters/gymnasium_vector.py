@@ -66,9 +66,9 @@ from envoi import (
     Validated,
     batch,
 )
-from envoi.batch import BatchEnv, as_mask
-from envoi.env import quickest_step
-from envoi.lanes import full_lanes_step, lane
+from envoi.batching.values import full_lanes_step, lane
+from envoi.protocol.batch_env import BatchEnv, as_mask
+from envoi.protocol.env import quickest_step
 
 from . import gymnasium as single
 from .agents import agent_lanes

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from envoi import SnapshotUnsupported
-from envoi.structure import slots
+from envoi.structural_equality import slots
 
 _INNER = ("_env", "_environment", "env", "environment")
 """How wrappers call what they wrap."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envoi import BatchEnv, Env, Lanes, MultiEnv
-from envoi.around import Around
-from envoi.embedding import OneOfMany, Sole
+from envoi.wrapping.delegate import Around
+from envoi.wrapping.one_agent import OneOfMany, Sole
 
 
 @dataclass(frozen=True)

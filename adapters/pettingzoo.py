@@ -47,8 +47,8 @@ from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from envoi import Array, Env, MultiEnv, MultiReset, SpecError
-from envoi.lanes import stack
-from envoi.multi import COMMON, SYNTHETIC, RawMultiStep
+from envoi.batching.values import stack
+from envoi.protocol.multi_env import COMMON, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
 from .discounts import with_discounts
@@ -216,7 +216,7 @@ class FromPettingZoo(FromZoo):
         return self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags what `envoi.multi.five_step` says."""
+        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
         # A mapping of its own for the source, which may keep it, or change it; in the core's order.
         sent = {**self._slots, **actions}
         if len(sent) != self._awaited or len(actions) != self._awaited:
@@ -265,7 +265,7 @@ class FromPettingZoo(FromZoo):
         return seen, earned, {**flags}, {**flags}, heard
 
     def lanes_step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
-        """See `envoi.multi.lanes_step`; for agents that see arrays, all of one shape."""
+        """See `envoi.protocol.multi_env.lanes_step`; for agents that see arrays, all of one shape."""
         if self._rewarder is not None or self._encoders or self._awaited != len(self._places):
             return self.raw_step(dict(zip(self.possible_agents, actions, strict=True)))
         sent: dict[Any, Any] = {}

@@ -44,8 +44,8 @@ from pettingzoo.utils.conversions import aec_to_parallel_wrapper, turn_based_aec
 from pettingzoo.utils.wrappers import BaseWrapper
 
 from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, MultiReset, validate
-from envoi.env import ENDED, NOT_RESET
-from envoi.multi import COMMON, MASK, SYNTHETIC, RawMultiStep
+from envoi.protocol.env import ENDED, NOT_RESET
+from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, RawMultiStep
 
 from .agents import several_agents
 from .discounts import with_discounts
@@ -304,7 +304,7 @@ class FromPettingZooAEC(FromZoo):
         return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags what `envoi.multi.five_step` says."""
+        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
         if self.at_once:
             return self._cycle_step(actions)
         native, source, agent = self._native, self.source, self._selected

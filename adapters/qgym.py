@@ -31,10 +31,10 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from qgym.templates import Rewarder as Source
 
 from envoi import Reset, Rewarder, Snapshot, Streams
-from envoi.process import Info
-from envoi.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
-from envoi.streams import check_seed
-from envoi.structure import attributes
+from envoi.protocol.process import Info
+from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
+from envoi.seeding import check_seed
+from envoi.structural_equality import attributes
 
 from .gymnasium import FromGymnasium
 from .values import Copy

@@ -73,10 +73,10 @@ from gymnasium.vector import AsyncVectorEnv
 from numpy.typing import NDArray
 
 from envoi import BatchEnv, ContextError, Discrete, Env, LossyConversion, MultiEnv, Reset, SpecError, Step, batch
-from envoi.env import full_step
-from envoi.multi import MASK
+from envoi.protocol.env import full_step
+from envoi.protocol.multi_env import MASK
+from envoi.seeding import check_seed
 from envoi.spec import SpecTree
-from envoi.streams import check_seed
 
 from .codec import Codec, losses
 from .discounts import is_default_discount

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from envoi import BatchEnv, SpecError
-from envoi.lanes import stack
+from envoi.batching.values import stack
 
 from .codec import Codec
 from .gymnasium_vector import ToGymnasiumVector

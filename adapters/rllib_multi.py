@@ -33,8 +33,8 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import Discrete, MultiEnv, MultiReset, MultiStep
-from envoi.multi import five_step, full_multi_step, quickest_multi_step
-from envoi.process import Info
+from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_step
+from envoi.protocol.process import Info
 
 from .agents import validated
 from .codec import Codec

@@ -27,13 +27,13 @@ import gymnasium
 import numpy as np
 
 from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, Snapshot, SpecError, Streams
-from envoi.env import ENDED, NOT_RESET
 from envoi.errors import nearest
-from envoi.multi import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, check_actions
-from envoi.process import Info
-from envoi.rewarder import reward_step
+from envoi.protocol.env import ENDED, NOT_RESET
+from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, check_actions
+from envoi.protocol.process import Info
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 from envoi.spec import zeros
-from envoi.streams import check_seed
 
 from .discounts import is_number
 from .layers import Content

@@ -27,10 +27,10 @@ from envoi import (
     SpecError,
     Text,
 )
-from envoi.around import Around
 from envoi.spec import SpecTree, spec_equal
 from envoi.spec.arrays import integer_range
 from envoi.tree import children, rebuild
+from envoi.wrapping.delegate import Around
 
 NAME = "gymnasium"
 

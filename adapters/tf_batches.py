@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Step, Streams
-from envoi.batch import as_mask
-from envoi.env import ENDED_LANES, NOT_RESET, make_step
-from envoi.modelbatch import batch_streams
-from envoi.rewarder import reward_step
-from envoi.streams import lane_seeds
+from envoi.batching.model_batch import batch_streams
+from envoi.protocol.batch_env import as_mask
+from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import lane_seeds
 from envoi.tree import map_leaves
 
 from .options import NoResetOptions

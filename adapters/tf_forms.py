@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, Infos, Reset, SpecError, Step, Validated
-from envoi.batch import as_mask
-from envoi.streams import check_seed, lane_seeds
+from envoi.protocol.batch_env import as_mask
+from envoi.seeding import check_seed, lane_seeds
 from envoi.tree import map_leaves
 
 from .arrayspecs import decoder

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from envoi import Env, EpisodeError, Reset, Snapshot, SpecError, Step, Streams
-from envoi.env import ENDED, NOT_RESET, make_step
-from envoi.rewarder import reward_step
-from envoi.streams import check_seed
+from envoi.protocol.env import ENDED, NOT_RESET, make_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 
 from .options import NoResetOptions
 from .tf_infos import lane_info

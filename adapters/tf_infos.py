@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import Infos, SpecError
-from envoi.structure import structure
+from envoi.structural_equality import structure
 from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
 
 HINT = "read the form's `infos`, one dict a lane"

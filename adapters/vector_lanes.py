@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from envoi import Lanes, LossyConversion, Reset, SpecError
-from envoi.batch import Mask
-from envoi.streams import check_seed
+from envoi.protocol.batch_env import Mask
+from envoi.seeding import check_seed
 
 from .contexts import TakesContext
 from .form import AnyForm

@@ -10,13 +10,13 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from envoi import Env, EpisodeError, Infos, Reset, Snapshot, SnapshotUnsupported, SpecError, Step
-from envoi.batch import BatchEnv, Mask, as_mask
-from envoi.env import ENDED_LANES, NOT_RESET
-from envoi.lanes import lane, stack
-from envoi.modelbatch import batch_streams
-from envoi.rewarder import reward_step
+from envoi.batching.model_batch import batch_streams
+from envoi.batching.values import lane, stack
+from envoi.protocol.batch_env import BatchEnv, Mask, as_mask
+from envoi.protocol.env import ENDED_LANES, NOT_RESET
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import Streams, check_seed, lane_seeds
 from envoi.spec import zeros
-from envoi.streams import Streams, check_seed, lane_seeds
 
 from .gymnasium import NATIVE_REWARD, is_number
 from .layers import Content

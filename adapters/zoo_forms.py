@@ -22,7 +22,7 @@ from envoi import (
     MultiModel,
     MultiWrapper,
 )
-from envoi.multi import COMMON, quickest_multi_step
+from envoi.protocol.multi_env import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
 from .agents import several_agents, validated

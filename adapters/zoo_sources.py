@@ -22,10 +22,10 @@ from envoi import (
     Streams,
     zeros,
 )
-from envoi.env import ENDED, NOT_RESET
-from envoi.multi import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
-from envoi.rewarder import reward_step
-from envoi.streams import check_seed
+from envoi.protocol.env import ENDED, NOT_RESET
+from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
 
 from .gymnasium import is_number
 from .layers import Content

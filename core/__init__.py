@@ -11,9 +11,11 @@
 
 from typing import TYPE_CHECKING
 
-from .batch import BatchEnv
-from .batchmodel import BatchModel
-from .env import Env, Reset, Step
+from .authoring.batch_model import BatchModel
+from .authoring.model import Model
+from .batching.loop import Lanes, batch
+from .batching.model_batch import ModelBatch
+from .batching.values import Infos
 from .errors import (
     ContextError,
     EnvoiError,
@@ -25,12 +27,11 @@ from .errors import (
     SpecError,
     UnknownName,
 )
-from .lanes import Infos
-from .loop import Lanes, batch
-from .model import Model
-from .modelbatch import ModelBatch
-from .process import Process, Snapshot
-from .rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
+from .protocol.batch_env import BatchEnv
+from .protocol.env import Env, Reset, Step
+from .protocol.process import Process, Snapshot
+from .rewards.rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
+from .seeding import Streams
 from .spec import (
     Array,
     Discrete,
@@ -44,15 +45,14 @@ from .spec import (
     validate,
     zeros,
 )
-from .streams import Streams
-from .wrapper import Wrapper
+from .wrapping.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from . import context as context
     from . import models as models
     from . import wrappers as wrappers
-    from .agentlanes import AgentLanes
-    from .change import Change, Specs
+    from .authoring.multi_model import MultiModel
+    from .batching.agents_as_lanes import AgentLanes
     from .context import (
         Categorical,
         ContextSpace,
@@ -64,14 +64,10 @@ if TYPE_CHECKING:
         load_contexts,
         save_contexts,
     )
-    from .embedding import as_multi, as_single
     from .flattening import Flattening
-    from .lift import Lifted
-    from .multi import MultiEnv, MultiReset, MultiStep
-    from .multimodel import MultiModel
-    from .multiwrapper import MultiWrapper
+    from .protocol.multi_env import MultiEnv, MultiReset, MultiStep
+    from .rewards.termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
     from .spec import Graph, GraphValue, OneOf, Sequence, Text
-    from .termination import AllTermination, AnyTermination, FunctionTermination, NotTermination, Termination
     from .wrappers import (
         ActionClip,
         ActionDiscretize,
@@ -95,25 +91,29 @@ if TYPE_CHECKING:
         Validated,
         ValidatedMulti,
     )
+    from .wrapping.change import Change, Specs
+    from .wrapping.lifted import Lifted
+    from .wrapping.multi_wrapper import MultiWrapper
+    from .wrapping.one_agent import as_multi, as_single
 else:
     # Modules that few programs need at once are imported when the first of their names is asked for.
     _LATER = {
-        "agentlanes": "AgentLanes",
-        "change": "Change Specs",
+        "authoring.multi_model": "MultiModel",
+        "batching.agents_as_lanes": "AgentLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
-        "embedding": "as_multi as_single",
         "flattening": "Flattening",
-        "lift": "Lifted",
         "models": "",
-        "multi": "MultiEnv MultiReset MultiStep",
-        "multimodel": "MultiModel",
-        "multiwrapper": "MultiWrapper",
+        "protocol.multi_env": "MultiEnv MultiReset MultiStep",
+        "rewards.termination": "AllTermination AnyTermination FunctionTermination NotTermination Termination",
         "spec": "Graph GraphValue OneOf Sequence Text",
-        "termination": "AllTermination AnyTermination FunctionTermination NotTermination Termination",
         "wrappers": "ActionClip ActionDiscretize ActionOffset ActionRepeat Contextual ExtraDisabledActions FixedLength"
         " FlattenAction FlattenObservation GoalReplay History ObservationFilter OneHotAction PerformanceProfiler"
         " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
+        "wrapping.change": "Change Specs",
+        "wrapping.lifted": "Lifted",
+        "wrapping.multi_wrapper": "MultiWrapper",
+        "wrapping.one_agent": "as_multi as_single",
     }
     _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}
 
@@ -134,7 +134,7 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f"; {near}" if "mean" in near else ""))
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_LATER})
+        return sorted({*globals(), *__all__, *(name for name in _LATER if "." not in name)})
 
 
 __version__ = "0.1.0"

@@ -21,8 +21,8 @@ import envoi
 from envoi.adapters import load, to_gymnasium
 from envoi.adapters.agents import one_agent
 from envoi.adapters.rllib import Codec
-from envoi.around import Around
-from envoi.process import Process
+from envoi.protocol.process import Process
+from envoi.wrapping.delegate import Around
 
 from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy

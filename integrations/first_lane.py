@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, Reset, Step
-from envoi.around import Around
-from envoi.lanes import lane, stack
+from envoi.batching.values import lane, stack
+from envoi.wrapping.delegate import Around
 
 
 class FirstLane(Around, Env):

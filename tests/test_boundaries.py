@@ -167,7 +167,7 @@ def test_importing_the_core_loads_little_beyond_numpy():
 def test_importing_the_core_leaves_modules_for_later():
     loaded = modules_after("import envoi")
     later = {module or name for name, module in deferred_imports(ROOT / "core" / "__init__.py").items()} - {"spec"}
-    assert {"agentlanes", "change", "context", "lift", "models", "multi", "termination", "wrappers"} <= later
+    assert {"context", "models", "protocol.multi_env", "rewards.termination", "wrappers", "wrapping.lifted"} <= later
     assert not loaded & {f"envoi.{module}" for module in later}
     assert "envoi.spec.structured" not in loaded
     assert len({module for module in loaded if module.partition(".")[0] == "envoi"}) <= 30
@@ -175,7 +175,7 @@ def test_importing_the_core_leaves_modules_for_later():
 
 def test_importing_the_adapters_adds_only_the_registry_to_the_core():
     more = modules_after("import envoi.adapters") - modules_after("import envoi, json")
-    assert more <= {"envoi.adapters", "envoi.adapters.losses", "envoi.adapters.registry", "envoi.multi"}
+    assert more <= {"envoi.adapters", "envoi.adapters.losses", "envoi.adapters.registry", "envoi.protocol.multi_env"}
 
 
 def test_every_public_name_of_the_core_is_there():
@@ -210,7 +210,7 @@ def test_a_star_import_brings_every_public_name():
 
 
 def test_batch_is_the_function_whatever_is_imported_first():
-    for first in ("envoi", "envoi.batch", "envoi.models", "envoi.wrappers", "envoi.adapters"):
+    for first in ("envoi", "envoi.batching.loop", "envoi.protocol.batch_env", "envoi.models", "envoi.wrappers", "envoi.adapters"):
         run_alone(f"import {first}, envoi; assert envoi.batch(envoi.models.Catch(), 3).batch_size == 3")
 
 

@@ -241,7 +241,7 @@ def binding_of(bind: Any, env: Any) -> Binding:
     space = getattr(env, "context_space", None)
     if space is not None:
         return Native(space)
-    from ..process import Process
+    from ..protocol.process import Process
 
     if any(isinstance(one.unwrapped, Process) for one in _lanes(env) or [env]):
         raise ContextError(f"env: {env!r} takes no contexts; give its model a context_space, or say bind=")

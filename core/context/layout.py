@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..spec import Array, SpecTree
-from .visible import Visible
+from .visibility import Visible
 
 
 class Layout(NamedTuple):

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from ..errors import ContextError
-from ..structure import structure
+from ..structural_equality import structure
 
 Context: TypeAlias = Mapping[str, Any]
 """Values by the names of features."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ContextError, nearest
+from ..seeding import check_seed
 from ..spec import Array, Discrete
-from ..streams import check_seed
 from .configspace import feature_of, features_of
 from .distributions import fitted
 from .features import Feature, plain

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..env import Env
 from ..errors import SpecError, UnknownName, nearest
-from ..multi import MultiEnv
+from ..protocol.env import Env
+from ..protocol.multi_env import MultiEnv
 from ..wrappers import TimeLimit
 from .cartpole import CartPole
 from .catch import Catch

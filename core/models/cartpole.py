@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batchmodel import BatchModel
+from ..authoring.batch_model import BatchModel
+from ..batching.values import alike
 from ..context import ContextSpace, UniformFloat
-from ..lanes import alike
 from ..spec import Array, Discrete
 
 X_LIMIT = 2.4

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..authoring.multi_model import MultiModel
 from ..context import ContextSpace, UniformInteger
-from ..multimodel import MultiModel
 from ..spec import Array, Discrete
 
 PLAYERS = ("first", "second")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..authoring.multi_model import MultiModel
 from ..context import ContextSpace, UniformInteger
-from ..multimodel import MultiModel
 from ..spec import Array, Discrete
 
 PLAYERS = ("player_0", "player_1")

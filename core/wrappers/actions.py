@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .. import tree
-from ..change import Change, Specs
 from ..errors import SpecError
-from ..lift import Lifted
 from ..spec import Array, Discrete, MultiDiscrete, SpecTree
 from ..spec.base import shown
 from ..spec.nested import check_branch
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 from .bounds import Bound, bounds, counts, integers
 
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from numpy.typing import DTypeLike, NDArray
 
-from ..change import Change, Specs
 from ..errors import SpecError, nearest
-from ..flattening import Flattening
-from ..lift import Lifted
+from ..flattening.layout import Flattening
 from ..spec import SpecTree
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 
 
 class _Flattened(Lifted):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..change import Change, Specs
 from ..errors import SpecError
-from ..lift import Lifted
-from ..multi import MultiEnv
+from ..protocol.multi_env import MultiEnv
 from ..spec import SpecTree
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 
 
 class GoalReplay(Lifted):

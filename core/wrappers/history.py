@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..change import Change, Specs
 from ..errors import SpecError
-from ..lift import Lifted
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 from .bounds import at_least, bounds_or_inf, counts
 
 

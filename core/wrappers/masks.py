@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..change import Change, Specs
+from ..batching.values import Infos
 from ..errors import SpecError
-from ..lanes import Infos
-from ..lift import Lifted
-from ..multi import MASK
+from ..protocol.multi_env import MASK
 from ..spec import Array, Discrete, MultiBinary
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 from .bounds import at_least, counts, integers
 
 

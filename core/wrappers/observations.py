@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..change import Change, Specs
 from ..errors import SpecError
-from ..lift import Lifted
 from ..spec import Array, MultiBinary, MultiDiscrete
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 
 
 class ObservationFilter(Lifted):

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..batch import as_mask
-from ..change import Change, Specs
-from ..env import ENDED, ENDED_LANES, Step
+from ..batching.values import Infos
 from ..errors import EpisodeError, SpecError
-from ..lanes import Infos
-from ..lift import Lifted, ended
-from ..multi import COMMON, MASK, MultiEnv, MultiReset, MultiStep, check_actions
-from ..overone import OverOne, zeroed
-from ..overseveral import OverSeveral
-from ..process import Info
+from ..protocol.batch_env import as_mask
+from ..protocol.env import ENDED, ENDED_LANES, Step
+from ..protocol.multi_env import COMMON, MASK, MultiEnv, MultiReset, MultiStep, check_actions
+from ..protocol.process import Info
 from ..spec import Array, SpecTree
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted, ended
+from ..wrapping.lifted_multi import OverSeveral
+from ..wrapping.lifted_single import OverOne, zeroed
 from .bounds import at_least, bounds_or_inf, with_zero
 
 PADDING = "padding"

@@ -8,17 +8,17 @@ from operator import attrgetter
 from typing import Any, cast
 
 from .. import tree
-from ..batchmodel import BatchModel
-from ..change import Change, Specs
-from ..env import Reset, Step
+from ..authoring.batch_model import BatchModel
+from ..batching.values import stack, take
 from ..errors import NotRepresented, SpecError, nearest
-from ..lanes import stack, take
-from ..lift import Lifted
-from ..multi import MultiEnv
-from ..process import Snapshot
+from ..protocol.env import Reset, Step
+from ..protocol.multi_env import MultiEnv
+from ..protocol.process import Snapshot
 from ..spec import SpecTree, check_spec
 from ..spec.base import shown
-from ..structure import Structured
+from ..structural_equality import Structured
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 
 
 class Representation(Structured):

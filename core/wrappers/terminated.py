@@ -7,12 +7,12 @@ from typing import Any, cast
 import numpy as np
 
 from .. import tree
-from ..env import Step
+from ..batching.loop import Lanes
 from ..errors import EpisodeError
-from ..lift import Lifted
-from ..loop import Lanes
-from ..multi import MultiEnv, MultiStep
-from ..termination import Termination, TerminationFunction, as_termination
+from ..protocol.env import Step
+from ..protocol.multi_env import MultiEnv, MultiStep
+from ..rewards.termination import Termination, TerminationFunction, as_termination
+from ..wrapping.lifted import Lifted
 
 
 class Terminated(Lifted):
@@ -70,7 +70,7 @@ class Terminated(Lifted):
             inner = inner.env
         if not isinstance(inner, Lanes):
             return np.broadcast_to(self._verdict(before, action, after), cast("int", self.batch_size))
-        from ..lanes import lane
+        from ..batching.values import lane
 
         each = [lane(self.action_spec, action, index) for index in range(len(after))]
         return np.array([self._verdict(*one) for one in zip(before, each, after, strict=True)], bool)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..change import Change, Specs
-from ..lift import Lifted
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
 from .bounds import at_least
 
 

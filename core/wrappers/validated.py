@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..env import Env, Reset, Step
+from ..batching.values import lane
 from ..errors import SpecError
-from ..lanes import lane
-from ..multi import COMMON, MultiEnv, MultiReset, MultiStep
-from ..multiwrapper import MultiWrapper
+from ..protocol.env import Env, Reset, Step
+from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..spec import Array, Spec, SpecTree, validate
 from ..spec.base import shown
 from ..spec.nested import check_branch
-from ..wrapper import Wrapper
+from ..wrapping.multi_wrapper import MultiWrapper
+from ..wrapping.wrapper import Wrapper
 
 
 class Validated(Wrapper):

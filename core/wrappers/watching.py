@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import SpecError
-from ..lift import Lifted, ended
+from ..wrapping.lifted import Lifted, ended
 from .bounds import at_least
 
 if TYPE_CHECKING:

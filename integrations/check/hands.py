@@ -17,8 +17,8 @@ import numpy as np
 
 from envoi import BatchEnv, Env, EnvoiError, MultiEnv
 from envoi.adapters import from_env
-from envoi.lanes import lane, stack
-from envoi.multi import MASK
+from envoi.batching.values import lane, stack
+from envoi.protocol.multi_env import MASK
 from envoi.spec import SpecTree
 
 ONE: Any = None

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from envoi import Discrete, sample
-from envoi.multi import MASK
+from envoi.protocol.multi_env import MASK
 from envoi.spec import SpecTree
 
 from .hands import Beat, Hand

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, sample
-from envoi.multi import MASK
+from envoi.protocol.multi_env import MASK
 
 from .requirement import PASSED, Found, failed, skipped
 from .subject import Subject

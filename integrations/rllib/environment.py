@@ -18,7 +18,7 @@ import numpy as np
 
 import envoi
 from envoi.adapters import to_rllib
-from envoi.multi import MASK
+from envoi.protocol.multi_env import MASK
 
 from ..errors import describe, one_line
 

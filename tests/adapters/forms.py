@@ -30,7 +30,7 @@ from envoi.adapters.rllib_batch import RLlibVectorEnv
 from envoi.adapters.rllib_multi import RLlibMultiEnv
 from envoi.adapters.rllib_source import FromRLlibMulti
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
-from envoi.lanes import stack
+from envoi.batching.values import stack
 
 LANES = 3
 

@@ -10,7 +10,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete
-from envoi.multi import COMMON
+from envoi.protocol.multi_env import COMMON
 
 
 class Scene(NamedTuple):

@@ -31,9 +31,9 @@ from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
 from envoi.adapters.spaces import to_space
 from envoi.adapters.vector_spaces import batched_decoder, batched_encoder, batched_space
-from envoi.lanes import lane, stack
+from envoi.batching.values import lane, stack
 from envoi.models import CartPole
-from envoi.streams import lane_seeds
+from envoi.seeding import lane_seeds
 
 NEXT, SAME, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 MODES = (NEXT, SAME, DISABLED)

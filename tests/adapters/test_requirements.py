@@ -27,8 +27,8 @@ from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, M
 from envoi.adapters import convert, from_env, losses
 from envoi.adapters.losses import DroppedOptionsWarning
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
-from envoi.lanes import lane
-from envoi.streams import lane_seeds
+from envoi.batching.values import lane
+from envoi.seeding import lane_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
 

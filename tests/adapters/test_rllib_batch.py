@@ -21,7 +21,7 @@ from envoi.adapters import load, losses, to_rllib
 from envoi.adapters.codec import Codec
 from envoi.adapters.rllib import bind_worker, from_rllib, recognises
 from envoi.adapters.rllib_batch import RLlibVectorEnv
-from envoi.lanes import lane, stack
+from envoi.batching.values import lane, stack
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning"),

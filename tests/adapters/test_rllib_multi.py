@@ -18,7 +18,7 @@ from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiReset, Sp
 from envoi.adapters import load, losses, to_rllib
 from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.rllib import EnvCreator, from_rllib, recognises
-from envoi.multi import COMMON, MASK, SYNTHETIC
+from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 
 rllib = pytest.importorskip("ray.rllib")
 pytest.importorskip("torch")

@@ -15,8 +15,8 @@ from envoi import EpisodeError
 from envoi.adapters import to_gymnasium_vector, to_rllib
 from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC
-from envoi.agentlanes import WAITING
-from envoi.multi import SYNTHETIC, full_multi_step
+from envoi.batching.agents_as_lanes import WAITING
+from envoi.protocol.multi_env import SYNTHETIC, full_multi_step
 
 pytest.importorskip("ray.rllib")
 

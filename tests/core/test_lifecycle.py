@@ -11,8 +11,8 @@ from traces import Player, exact, trace
 
 import envoi
 from envoi import EpisodeError, TimeLimit, Validated
-from envoi.env import ENDED, NOT_RESET
 from envoi.models import Catch, make
+from envoi.protocol.env import ENDED, NOT_RESET
 
 ENVS = {
     "model": Walk,

@@ -14,9 +14,9 @@ import envoi
 import envoi.context
 import envoi.models
 from envoi.adapters import to_gymnasium
+from envoi.batching.values import lane
 from envoi.integrations.check import check_env
-from envoi.lanes import lane
-from envoi.multi import COMMON
+from envoi.protocol.multi_env import COMMON
 
 
 class Mirrored(envoi.Lifted):
@@ -273,7 +273,7 @@ def lived(env, steps):
     for _ in range(steps):
         action = env.sample_actions() if several else env.sample_action()
         step = env.step(action)
-        over = envoi.lift.ended(env, step)
+        over = envoi.wrapping.lifted.ended(env, step)
         told.append((exact(action), exact(step)))
         if np.any(over):
             told.append(exact(env.reset(mask=over) if np.ndim(over) else env.reset()))
@@ -478,7 +478,7 @@ def test_a_step_before_the_reset_or_after_the_end_is_an_error_that_changes_nothi
     assert pickle.dumps(env) == before
     env.reset(seed=5)
     for _ in range(50):
-        if np.any(envoi.lift.ended(env, env.step(action))):
+        if np.any(envoi.wrapping.lifted.ended(env, env.step(action))):
             break
     else:
         raise AssertionError("no episode ended")

@@ -243,8 +243,8 @@ def test_noise_is_told_where_a_value_is_given_over_it():
 
 BATCHES = {
     "one call": lambda: Contextual(envoi.batch(CartPole(), 3), SET),
-    "loop inside": lambda: Contextual(envoi.loop.lanes_of(CartPole(), 3), SET),
-    "loop of contextuals": lambda: envoi.loop.lanes_of(Contextual(CartPole(), SET), 3),
+    "loop inside": lambda: Contextual(envoi.batching.loop.lanes_of(CartPole(), 3), SET),
+    "loop of contextuals": lambda: envoi.batching.loop.lanes_of(Contextual(CartPole(), SET), 3),
     "limited": lambda: TimeLimit(Contextual(envoi.batch(CartPole(), 3), SET), 50),
 }
 

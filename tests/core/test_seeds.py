@@ -13,7 +13,7 @@ from traces import exact, trace
 import envoi
 from envoi import SpecError, TimeLimit, Validated
 from envoi.models import MODELS, CartPole, Catch, GridWorld, make
-from envoi.streams import Streams, lane_seeds
+from envoi.seeding import Streams, lane_seeds
 
 ENVS = {
     "model": Walk,
@@ -170,7 +170,7 @@ def test_lanes_of_a_seeded_environment_have_futures_of_their_own(make_env):
     env.reset(seed=0)
     lanes = envoi.batch(env, 8)
     seen = lanes.reset().observation
-    assert len({str(exact(envoi.lanes.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
+    assert len({str(exact(envoi.batching.values.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
 
 
 @every_env

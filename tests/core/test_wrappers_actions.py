@@ -9,9 +9,9 @@ from strategies import Pair, arrays, discretes, generators, multi_binaries, mult
 
 import envoi
 import envoi.models
+from envoi.batching.values import lane, stack
 from envoi.integrations.check import check_env
-from envoi.lanes import lane, stack
-from envoi.multi import MASK
+from envoi.protocol.multi_env import MASK
 
 WRAPPERS = {
     "clip": envoi.ActionClip,

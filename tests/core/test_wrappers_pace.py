@@ -14,9 +14,9 @@ import envoi
 import envoi.models
 from envoi.adapters import to_dm_env
 from envoi.integrations.check import check_env
-from envoi.lift import ended
-from envoi.multi import COMMON, MASK
+from envoi.protocol.multi_env import COMMON, MASK
 from envoi.wrappers.pace import PADDING
+from envoi.wrapping.lifted import ended
 
 
 class Scripted(envoi.Model):

@@ -7,7 +7,7 @@ from small_models import Walk
 from traces import exact
 
 import envoi
-from envoi.lanes import lane, stack
+from envoi.batching.values import lane, stack
 from envoi.models import CartPole
 
 

@@ -6,7 +6,7 @@ of transitions as on one. Two rewarders are equal when they are of one class and
     env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
     rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
 
-A function that takes a generator, `rng`, may draw its rewards; see `envoi.drawing`.
+A function that takes a generator, `rng`, may draw its rewards; see `envoi.rewards.transition_function`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from . import tree
-from .drawing import OfTransition, call, takes_rng
-from .errors import SpecError
-from .spec import Array, Spec, SpecTree
+from .. import tree
+from ..errors import SpecError
+from ..spec import Array, Spec, SpecTree
+from .transition_function import OfTransition, call, takes_rng
 
 RewardFunction = Callable[..., Any]
 """`(state, action, next_state) -> reward`, with or without a keyword `rng`."""
@@ -118,6 +118,10 @@ class FunctionReward(Rewarder):
         return [("function", self.function), ("reward_range", self.reward_range)]
 
 
+_PROTOCOL = ("envoi.protocol.", "envoi.authoring.")
+"""The packages of the classes that models inherit from."""
+
+
 class ModelReward(Rewarder):
     """The reward that a model defines itself, with the spec that it declares."""
 
@@ -130,8 +134,8 @@ class ModelReward(Rewarder):
     def parts(self) -> list[tuple[str, Any]]:
         # Two instances of one model class with the same settings reward alike, wherever their episodes stand.
         # What the base classes declare belongs to the protocol and the episode, all else is a setting of the author's.
-        bases = tuple(f"envoi.{name}" for name in ("process", "env", "model", "batchmodel", "multi", "multimodel"))
-        ours = {name for kind in type(self.model).__mro__ if kind.__module__ in bases for name in kind.__annotations__}
+        bases = [kind for kind in type(self.model).__mro__ if kind.__module__.startswith(_PROTOCOL)]
+        ours = {name for kind in bases for name in kind.__annotations__}
         attributes = cast("dict[str, Any]", self.model.__dict__)
         settings = sorted((name, value) for name, value in attributes.items() if name not in ours)
         return [("model", type(self.model)), *settings]

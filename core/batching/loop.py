@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from . import tree
-from .batch import BatchEnv, Mask, as_mask
-from .batchmodel import BatchModel
-from .env import ENDED_LANES, Env, Reset, Step
-from .errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
-from .lanes import Infos, lane, stack
-from .modelbatch import ModelBatch, batch_streams
-from .process import Info, Snapshot
-from .rewarder import Rewarder, RewardFunction
-from .spec import SpecTree, spec_difference
-from .spec.base import shown
-from .streams import Streams, lane_seeds
-from .wrapper import Wrapper
+from .. import tree
+from ..authoring.batch_model import BatchModel
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..protocol.env import ENDED_LANES, Env, Reset, Step
+from ..protocol.process import Info, Snapshot
+from ..rewards.rewarder import Rewarder, RewardFunction
+from ..seeding import Streams, lane_seeds
+from ..spec import SpecTree, spec_difference
+from ..spec.base import shown
+from ..wrapping.wrapper import Wrapper
+from .model_batch import ModelBatch, batch_streams
+from .values import Infos, lane, stack
 
 if TYPE_CHECKING:
-    from .context import ContextSpace
+    from ..context import ContextSpace
 
 
 class Lanes(BatchEnv):
@@ -265,7 +265,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
-    from .lift import Lifted  # importing envoi does not
+    from ..wrapping.lifted import Lifted  # importing envoi does not
 
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)

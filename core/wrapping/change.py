@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from . import tree
-from .errors import SpecError
-from .lanes import lane, stack
-from .spec import Spec, SpecTree
-from .spec.base import shown
+from .. import tree
+from ..batching.values import lane, stack
+from ..errors import SpecError
+from ..spec import Spec, SpecTree
+from ..spec.base import shown
 
 _OneOrTwo: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any]
 

@@ -11,10 +11,10 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import tree
-from .env import Step, make_step
-from .process import Info
-from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from .. import tree
+from ..protocol.env import Step, make_step
+from ..protocol.process import Info
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
 
 _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 

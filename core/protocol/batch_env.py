@@ -20,10 +20,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..batching.values import stack
+from ..errors import SpecError
+from ..spec import sample
 from .env import Env, Reset, Step
-from .errors import SpecError
-from .lanes import stack
-from .spec import sample
 
 Mask: TypeAlias = NDArray[np.bool_]
 

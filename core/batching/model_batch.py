@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from . import tree
-from .batch import BatchEnv, Mask, as_mask
-from .env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
-from .errors import ContextError, EpisodeError, SnapshotUnsupported
-from .lanes import Infos, alike, put, take
-from .options import CONTEXT, split
-from .process import Snapshot
-from .rewarder import ModelReward, Rewarder, drawing
-from .spec import Spec, zeros
-from .streams import Streams, lane_seeds
+from .. import tree
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported
+from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.process import Snapshot
+from ..protocol.reset_options import CONTEXT, split
+from ..rewards.rewarder import ModelReward, Rewarder, drawing
+from ..seeding import Streams, lane_seeds
+from ..spec import Spec, zeros
+from .values import Infos, alike, put, take
 
 if TYPE_CHECKING:
-    from .batchmodel import BatchModel
-    from .context import ContextSpace
+    from ..authoring.batch_model import BatchModel
+    from ..context import ContextSpace
 
 
 class ModelBatch(BatchEnv):
@@ -96,7 +96,7 @@ class ModelBatch(BatchEnv):
         return self.model.initial(rng, some, size)
 
     def _wished(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The columns of this episode where a reset has options; see `envoi.options.of_the_episode`."""
+        """The columns of this episode where a reset has options; see `envoi.protocol.reset_options.of_the_episode`."""
         space = self.model.context_space
         if space is None:
             return {**self._columns, **self._checked(options, "options")}

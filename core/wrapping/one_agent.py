@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from .around import Around
-from .env import ENDED, NOT_RESET, Env, Reset, Step
-from .errors import EpisodeError, SpecError
-from .multi import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
-from .process import Info
-from .rewarder import Rewarder, RewardFunction, as_rewarder
-from .spec import SpecTree
+from ..errors import EpisodeError, SpecError
+from ..protocol.env import ENDED, NOT_RESET, Env, Reset, Step
+from ..protocol.multi_env import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
+from ..protocol.process import Info
+from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
+from ..spec import SpecTree
+from .delegate import Around
 
 
 class OneOfMany(Around, MultiEnv):

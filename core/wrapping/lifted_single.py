@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import tree
-from .batch import as_mask
+from .. import tree
+from ..batching.values import Infos, put, take
+from ..errors import EpisodeError, SpecError
+from ..protocol.batch_env import as_mask
+from ..protocol.env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
+from ..protocol.process import Info
+from ..spec import Spec, SpecTree
 from .change import SPECS, Specs, over_lanes
-from .env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
-from .errors import EpisodeError, SpecError
-from .lanes import Infos, put, take
-from .process import Info
-from .spec import Spec, SpecTree
 from .wrapper import Wrapper
 
 

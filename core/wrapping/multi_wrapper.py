@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .around import Around
-from .multi import MultiEnv, MultiReset, MultiStep
+from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
+from .delegate import Around
 
 
 class MultiWrapper(Around, MultiEnv):

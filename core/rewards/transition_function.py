@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .errors import SpecError
-from .structure import Structured
+from ..errors import SpecError
+from ..structural_equality import Structured
 
 
 class OfTransition(Structured):

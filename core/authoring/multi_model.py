@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from .env import ENDED, NOT_RESET
-from .errors import EpisodeError, SpecError
-from .multi import (
+from ..errors import EpisodeError, SpecError
+from ..protocol.env import ENDED, NOT_RESET
+from ..protocol.multi_env import (
     COMMON,
     MASK,
     NOT_IN_PLAY,
@@ -23,13 +23,13 @@ from .multi import (
     check_actions,
     full_multi_step,
 )
-from .options import of_the_episode
-from .process import Info, Snapshot
-from .rewarder import ModelReward, Rewarder
-from .streams import Streams
+from ..protocol.process import Info, Snapshot
+from ..protocol.reset_options import of_the_episode
+from ..rewards.rewarder import ModelReward, Rewarder
+from ..seeding import Streams
 
 if TYPE_CHECKING:
-    from .context import ContextSpace
+    from ..context import ContextSpace
 
 
 class _Turn:

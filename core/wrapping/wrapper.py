@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .around import Around, Inner
-from .env import Env, Reset, Step
-from .lanes import stack
-from .spec import sample
+from ..batching.values import stack
+from ..protocol.env import Env, Reset, Step
+from ..spec import sample
+from .delegate import Around, Inner
 
 
 class Wrapper(Around, Env):

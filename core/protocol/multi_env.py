@@ -22,11 +22,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from ..errors import EpisodeError, nearest
+from ..rewards.rewarder import Rewarder
+from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
-from .errors import EpisodeError, nearest
 from .process import Info, Process
-from .rewarder import Rewarder
-from .spec import Discrete, SpecTree, sample
 
 Agent: TypeAlias = Hashable
 

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import tree
-from .errors import SpecError
-from .flatleaf import Leaf, encoder, reader
-from .spec import Array, Discrete, Spec, SpecTree
-from .spec.base import shown
+from .. import tree
+from ..errors import SpecError
+from ..spec import Array, Discrete, Spec, SpecTree
+from ..spec.base import shown
+from .leaf import Leaf, encoder, reader
 
 ORDERS = ("insertion", "sorted")
 ENCODINGS = ("integer", "one_hot")

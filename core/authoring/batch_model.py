@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import tree
-from .env import Reset, Step
-from .errors import ContextError
-from .lanes import lane, take
+from .. import tree
+from ..batching.model_batch import ModelBatch
+from ..batching.values import lane, take
+from ..errors import ContextError
+from ..protocol.env import Reset, Step
+from ..protocol.process import Snapshot
+from ..protocol.reset_options import CONTEXT
+from ..rewards.rewarder import Rewarder, RewardFunction
+from ..seeding import Streams
 from .model import Model
-from .modelbatch import ModelBatch
-from .options import CONTEXT
-from .process import Snapshot
-from .rewarder import Rewarder, RewardFunction
-from .streams import Streams
 
 
 class BatchModel(Model):

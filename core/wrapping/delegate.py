@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from .errors import ContextError, SpecError
-from .process import Process, Snapshot
-from .rewarder import Rewarder, RewardFunction
-from .spec import SpecTree
-from .spec.base import shown
-from .streams import Streams
+from ..errors import ContextError, SpecError
+from ..protocol.process import Process, Snapshot
+from ..rewards.rewarder import Rewarder, RewardFunction
+from ..seeding import Streams
+from ..spec import SpecTree
+from ..spec.base import shown
 
 
 class Inner:

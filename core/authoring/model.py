@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .env import ENDED, NOT_RESET, Env, Reset, Step, full_step
-from .errors import EpisodeError
-from .options import of_the_episode
-from .process import Info, Snapshot
-from .rewarder import ModelReward, Rewarder
-from .streams import Streams
+from ..errors import EpisodeError
+from ..protocol.env import ENDED, NOT_RESET, Env, Reset, Step, full_step
+from ..protocol.process import Info, Snapshot
+from ..protocol.reset_options import of_the_episode
+from ..rewards.rewarder import ModelReward, Rewarder
+from ..seeding import Streams
 
 if TYPE_CHECKING:
-    from .context import ContextSpace
+    from ..context import ContextSpace
 
 UNSET: Any = None
 """The state before the first reset."""

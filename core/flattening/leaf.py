@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import SpecError
-from .spec import Array, Discrete, MultiBinary, MultiDiscrete
+from ..errors import SpecError
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 
 
 @dataclass

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from . import tree
-from .change import SPECS, Change, Specs, over_lanes
-from .env import ENDED
-from .errors import SpecError
-from .multi import (
+from .. import tree
+from ..errors import SpecError
+from ..protocol.env import ENDED
+from ..protocol.multi_env import (
     MultiReset,
     MultiStep,
     RawMultiStep,
@@ -18,9 +17,10 @@ from .multi import (
     make_multi_step,
     quickest_multi_step,
 )
-from .multiwrapper import MultiWrapper
-from .process import Info
-from .spec import Spec, zeros
+from ..protocol.process import Info
+from ..spec import Spec, zeros
+from .change import SPECS, Change, Specs, over_lanes
+from .multi_wrapper import MultiWrapper
 
 
 class OverSeveral(MultiWrapper):

@@ -14,13 +14,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from .around import Around
+from ..protocol.env import Env
+from ..protocol.multi_env import MultiEnv
+from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
 from .change import Change, Specs
-from .env import Env
-from .multi import MultiEnv
-from .overone import OverOne
-from .overseveral import OverSeveral
-from .rewarder import Rewarder, RewardFunction, spec_range
+from .delegate import Around
+from .lifted_multi import OverSeveral
+from .lifted_single import OverOne
 from .wrapper import Wrapper
 
 if TYPE_CHECKING:

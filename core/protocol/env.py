@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from ..spec import Array, SpecTree, sample
 from .process import Info, Process
-from .spec import Array, SpecTree, sample
 
 NOT_RESET = "the episode has not begun; call reset() first"
 ENDED = "the episode has ended; call reset() before the next step"

@@ -11,10 +11,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .errors import SnapshotUnsupported
-from .rewarder import Drawing, NativeReward, Rewarder, RewardFunction, as_rewarder, drawing
-from .spec import SpecTree
-from .streams import Streams
+from ..errors import SnapshotUnsupported
+from ..rewards.rewarder import Drawing, NativeReward, Rewarder, RewardFunction, as_rewarder, drawing
+from ..seeding import Streams
+from ..spec import SpecTree
 
 Info: TypeAlias = dict[Any, Any]
 

@@ -7,8 +7,8 @@ of one class and their attributes are equal.
     caught = Overlap("agent", "ghost")                # a subclass of Termination
     over = caught | Collected("coin") & ~Locked()     # any, all, not; plain functions compose too
 
-A function that takes a generator, `rng`, may draw; see `envoi.drawing`. Every part of a composition is asked, also
-where the others have decided, so what one draws does not depend on what the others say.
+A function that takes a generator, `rng`, may draw; see `envoi.rewards.transition_function`. Every part of a composition
+is asked, also where the others have decided, so what one draws does not depend on what the others say.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, ClassVar, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .drawing import OfTransition, call, takes_rng
-from .errors import SpecError
+from ..errors import SpecError
+from .transition_function import OfTransition, call, takes_rng
 
 TerminationFunction: TypeAlias = Callable[..., Any]
 """`(state, action, next_state) -> whether that ends the episode`, with or without a keyword `rng`."""

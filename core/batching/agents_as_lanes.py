@@ -8,16 +8,16 @@ from typing import Any, cast
 import numpy as np
 from numpy import array
 
-from . import tree
-from .around import Around
-from .batch import BatchEnv, Mask, as_mask
-from .env import ENDED_LANES, NOT_RESET, Reset, Step
-from .errors import ContextError, EpisodeError, SpecError
-from .lanes import Infos, full_lanes_step, lane, stack
-from .multi import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
-from .process import Info
-from .spec import Array, Spec, SpecTree, spec_equal, zeros
-from .streams import lane_seeds
+from .. import tree
+from ..errors import ContextError, EpisodeError, SpecError
+from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
+from ..protocol.process import Info
+from ..seeding import lane_seeds
+from ..spec import Array, Spec, SpecTree, spec_equal, zeros
+from ..wrapping.delegate import Around
+from .values import Infos, full_lanes_step, lane, stack
 
 WAITING = "waiting"
 """The key, in a lane's info, that marks a step in which its agent is not in play."""
@@ -123,7 +123,7 @@ class AgentLanes(Around, BatchEnv):
         return full_lanes_step(self.raw_step(action, restart), self.discount_spec, self.batch_size)
 
     def raw_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """`step` for forms: a quiet step, see `envoi.multi`, has None for both flags and the discounts."""
+        """`step` for forms: a quiet step, see `envoi.protocol.multi_env`, has None for both flags and the discounts."""
         if restart is not None or not self._together:
             return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from .errors import ContextError, near_misses, nearest
+from ..errors import ContextError, near_misses, nearest
 
 if TYPE_CHECKING:
-    from .context import ContextSpace
+    from ..context import ContextSpace
 
 CONTEXT, CONTEXT_ID = "context", "context_id"
 """The options that give a whole context: by its values, or by its id in a set of them."""

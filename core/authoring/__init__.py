@@ -1,0 +1,1 @@
+"""The classes that authors of environments subclass: `Model`, `BatchModel`, `MultiModel`."""

@@ -1,0 +1,1 @@
+"""What an environment is: `Process`, `Env`, `BatchEnv`, `MultiEnv`, and the options of their resets."""

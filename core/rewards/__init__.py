@@ -1,0 +1,1 @@
+"""Rewarders, terminations, and functions of transitions that draw random numbers."""
