@@ -8,7 +8,6 @@ tell one framework's environments from another's are not among them; `get_wrappe
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -18,7 +17,7 @@ from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Pr
 from envoi.modelbatch import ModelBatch
 
 from .contexts import TakesContext
-from .layers import attribute, kind_of
+from .layers import annotated, assigned, attribute, kind_of, names
 
 _CORE = frozenset(
     name
@@ -53,6 +52,15 @@ class AnyForm:
     """
 
     core: Any
+
+    def __new__(cls, core: Any = None, *args: Any, **kwargs: Any) -> Self:
+        # Now, for CPython reads the attributes of an object more slowly after its class has changed.
+        return _blank(cls, _reached_in(core, cls) if isinstance(core, Process) and cls._opens(core) else frozenset())
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        """Whether a form of a core environment has the public attributes of what lies inside."""
+        return True
 
     def assign_lane(self, number: int) -> None:
         """See `envoi.Process.assign_lane`."""
@@ -108,17 +116,9 @@ class AnyForm:
         holders = (*around, *native) if is_own(name) else native if name.startswith("_") else (*native, *around)
         return next((holder for holder in holders if hasattr(holder, name)), None)
 
-    def _open(self) -> None:
-        """Gives this form the public attributes of what lies inside, but for those that it has itself."""
-        written = kind_of(self)
-        around, native = inside(self.core)
-        holders = [*(one for one in around if attribute(one, "source") is None), *native]
-        found = {name for holder in holders for name in dir(holder) if not name.startswith("_")}
-        found -= _CORE | _FRAMEWORKS | _own(written) | vars(self).keys()
-        self.__class__ = cast("Any", opened(written, frozenset(found)) if found else written)
-
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return object.__new__, (kind_of(self),), cast("Any", self).__getstate__()
+        reached = frozenset(name for name, held in vars(type(self)).items() if isinstance(held, _Reached))
+        return _blank, (kind_of(self), reached), cast("Any", self).__getstate__()
 
 
 def is_own(name: str) -> bool:
@@ -144,18 +144,37 @@ class _Reached:
         setattr(form._reach(self._name) or form, self._name, value)
 
 
+def _blank(written: type, reached: frozenset[str]) -> Any:
+    """Returns a form that holds nothing yet.
+
+    Args:
+        written: Its class.
+        reached: The names of the attributes that it has of what lies inside.
+    """
+    return object.__new__(_opened(written, reached) if reached else written)
+
+
 @cache
-def opened(written: type, names: frozenset[str]) -> type:
+def _opened(written: type, reached: frozenset[str]) -> type:
     """The class of a form that has more attributes than were written down."""
     body = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
-    reached = {name: _Reached(name) for name in names}
-    return type(written)(written.__name__, (written,), {**body, **reached, "_written": written})
+    return type(written)(
+        written.__name__, (written,), {**body, **{name: _Reached(name) for name in reached}, "_written": written}
+    )
+
+
+def _reached_in(core: Any, written: type) -> frozenset[str]:
+    """The names of the public attributes inside a core environment, but for those that its forms of a class have."""
+    around, native = inside(core)
+    holders = [*(one for one in around if attribute(one, "source") is None), *native]
+    found = {name for holder in holders for name in names(holder) if not name.startswith("_")}
+    return frozenset(found - _CORE - _FRAMEWORKS - _own(written))
 
 
 @cache
 def _own(written: type) -> frozenset[str]:
-    annotated = {name for kind in written.__mro__ for name in inspect.get_annotations(kind)}
-    return frozenset({*dir(written), *annotated})
+    """The attributes that instances of a class have themselves, as it declares or assigns them."""
+    return frozenset({*dir(written), *annotated(written), *assigned(written)})
 
 
 def inside(core: Any) -> tuple[list[Any], list[Any]]:

@@ -130,8 +130,10 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         five = None if self._encode or self._decode else five_step(self._env)
         if five is not None and type(self).step is ToGymnasium.step:
             self.step = cast("Any", five)  # nothing is left to do
-        if self.unwrapped is self:
-            self._open()
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return not is_of(core.unwrapped, NAME)  # which is then the `unwrapped` of a form
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:

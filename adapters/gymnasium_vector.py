@@ -144,6 +144,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self.observation_space = like_source(seen, core, "observation", lanes=True)
         self.action_space = like_source(done, core, "action", lanes=True)
 
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return False  # each lane has attributes of its own, see `call`
+
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         """The spaces of a lane."""
         seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")

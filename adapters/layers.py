@@ -6,9 +6,13 @@ seeded, physics that can be looked at, attributes that can be copied and put bac
 
 from __future__ import annotations
 
+import dis
+import gc
+import inspect
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from types import MemberDescriptorType
+from functools import cache, cached_property
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -40,6 +44,68 @@ def attribute(part: Any, name: str) -> Any:
         return object.__getattribute__(part, name)
     except AttributeError:
         return None
+
+
+def names(part: Any) -> set[str]:
+    """The names of the attributes of a part of a source, as `dir` has them; its dict is asked only if it has to be.
+
+    Candidates are the names that its class declares and those in the code of its methods. They are all that it holds
+    where each object that it refers to is the value of one; else somebody has set an attribute from outside.
+    """
+    kind = type(part)
+    found = {name: held for name in _candidates(kind) if (held := _held_apart(part, name)) is not _NOTHING}
+    if sorted([id(kind), *map(id, found.values())]) == sorted(map(id, gc.get_referents(part))):
+        return {*dir(kind), *found}
+    return {*dir(part)}
+
+
+_NOTHING = object()
+
+
+def _held_apart(part: Any, name: str) -> Any:
+    """An attribute that is the instance's own, or `_NOTHING`; its dict is not asked for."""
+    of_class = next((vars(base)[name] for base in type(part).__mro__ if name in vars(base)), _NOTHING)
+    if hasattr(type(of_class), "__get__"):  # it is a method or a property
+        return _NOTHING
+    try:
+        held = object.__getattribute__(part, name)
+    except AttributeError:
+        return _NOTHING
+    return _NOTHING if held is of_class else held
+
+
+@cache
+def _candidates(kind: type) -> frozenset[str]:
+    return frozenset({*dir(kind), *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)})
+
+
+def annotated(kind: type) -> set[str]:
+    """The names that a class and its bases declare with a type."""
+    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
+
+
+def assigned(kind: type) -> set[str]:
+    """The names of the attributes that the methods of a class and its bases assign, on whatever object."""
+    steps = (step for code in _codes(kind) for step in dis.get_instructions(code))
+    return {step.argval for step in steps if step.opname == "STORE_ATTR"}
+
+
+def _codes(kind: type) -> Iterator[CodeType]:
+    """The code of all methods and properties of a class and its bases, and of the functions inside them."""
+    found: list[Any] = [held for base in kind.__mro__ for held in vars(base).values()]
+    while found:
+        one = found.pop()
+        if isinstance(one, CodeType):
+            yield one
+            found.extend(held for held in one.co_consts if isinstance(held, CodeType))
+        elif isinstance(one, FunctionType):
+            found.extend((one.__code__, getattr(one, "__wrapped__", None)))
+        elif isinstance(one, (classmethod, staticmethod)):
+            found.append(one.__func__)
+        elif isinstance(one, property):
+            found.extend((one.fget, one.fset))
+        elif isinstance(one, cached_property):
+            found.append(one.func)
 
 
 def layers(source: Any, kind: type) -> list[Any]:

@@ -270,6 +270,10 @@ class RLlibEnv(RLlibForm, ToGymnasium):
             self._encode, self._decode = self.codec.encode, self.codec.decode
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return True
+
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
         """This form, of which RLlib reads the spaces. It has the public attributes of what lies inside."""
