@@ -53,7 +53,7 @@ def names(part: Any) -> set[str]:
     where each object that it refers to is the value of one; else somebody has set an attribute from outside.
     """
     kind = type(part)
-    found = {name: held for name in _candidates(kind) if (held := _held_apart(part, name)) is not _NOTHING}
+    found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
     if sorted([id(kind), *map(id, found.values())]) == sorted(map(id, gc.get_referents(part))):
         return {*dir(kind), *found}
     return {*dir(part)}
@@ -62,21 +62,20 @@ def names(part: Any) -> set[str]:
 _NOTHING = object()
 
 
-def _held_apart(part: Any, name: str) -> Any:
-    """An attribute that is the instance's own, or `_NOTHING`; its dict is not asked for."""
-    of_class = next((vars(base)[name] for base in type(part).__mro__ if name in vars(base)), _NOTHING)
-    if hasattr(type(of_class), "__get__"):  # it is a method or a property
-        return _NOTHING
+def _own_value(part: Any, name: str) -> Any:
     try:
-        held = object.__getattribute__(part, name)
+        return object.__getattribute__(part, name)
     except AttributeError:
         return _NOTHING
-    return _NOTHING if held is of_class else held
 
 
 @cache
-def _candidates(kind: type) -> frozenset[str]:
-    return frozenset({*dir(kind), *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)})
+def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The names that instances may hold, each with the value that the class has of it; no methods and properties."""
+    of_classes = {name: held for base in reversed(kind.__mro__) for name, held in vars(base).items()}
+    found = {*of_classes, *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)}
+    values = ((name, of_classes.get(name, _NOTHING)) for name in found)
+    return tuple((name, value) for name, value in values if not hasattr(type(value), "__get__"))
 
 
 def annotated(kind: type) -> set[str]:
