@@ -127,7 +127,7 @@ def is_own(name: str) -> bool:
 
 
 class _Reached:
-    """An attribute of what lies inside a form: read and set there, wherever it is then."""
+    """An attribute of what lies inside a form: read and set there, wherever it is then, and in the source if nowhere."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -141,7 +141,8 @@ class _Reached:
         return getattr(holder, self._name)
 
     def __set__(self, form: AnyForm, value: Any) -> None:
-        setattr(form._reach(self._name) or form, self._name, value)
+        holder = form._reach(self._name)
+        setattr(inside(form.core)[1][0] if holder is None else holder, self._name, value)
 
 
 def _blank(written: type, reached: frozenset[str]) -> Any:

@@ -74,7 +74,7 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         mode: How a lane that has ended is reset.
 
     Returns:
-        None where nothing says how to make the environment, or its lanes are made differently.
+        None where nothing says how to make the environment, or its lanes are made differently or are agents.
     """
     spec, base, n = spec_of(core), _layers(core)[-1], core.batch_size
     if spec is None or spec.vector_entry_point == f"{HERE}:make_lanes":  # as `make_vec` has made it
@@ -90,7 +90,7 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
                 spec.kwargs["vector_kwargs"] = {**own, "autoreset_mode": mode.value}
         return spec
     if not looped and not isinstance(base, ModelBatch):
-        return spec
+        return None
     try:
         lane: Any = spec.to_json()
     except (TypeError, ValueError):  # an argument that JSON has no word for, but a copy serves

@@ -181,6 +181,27 @@ def test_setting_through_a_form_reaches_the_model_and_shadows_nothing(set_it):
     assert model._hidden == 7
 
 
+def test_setting_an_attribute_reaches_a_model_that_counts_as_false():
+    class Empty(Tuned):
+        def __len__(self):
+            return 0
+
+    model = Empty()
+    form = to_gymnasium(model)
+    form.speed = 5.0
+    assert model.speed == 5.0
+
+
+def test_an_attribute_that_a_model_has_lost_comes_back_by_setting_it():
+    model = Tuned()
+    form = to_gymnasium(envoi.TimeLimit(model, 5))
+    del model.names
+    with pytest.raises(AttributeError, match="names"):
+        _ = form.names
+    form.names = ["d"]
+    assert model.names == form.names == ["d"]
+
+
 def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
     form = to_gymnasium(envoi.TimeLimit(load(PENDULUM), 50))
     assert form.set_wrapper_attr("mine", 1, force=False) is False

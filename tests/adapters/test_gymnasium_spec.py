@@ -521,6 +521,12 @@ def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():
     assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
 
 
+@pytest.mark.parametrize("wrapped", [lambda lanes: lanes, lambda lanes: envoi.TimeLimit(lanes, 3)])
+def test_agents_as_lanes_have_no_spec_for_nothing_makes_such_lanes(wrapped):
+    form = to_gymnasium_vector(wrapped(to_gymnasium_vector(load("envoi:rps")).core))
+    assert form.spec is None
+
+
 def test_lanes_that_are_made_differently_have_no_spec():
     limits = iter((3, 4))
     assert to_gymnasium_vector(lambda: envoi.TimeLimit(Walk(), next(limits)), 2).spec is None
