@@ -127,7 +127,7 @@ def is_own(name: str) -> bool:
 
 
 class _Reached:
-    """An attribute of what lies inside a form: read and set there, wherever it is then, and in the source if nowhere."""
+    """An attribute of what lies inside a form, read and set where it is; in the source if it is nowhere."""
 
     def __init__(self, name: str) -> None:
         self._name = name
