@@ -1,4 +1,4 @@
-"""What the forms of all frameworks share, and what importers make of a form that they find in their source.
+"""The part that forms of all frameworks share, and the part of importers that may find a form in their source.
 
 A form has the public attributes of its core's wrappers, model or source, as wrappers of most frameworks have those of
 what they wrap: `form.physics`, `form.gravity`. They are properties of a class that is made for the names that there
@@ -17,7 +17,7 @@ from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Pr
 from envoi.modelbatch import ModelBatch
 
 from .contexts import TakesContext
-from .layers import annotated, assigned, attribute, kind_of, names
+from .layers import annotated, assigned, attribute, inner_layer, kind_of, names
 
 _CORE = frozenset(
     name
@@ -39,9 +39,6 @@ _FRAMEWORKS = frozenset(
     for name in names.split()
 )
 """Names by which libraries recognise environments: a form has those of its own framework alone."""
-
-_INNER = ("env", "aec_env", "_env", "_environment", "environment")
-"""How wrappers call what they wrap."""
 
 
 class AnyForm:
@@ -179,7 +176,7 @@ def _own(written: type) -> frozenset[str]:
 
 
 def inside(core: Any) -> tuple[list[Any], list[Any]]:
-    """What a core environment is made of, outermost first.
+    """Returns the parts of a core environment, outermost first.
 
     Returns:
         Its wrappers and importer; and its model, or the layers of its source. A batch ends with itself.
@@ -209,8 +206,7 @@ def _layers(source: Any, native: Any) -> Iterator[Any]:
             return
         if layer is native:
             return
-        held = (attribute(layer, name) for name in _INNER)
-        layer = next((one for one in held if hasattr(type(one), "step")), None)
+        layer = inner_layer(layer, lambda one: hasattr(type(one), "step"))
     if not any(native is one for one in found):
         yield native
 

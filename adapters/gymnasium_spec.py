@@ -21,7 +21,7 @@ the bare environment, beneath all wrappers. Where that would end episodes elsewh
 wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
 `load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
 
-A spec is computed when somebody reads it.
+A spec is computed when it is read.
 """
 
 from __future__ import annotations

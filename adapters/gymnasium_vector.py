@@ -289,7 +289,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """How a lane that has ended begins anew."""
+        """How a lane that has ended is reset."""
         return self._mode
 
     @property
@@ -346,8 +346,8 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         if isinstance(place, VectorEnv) and hasattr(place, "call"):
             return tuple(cast("Any", place).call(name, *args, **kwargs))
         found = [one.get_wrapper_attr(name) for one in place] if isinstance(place, list) else [getattr(place, name)]
-        told = [one(*args, **kwargs) if callable(one) else one for one in found]
-        return tuple(told if isinstance(place, list) else told * n)
+        results = [one(*args, **kwargs) if callable(one) else one for one in found]
+        return tuple(results if isinstance(place, list) else results * n)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Reads an attribute of each lane; see `call`."""

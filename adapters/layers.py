@@ -20,7 +20,7 @@ import numpy as np
 from envoi import SnapshotUnsupported
 from envoi.structure import slots
 
-_INNER = ("_env", "_environment", "env", "environment")
+_INNER = ("_env", "_environment", "env", "aec_env", "environment")
 """How wrappers call what they wrap."""
 
 _STREAMS = ("_rng", "rng", "_random", "random", "_random_state", "random_state", "_np_random", "np_random")
@@ -50,7 +50,7 @@ def names(part: Any) -> set[str]:
     """The names of the attributes of a part of a source, as `dir` has them; its dict is asked only if it has to be.
 
     Candidates are the names that its class declares and those in the code of its methods. They are all that it holds
-    where each object that it refers to is the value of one; else somebody has set an attribute from outside.
+    where each object that it refers to is the value of one; else an attribute was set from outside.
     """
     kind = type(part)
     found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
@@ -107,6 +107,17 @@ def _codes(kind: type) -> Iterator[CodeType]:
             found.append(one.func)
 
 
+def inner_layer(layer: Any, fits: Callable[[Any], bool]) -> Any:
+    """Returns the object that a wrapper wraps, or None where it wraps none.
+
+    Args:
+        layer: The wrapper; any object.
+        fits: Tells an environment from other objects that it may hold under the same names.
+    """
+    held = (attribute(layer, name) for name in _INNER)
+    return next((one for one in held if fits(one)), None)
+
+
 def layers(source: Any, kind: type) -> list[Any]:
     """A source from its outermost wrapper to the bare environment.
 
@@ -116,8 +127,7 @@ def layers(source: Any, kind: type) -> list[Any]:
     """
     found = [source]
     while True:
-        held = (attribute(found[-1], name) for name in _INNER)
-        inner = next((layer for layer in held if isinstance(layer, kind)), None)
+        inner = inner_layer(found[-1], lambda layer: isinstance(layer, kind))
         if inner is None or any(inner is layer for layer in found):
             return found
         found.append(inner)
@@ -265,7 +275,7 @@ class Content:
 
 
 def kind_of(part: Any) -> type:
-    """The class that somebody wrote, of which a form's may be one with more attributes."""
+    """The class as it was written, of which a form's may be one with more attributes."""
     return type(part).__dict__.get("_written", type(part))
 
 

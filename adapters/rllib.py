@@ -155,7 +155,7 @@ class Place:
 
 
 class RLlibForm(AnyForm):
-    """What RLlib's forms share: RLlib says only after they were made where it steps them.
+    """Base of RLlib's forms: RLlib says only after they were made where it steps them.
 
     Attributes:
         seeds: What becomes of RLlib's seeds.
@@ -331,7 +331,7 @@ class RLlibEnv(RLlibForm, ToGymnasium):
 
 
 class _Made:
-    """What a creator has done in this process. A copy, here or in another process, knows nothing of it.
+    """Record of what a creator has done in this process. A copy, here or in another process, knows nothing of it.
 
     Attributes:
         warned: Whether it has warned of what is narrowed.
@@ -446,7 +446,7 @@ class EnvCreator:
 def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
     """A callback that says where RLlib steps an environment, `config.callbacks(on_environment_created=bind_worker)`.
 
-    It is called when an env runner has made its environments, before the first reset, and reaches those of ours, in
+    It is called when an env runner has made its environments, before the first reset, and reaches envoi's forms, in
     every `gym_env_vectorize_mode` and inside wrappers.
 
     Args:
