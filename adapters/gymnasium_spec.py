@@ -43,6 +43,7 @@ from envoi.around import Around
 from envoi.embedding import OneOfMany, Sole
 from envoi.overone import OverOne
 
+from .layers import own_names
 from .origin import Origin, context_of, core_layers, mark, origin_of, rewarder_of
 from .registry import from_env, load
 from .written import UnwrittenValue, imported, place_of, read, written
@@ -200,7 +201,7 @@ def _written_or_not(value: Any) -> Any:
 def _class_alone(model: Any) -> str | None:
     """Where the class of a model is, if that says all: no constructor, and nothing set by hand."""
     kind = type(model)
-    set_here = [name for name in vars(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
+    set_here = [name for name in own_names(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
         return None
     return place_of(kind)

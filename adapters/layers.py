@@ -47,7 +47,12 @@ def attribute(part: Any, name: str) -> Any:
 
 
 def names(part: Any) -> set[str]:
-    """The names of the attributes of a part of a source, as `dir` has them; its dict is asked only if it has to be.
+    """Returns the names of the attributes of a part of a source, its own and those of its class."""
+    return {*dir(type(part)), *own_names(part)}
+
+
+def own_names(part: Any) -> set[str]:
+    """Returns the names of the attributes that a part of a source holds itself; its dict is asked only if it has to be.
 
     Candidates are the names that its class declares and those in the code of its methods. They are all that it holds
     where each object that it refers to is the value of one; else an attribute was set from outside.
@@ -55,8 +60,8 @@ def names(part: Any) -> set[str]:
     kind = type(part)
     found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
     if sorted([id(kind), *map(id, found.values())]) == sorted(map(id, gc.get_referents(part))):
-        return {*dir(kind), *found}
-    return {*dir(part)}
+        return {*found}
+    return {*attributes(part)}
 
 
 _NOTHING = object()
