@@ -21,7 +21,7 @@ the bare environment, beneath all wrappers. Where that would end episodes elsewh
 wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
 `load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
 
-A spec is computed when somebody reads it.
+A spec is computed when it is read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from envoi.around import Around
 from envoi.embedding import OneOfMany, Sole
 from envoi.overone import OverOne
 
-from .origin import Origin, context_of, mark, origin_of, rewarder_of
+from .layers import own_names
+from .origin import Origin, context_of, core_layers, mark, origin_of, rewarder_of
 from .registry import from_env, load
 from .written import UnwrittenValue, imported, place_of, read, written
 
@@ -63,7 +64,7 @@ def spec_of(core: Any) -> EnvSpec | None:
     Returns:
         None where nothing says how to make the environment.
     """
-    return _spec(core, any(isinstance(layer, Contextual) for layer in _layers(core)))
+    return _spec(core, any(isinstance(layer, Contextual) for layer in core_layers(core)))
 
 
 def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
@@ -74,9 +75,9 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         mode: How a lane that has ended is reset.
 
     Returns:
-        None where nothing says how to make the environment, or its lanes are made differently.
+        None where nothing says how to make the environment, or its lanes are made differently or are agents.
     """
-    spec, base, n = spec_of(core), _layers(core)[-1], core.batch_size
+    spec, base, n = spec_of(core), core_layers(core)[-1], core.batch_size
     if spec is None or spec.vector_entry_point == f"{HERE}:make_lanes":  # as `make_vec` has made it
         return spec
     looped = isinstance(base, Lanes)
@@ -90,7 +91,7 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
                 spec.kwargs["vector_kwargs"] = {**own, "autoreset_mode": mode.value}
         return spec
     if not looped and not isinstance(base, ModelBatch):
-        return spec
+        return None
     try:
         lane: Any = spec.to_json()
     except (TypeError, ValueError):  # an argument that JSON has no word for, but a copy serves
@@ -115,13 +116,6 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
 def assign(core: Any, spec: EnvSpec | None) -> None:
     """Takes over the spec that gymnasium's `make` gives an environment when it has made one."""
     mark(core, spec=spec)
-
-
-def _layers(core: Any) -> list[Any]:
-    layers = [core]
-    while isinstance(layers[-1], Around):
-        layers.append(layers[-1].env)
-    return layers
 
 
 def _spec(core: Any, contextual: bool) -> EnvSpec | None:
@@ -207,7 +201,7 @@ def _written_or_not(value: Any) -> Any:
 def _class_alone(model: Any) -> str | None:
     """Where the class of a model is, if that says all: no constructor, and nothing set by hand."""
     kind = type(model)
-    set_here = [name for name in vars(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
+    set_here = [name for name in own_names(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
         return None
     return place_of(kind)
@@ -290,7 +284,7 @@ def _own_limit(wrapper: Any) -> int | None:
 
 def _unnoticed(core: Any) -> bool:
     """Whether a lower limit on the bare environment cuts episodes off just where the same limit around `core` does."""
-    for layer in _layers(core):
+    for layer in core_layers(core):
         if origin_of(layer) is not None or not isinstance(layer, Around):
             spec = _source_spec(layer)
             return spec is None or not spec.additional_wrappers
@@ -312,7 +306,7 @@ def _limit_the_base(spec: EnvSpec, limit: int | None, core: Any) -> None:
         known["instead_of"] = limit
     else:
         kwargs = {"max_episode_steps": spec.max_episode_steps, "instead_of": limit}
-        entries.insert(_within(_layers(core)[-1]), WrapperSpec(BASE_LIMIT, f"{HERE}:limit_base", kwargs))
+        entries.insert(_within(core_layers(core)[-1]), WrapperSpec(BASE_LIMIT, f"{HERE}:limit_base", kwargs))
     spec.max_episode_steps, spec.additional_wrappers = limit, tuple(entries)
 
 

@@ -23,6 +23,9 @@ class UnwrittenValue(ValueError):
 def written(value: Any) -> Any:
     """A value in terms of JSON, from which `read` makes an equal one of the same type.
 
+    Args:
+        value: Anything.
+
     Lists, dicts with text for keys, numbers, text and None are written as they are; tuples, other dicts, numpy's arrays
     and scalars, dtypes, paths, and classes and functions that can be imported by their name, as tagged dicts.
 
@@ -57,7 +60,11 @@ def written(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """What `written` wrote; what it did not write, such as an object that was never JSON, stays as it is."""
+    """Returns the value that `written` wrote; one that it did not write, such as an object, stays as it is.
+
+    Args:
+        value: A value in terms of JSON.
+    """
     if isinstance(value, list):
         return [read(one) for one in value]
     if not isinstance(value, dict):

@@ -1,6 +1,7 @@
 """A form's `spec`: gymnasium reads it, and makes of it an environment that plays the same episodes."""
 
 import copy
+import gc
 import json
 import pickle
 import zlib
@@ -519,6 +520,23 @@ def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():
             gymnasium.make_vec(spec)
     alone = to_gymnasium_vector(lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2)
     assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
+
+
+def test_reading_a_spec_leaves_the_attributes_of_a_model_as_quick_as_they_were():
+    model = Walk()
+    model.context = {"drift": 0.25}
+    form = to_gymnasium(model)
+    dicts = [held for held in gc.get_referents(model) if type(held) is dict]
+    assert form.spec is not None
+    assert [held for held in gc.get_referents(model) if type(held) is dict] == dicts
+    model.note = "set by hand"
+    assert form.spec is None
+
+
+@pytest.mark.parametrize("wrapped", [lambda lanes: lanes, lambda lanes: envoi.TimeLimit(lanes, 3)])
+def test_agents_as_lanes_have_no_spec_for_nothing_makes_such_lanes(wrapped):
+    form = to_gymnasium_vector(wrapped(to_gymnasium_vector(load("envoi:rps")).core))
+    assert form.spec is None
 
 
 def test_lanes_that_are_made_differently_have_no_spec():
