@@ -528,7 +528,7 @@ def test_sets_of_values_that_cannot_be_compared_are_alike_where_their_class_is()
 @pytest.mark.parametrize("around", [lambda env: env, lambda env: TimeLimit(env, 5)])
 def test_a_factory_whose_second_model_differs_is_refused_or_looped_over(around):
     models = iter([CartPole(), Catch(), CartPole(), CartPole()])
-    with pytest.raises(SpecError, match="lane 1: observation: expected .* as in lane 0, got .*give all lanes equal"):
+    with pytest.raises(SpecError, match=r"lane 1: observation: expected .* as in lane 0, got .*give all lanes equal"):
         envoi.batch(lambda: around(next(models)), 2)
     alike = envoi.batch(lambda: around(next(models)), 2)
     assert not isinstance(alike, Lanes)
