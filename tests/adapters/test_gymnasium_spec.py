@@ -353,8 +353,9 @@ def test_a_context_that_was_set_is_set_once_more():
         assert episodes(again) == episodes(form) != plain
 
 
-def test_contexts_of_a_set_are_played_once_more():
-    contexts = {0: {"m": 0.5}, "heavy": {"m": 2.0}, ("a", 1): {"m": np.float64(3.0)}}
+@pytest.mark.parametrize("kind", [dict, envoi.context.ContextSet])
+def test_contexts_of_a_set_are_played_once_more(kind):
+    contexts = kind({0: {"m": 0.5}, "heavy": {"m": 2.0}, ("a", 1): {"m": np.float64(3.0)}})
     core = envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts, max_episode_length=4, state_context_features=["m"])
     form = to_gymnasium(core)
     assert names(form.spec) == ["Contextual"]
@@ -574,6 +575,15 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_what_is_written_down_is_read_back_as_it_was(value):
     assert exact(read(json.loads(json.dumps(written(value))))) == exact(value)
+
+
+@given(
+    st.dictionaries(st.one_of(st.text(), st.integers(), st.tuples(st.integers())), st.dictionaries(st.text(), VALUES))
+)
+def test_a_set_of_contexts_is_read_back_as_it_was(contexts):
+    again = read(json.loads(json.dumps(written(envoi.context.ContextSet(contexts)))))
+    assert type(again) is envoi.context.ContextSet
+    assert exact(dict(again)) == exact(contexts)
 
 
 class Point(NamedTuple):
