@@ -481,6 +481,13 @@ def lanes_played(envs, steps=25):
     return found
 
 
+def whole_cartpoles(mode, n=3, **arguments):
+    if mode == "SameStep":  # theirs has one mode only
+        arguments["vectorization_mode"] = "sync"
+        arguments["vector_kwargs"] = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    return gymnasium.make_vec("CartPole-v1", n, **arguments)
+
+
 VECTORS = {
     "a loop": lambda mode: to_gymnasium_vector(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9), 3, mode),
     "a factory": lambda mode: to_gymnasium_vector(lambda: envoi.TimeLimit(envoi.ActionRepeat(Walk(), 2), 9), 2, mode),
@@ -488,6 +495,12 @@ VECTORS = {
     "one lane": lambda mode: to_gymnasium_vector(Flock(), 1, mode),
     "gymnasium": lambda mode: to_gymnasium_vector(
         envoi.History(from_env(gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="sync")), 2), autoreset_mode=mode
+    ),
+    "a vector entry point": lambda mode: to_gymnasium_vector(
+        envoi.RunStats(envoi.History(from_env(whole_cartpoles(mode)), 2)), autoreset_mode=mode
+    ),
+    "a vector entry point of one lane": lambda mode: to_gymnasium_vector(
+        envoi.RunStats(from_env(whole_cartpoles(mode, 1, max_episode_steps=7))), autoreset_mode=mode
     ),
     "a loop of gymnasium": lambda mode: to_gymnasium_vector(
         envoi.TimeLimit(from_env(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)), 9),
