@@ -29,7 +29,7 @@ What is lost:
 | several agents | number | refused |
 
 Refused on the way here: arrays of objects. A source that nothing can seed (see `from_dm_env`) comes with
-`unseeded`, and warns at the first reset with a seed. Options of a reset reach forms of ours alone; a source of others
+`unseeded`, and warns at the first reset with a seed. Options of a reset reach envoi's forms alone; a source of others
 warns of the first, and `validate=True` makes them an error.
 
 Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the

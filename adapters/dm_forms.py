@@ -109,7 +109,6 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         self._step = quickest_step(self._env)
         self._importer = self._env if self._is_plain() else None
         self._quick: Any = None if self._restart else self._importer  # the importer while an episode is going on
-        self._open()
 
     def _is_plain(self) -> bool:
         """Whether a source gives five values, of which the common step converts none: at most an array of a choice."""

@@ -1,4 +1,4 @@
-"""What the forms of all frameworks share, and what importers make of a form that they find in their source.
+"""The part that forms of all frameworks share, and the part of importers that may find a form in their source.
 
 A form has the public attributes of its core's wrappers, model or source, as wrappers of most frameworks have those of
 what they wrap: `form.physics`, `form.gravity`. They are properties of a class that is made for the names that there
@@ -8,7 +8,6 @@ tell one framework's environments from another's are not among them; `get_wrappe
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -18,7 +17,7 @@ from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Pr
 from envoi.batching.model_batch import ModelBatch
 
 from .contexts import TakesContext
-from .layers import attribute, kind_of
+from .layers import annotated, assigned, attribute, inner_layer, kind_of, names
 
 _CORE = frozenset(
     name
@@ -41,9 +40,6 @@ _FRAMEWORKS = frozenset(
 )
 """Names by which libraries recognise environments: a form has those of its own framework alone."""
 
-_INNER = ("env", "aec_env", "_env", "_environment", "environment")
-"""How wrappers call what they wrap."""
-
 
 class AnyForm:
     """A form of a core environment. A copy of it has a core of its own, for a shallow one would share the episode.
@@ -53,6 +49,15 @@ class AnyForm:
     """
 
     core: Any
+
+    def __new__(cls, core: Any = None, *args: Any, **kwargs: Any) -> Self:
+        # Now, for CPython reads the attributes of an object more slowly after its class has changed.
+        return _blank(cls, _reached_in(core, cls) if isinstance(core, Process) and cls._opens(core) else frozenset())
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        """Whether a form of a core environment has the public attributes of what lies inside."""
+        return True
 
     def assign_lane(self, number: int) -> None:
         """See `envoi.Process.assign_lane`."""
@@ -108,17 +113,9 @@ class AnyForm:
         holders = (*around, *native) if is_own(name) else native if name.startswith("_") else (*native, *around)
         return next((holder for holder in holders if hasattr(holder, name)), None)
 
-    def _open(self) -> None:
-        """Gives this form the public attributes of what lies inside, but for those that it has itself."""
-        written = kind_of(self)
-        around, native = inside(self.core)
-        holders = [*(one for one in around if attribute(one, "source") is None), *native]
-        found = {name for holder in holders for name in dir(holder) if not name.startswith("_")}
-        found -= _CORE | _FRAMEWORKS | _own(written) | vars(self).keys()
-        self.__class__ = cast("Any", opened(written, frozenset(found)) if found else written)
-
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return object.__new__, (kind_of(self),), cast("Any", self).__getstate__()
+        reached = frozenset(name for name, held in vars(type(self)).items() if isinstance(held, _Reached))
+        return _blank, (kind_of(self), reached), cast("Any", self).__getstate__()
 
 
 def is_own(name: str) -> bool:
@@ -127,7 +124,7 @@ def is_own(name: str) -> bool:
 
 
 class _Reached:
-    """An attribute of what lies inside a form: read and set there, wherever it is then."""
+    """An attribute of what lies inside a form, read and set where it is; in the source if it is nowhere."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -141,25 +138,45 @@ class _Reached:
         return getattr(holder, self._name)
 
     def __set__(self, form: AnyForm, value: Any) -> None:
-        setattr(form._reach(self._name) or form, self._name, value)
+        holder = form._reach(self._name)
+        setattr(inside(form.core)[1][0] if holder is None else holder, self._name, value)
+
+
+def _blank(written: type, reached: frozenset[str]) -> Any:
+    """Returns a form that holds nothing yet.
+
+    Args:
+        written: Its class.
+        reached: The names of the attributes that it has of what lies inside.
+    """
+    return object.__new__(_opened(written, reached) if reached else written)
 
 
 @cache
-def opened(written: type, names: frozenset[str]) -> type:
+def _opened(written: type, reached: frozenset[str]) -> type:
     """The class of a form that has more attributes than were written down."""
     body = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
-    reached = {name: _Reached(name) for name in names}
-    return type(written)(written.__name__, (written,), {**body, **reached, "_written": written})
+    return type(written)(
+        written.__name__, (written,), {**body, **{name: _Reached(name) for name in reached}, "_written": written}
+    )
+
+
+def _reached_in(core: Any, written: type) -> frozenset[str]:
+    """The names of the public attributes inside a core environment, but for those that its forms of a class have."""
+    around, native = inside(core)
+    holders = [*(one for one in around if attribute(one, "source") is None), *native]
+    found = {name for holder in holders for name in names(holder) if not name.startswith("_")}
+    return frozenset(found - _CORE - _FRAMEWORKS - _own(written))
 
 
 @cache
 def _own(written: type) -> frozenset[str]:
-    annotated = {name for kind in written.__mro__ for name in inspect.get_annotations(kind)}
-    return frozenset({*dir(written), *annotated})
+    """The attributes that instances of a class have themselves, as it declares or assigns them."""
+    return frozenset({*dir(written), *annotated(written), *assigned(written)})
 
 
 def inside(core: Any) -> tuple[list[Any], list[Any]]:
-    """What a core environment is made of, outermost first.
+    """Returns the parts of a core environment, outermost first.
 
     Returns:
         Its wrappers and importer; and its model, or the layers of its source. A batch ends with itself.
@@ -189,8 +206,7 @@ def _layers(source: Any, native: Any) -> Iterator[Any]:
             return
         if layer is native:
             return
-        held = (attribute(layer, name) for name in _INNER)
-        layer = next((one for one in held if hasattr(type(one), "step")), None)
+        layer = inner_layer(layer, lambda one: hasattr(type(one), "step"))
     if not any(native is one for one in found):
         yield native
 

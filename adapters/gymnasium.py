@@ -42,6 +42,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorWrapper
 from numpy import ndarray
 
 from envoi import (
@@ -130,8 +131,10 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         five = None if self._encode or self._decode else five_step(self._env)
         if five is not None and type(self).step is ToGymnasium.step:
             self.step = cast("Any", five)  # nothing is left to do
-        if self.unwrapped is self:
-            self._open()
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return not is_of(core.unwrapped, NAME)  # which is then the `unwrapped` of a form
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
@@ -233,7 +236,7 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
         self.source = source
         self.observation_spec = from_space(source.observation_space, "observation_space")
         self.action_spec = from_space(source.action_space, "action_space")
-        native: Any = bare(source)
+        native = bare(source)
         # MO-gymnasium's convention for rewards that are not one number.
         rewards = getattr(native, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
@@ -398,11 +401,15 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
         return f"from_gymnasium({self.source})"
 
 
-def bare(source: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """What lies under gymnasium's wrappers: the native environment, or a form of a core, which speaks for its own."""
+def bare(source: Any) -> Any:
+    """Returns the native environment under gymnasium's wrappers, or the form of envoi there, which speaks for its own.
+
+    Args:
+        source: An environment or a vector environment of gymnasium.
+    """
     layer = source
-    while isinstance(layer, gymnasium.Wrapper):
-        layer = cast("gymnasium.Env[Any, Any]", layer.env)
+    while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
+        layer = cast("Any", layer).env
     return layer if isinstance(layer, AnyForm) else source.unwrapped
 
 

@@ -10,6 +10,7 @@
 | is a model whose class can be imported and has no constructor | makes one of that class |
 | anything else | None, as of an environment that gymnasium's registry does not know |
 | a core wrapper around one of these | one `WrapperSpec` more, innermost first |
+| core wrappers around what a `vector_entry_point` makes | a `vector_entry_point` that makes and wraps it |
 
 A wrapper with an argument that cannot be written down (a lambda, an object) has `kwargs=None` in its `WrapperSpec`, and
 `make` then refuses, as for such wrappers of gymnasium's own. So has an entry `Rewarder`, which says that another
@@ -21,16 +22,16 @@ the bare environment, beneath all wrappers. Where that would end episodes elsewh
 wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
 `load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
 
-A spec is computed when somebody reads it.
+A spec is computed when it is read.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, VectorizeMode, WrapperSpec
@@ -43,7 +44,8 @@ from envoi.wrapping.delegate import Around
 from envoi.wrapping.lifted_single import OverOne
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
-from .origin import Origin, context_of, mark, origin_of, rewarder_of
+from .layers import own_names
+from .origin import Origin, context_of, core_layers, mark, origin_of, rewarder_of
 from .registry import from_env, load
 from .written import UnwrittenValue, imported, place_of, read, written
 
@@ -63,7 +65,7 @@ def spec_of(core: Any) -> EnvSpec | None:
     Returns:
         None where nothing says how to make the environment.
     """
-    return _spec(core, any(isinstance(layer, Contextual) for layer in _layers(core)))
+    return _spec(core, any(isinstance(layer, Contextual) for layer in core_layers(core)))
 
 
 def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
@@ -74,9 +76,9 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         mode: How a lane that has ended is reset.
 
     Returns:
-        None where nothing says how to make the environment, or its lanes are made differently.
+        None where nothing says how to make the environment, or its lanes are made differently or are agents.
     """
-    spec, base, n = spec_of(core), _layers(core)[-1], core.batch_size
+    spec, base, n = spec_of(core), core_layers(core)[-1], core.batch_size
     if spec is None or spec.vector_entry_point == f"{HERE}:make_lanes":  # as `make_vec` has made it
         return spec
     looped = isinstance(base, Lanes)
@@ -88,9 +90,10 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
             if mode is not AutoresetMode.NEXT_STEP or "vector_kwargs" in spec.kwargs:
                 own = spec.kwargs.get("vector_kwargs", {})
                 spec.kwargs["vector_kwargs"] = {**own, "autoreset_mode": mode.value}
-        return spec
+            return spec
+        return _wrapped_batch(spec, base)
     if not looped and not isinstance(base, ModelBatch):
-        return spec
+        return None
     try:
         lane: Any = spec.to_json()
     except (TypeError, ValueError):  # an argument that JSON has no word for, but a copy serves
@@ -112,16 +115,41 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
     )
 
 
+def _wrapped_batch(spec: EnvSpec, base: Any) -> EnvSpec:
+    """The spec of core wrappers around a vector environment that a vector entry point made.
+
+    Args:
+        spec: That of the source, with an entry for each wrapper, which `make_vec` refuses beside such an entry point.
+        base: The core batch inside the wrappers.
+
+    Returns:
+        One that makes the vector environment, then the wrappers. `spec` itself where lanes are made one by one, where
+        there is no wrapper, and where one cannot be written down.
+    """
+    mode = VectorizeMode.VECTOR_ENTRY_POINT.value
+    wrappers = [entry for entry in spec.additional_wrappers if entry.entry_point != f"{HERE}:limit_base"]
+    by_itself = spec.vector_entry_point is not None and spec.kwargs.get("vectorization_mode", mode) == mode
+    if not by_itself or not wrappers or any(one.kwargs is None for one in wrappers):
+        return spec
+    batch = cast("EnvSpec", _source_spec(base))
+    limit = spec.max_episode_steps
+    kwargs: dict[str, Any] = {"vectorization_mode": mode}
+    if "num_envs" in batch.kwargs:
+        kwargs["num_envs"] = batch.kwargs.pop("num_envs")
+    if limit is not None:
+        kwargs |= {"max_episode_steps": limit, "limit": limit}
+    try:
+        kwargs["batch"] = batch.to_json()
+    except (TypeError, ValueError):  # as in `vector_spec_of`
+        kwargs["batch"] = batch
+    spec.kwargs = {**kwargs, "wrappers_inside": [one.kwargs for one in wrappers]}
+    spec.vector_entry_point, spec.additional_wrappers = f"{HERE}:make_wrapped", ()
+    return spec
+
+
 def assign(core: Any, spec: EnvSpec | None) -> None:
     """Takes over the spec that gymnasium's `make` gives an environment when it has made one."""
     mark(core, spec=spec)
-
-
-def _layers(core: Any) -> list[Any]:
-    layers = [core]
-    while isinstance(layers[-1], Around):
-        layers.append(layers[-1].env)
-    return layers
 
 
 def _spec(core: Any, contextual: bool) -> EnvSpec | None:
@@ -167,7 +195,10 @@ def _base_spec(core: Any) -> EnvSpec | None:
 def _source_spec(core: Any) -> EnvSpec | None:
     """The spec of the environment of gymnasium that a core one was made of."""
     source = getattr(core, "source", None)
-    return _copied(source) if isinstance(source, (gymnasium.Env, VectorEnv)) else None
+    spec = _copied(source) if isinstance(source, (gymnasium.Env, VectorEnv)) else None
+    if spec is not None and spec.vector_entry_point == f"{HERE}:make_wrapped":  # as `make_vec` has made it
+        return _spec_inside(**spec.kwargs)
+    return spec
 
 
 def _copied(source: Any) -> EnvSpec | None:
@@ -207,7 +238,7 @@ def _written_or_not(value: Any) -> Any:
 def _class_alone(model: Any) -> str | None:
     """Where the class of a model is, if that says all: no constructor, and nothing set by hand."""
     kind = type(model)
-    set_here = [name for name in vars(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
+    set_here = [name for name in own_names(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
         return None
     return place_of(kind)
@@ -290,7 +321,7 @@ def _own_limit(wrapper: Any) -> int | None:
 
 def _unnoticed(core: Any) -> bool:
     """Whether a lower limit on the bare environment cuts episodes off just where the same limit around `core` does."""
-    for layer in _layers(core):
+    for layer in core_layers(core):
         if origin_of(layer) is not None or not isinstance(layer, Around):
             spec = _source_spec(layer)
             return spec is None or not spec.additional_wrappers
@@ -312,7 +343,7 @@ def _limit_the_base(spec: EnvSpec, limit: int | None, core: Any) -> None:
         known["instead_of"] = limit
     else:
         kwargs = {"max_episode_steps": spec.max_episode_steps, "instead_of": limit}
-        entries.insert(_within(_layers(core)[-1]), WrapperSpec(BASE_LIMIT, f"{HERE}:limit_base", kwargs))
+        entries.insert(_within(core_layers(core)[-1]), WrapperSpec(BASE_LIMIT, f"{HERE}:limit_base", kwargs))
     spec.max_episode_steps, spec.additional_wrappers = limit, tuple(entries)
 
 
@@ -364,7 +395,11 @@ def wrap(
     core: Any = _core(env)
     if agent is not None:
         core = as_multi(core, read(agent))
-    return to_gymnasium(imported(wrapper)(core, *read(list(positional)), **read(dict(arguments))))
+    return to_gymnasium(_wrapped(core, wrapper, arguments, positional))
+
+
+def _wrapped(core: Any, wrapper: str, arguments: Mapping[str, Any], positional: Any = ()) -> Any:
+    return imported(wrapper)(core, *read(list(positional)), **read(dict(arguments)))
 
 
 def set_context(env: gymnasium.Env[Any, Any], *, context: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
@@ -422,6 +457,53 @@ def make_lanes(
     spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
     limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
     return to_gymnasium_vector(lambda: _core(gymnasium.make(spec, limit, **arguments)), num_envs, autoreset_mode)
+
+
+def make_wrapped(*, wrappers_inside: Sequence[Mapping[str, Any]], **arguments: Any) -> VectorEnv[Any, Any, Any]:
+    """The vector form of core wrappers around a vector environment that `gymnasium.make_vec` makes.
+
+    Args:
+        wrappers_inside: The class and the arguments of each wrapper, as `wrap` takes them, innermost first.
+        **arguments: What makes the vector environment, see `_spec_inside`.
+    """
+    from .gymnasium_vector import to_gymnasium_vector
+    from .vector_lanes import mode_of
+
+    envs = gymnasium.make_vec(_spec_inside(**arguments))
+    core: Any = from_env(envs)
+    for entry in wrappers_inside:
+        core = _wrapped(core, **entry)
+    return to_gymnasium_vector(core, autoreset_mode=mode_of(envs))
+
+
+def _spec_inside(
+    *,
+    batch: str | EnvSpec,
+    num_envs: int = 1,
+    limit: int | None = None,
+    max_episode_steps: int | None = None,
+    vectorization_mode: str = "",
+    wrappers_inside: Any = (),
+    **arguments: Any,
+) -> EnvSpec:
+    """The spec of the vector environment inside core wrappers.
+
+    Args:
+        batch: It, without its number of lanes, which may be in JSON.
+        num_envs: How many lanes.
+        limit: The time limit of the form that the spec was read from.
+        max_episode_steps: Another one in the place of the vector environment's.
+        vectorization_mode: Of the form; not needed here.
+        wrappers_inside: The wrappers; not needed here.
+        **arguments: More arguments for the vector environment.
+    """
+    spec = EnvSpec.from_json(batch) if isinstance(batch, str) else deepcopy(batch)
+    spec.kwargs = {**spec.kwargs, **arguments}
+    if num_envs != 1:
+        spec.kwargs["num_envs"] = num_envs
+    if max_episode_steps != limit:
+        spec.kwargs["max_episode_steps"] = max_episode_steps
+    return spec
 
 
 def _core(env: gymnasium.Env[Any, Any]) -> Any:

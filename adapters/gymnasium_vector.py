@@ -75,6 +75,7 @@ from .agents import agent_lanes
 from .discounts import is_default_discount
 from .form import AnyForm, inside, is_own
 from .losses import Loss
+from .origin import core_layers
 from .registry import from_env, home, is_of, refuse_others
 from .spaces import encoder, like_source, to_space
 from .values import Copy
@@ -143,6 +144,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         done = batched_space(self.single_action_space, self.num_envs)
         self.observation_space = like_source(seen, core, "observation", lanes=True)
         self.action_space = like_source(done, core, "action", lanes=True)
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return False  # each lane has attributes of its own, see `call`
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         """The spaces of a lane."""
@@ -284,7 +289,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """How a lane that has ended begins anew."""
+        """How a lane that has ended is reset."""
         return self._mode
 
     @property
@@ -341,8 +346,8 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         if isinstance(place, VectorEnv) and hasattr(place, "call"):
             return tuple(cast("Any", place).call(name, *args, **kwargs))
         found = [one.get_wrapper_attr(name) for one in place] if isinstance(place, list) else [getattr(place, name)]
-        told = [one(*args, **kwargs) if callable(one) else one for one in found]
-        return tuple(told if isinstance(place, list) else told * n)
+        results = [one(*args, **kwargs) if callable(one) else one for one in found]
+        return tuple(results if isinstance(place, list) else results * n)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Reads an attribute of each lane; see `call`."""
@@ -396,14 +401,14 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         if known is None:
             return
         begun: list[bool] = [True] * self.num_envs if mask is None else mask.tolist()
-        new = _bare(self.core).seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
+        new = _batch_inside(self.core).seeds_of_lanes(int(seed)) if np.ndim(seed) == 0 else seed
         self._np_random_seed = tuple(
             int(one) if begins and one is not None else old for one, begins, old in zip(new, begun, known, strict=True)
         )
 
     def _seeds(self) -> tuple[int, ...] | None:
         """The seed of each lane, -1 where it is unknown; None where a source of gymnasium's tells them."""
-        if isinstance(getattr(_bare(self.core), "source", None), VectorEnv):
+        if isinstance(getattr(_batch_inside(self.core), "source", None), VectorEnv):
             return None
         seeds = self._np_random_seed
         return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs
@@ -415,7 +420,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         Of a source of gymnasium's, it is what the source tells: one integer, where its lanes share a generator.
         """
         seeds = self._seeds()
-        return _bare(self.core).source.np_random_seed if seeds is None else seeds
+        return _batch_inside(self.core).source.np_random_seed if seeds is None else seeds
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -463,11 +468,9 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
     __str__ = __repr__
 
 
-def _bare(core: Any) -> Any:
-    """The batch inside all wrappers."""
-    while not isinstance(core, BatchEnv):
-        core = core.env
-    return core
+def _batch_inside(core: Any) -> Any:
+    """The batch inside all wrappers that act on one."""
+    return next(layer for layer in core_layers(core) if isinstance(layer, BatchEnv))
 
 
 class _LaneForm:

@@ -6,9 +6,13 @@ seeded, physics that can be looked at, attributes that can be copied and put bac
 
 from __future__ import annotations
 
+import dis
+import gc
+import inspect
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from types import MemberDescriptorType
+from functools import cache, cached_property
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,7 @@ import numpy as np
 from envoi import SnapshotUnsupported
 from envoi.structural_equality import slots
 
-_INNER = ("_env", "_environment", "env", "environment")
+_INNER = ("_env", "_environment", "env", "aec_env", "environment")
 """How wrappers call what they wrap."""
 
 _STREAMS = ("_rng", "rng", "_random", "random", "_random_state", "random_state", "_np_random", "np_random")
@@ -42,6 +46,83 @@ def attribute(part: Any, name: str) -> Any:
         return None
 
 
+def names(part: Any) -> set[str]:
+    """Returns the names of the attributes of a part of a source, its own and those of its class."""
+    return {*dir(type(part)), *own_names(part)}
+
+
+def own_names(part: Any) -> set[str]:
+    """Returns the names of the attributes that a part of a source holds itself; its dict is asked only if it has to be.
+
+    Candidates are the names that its class declares and those in the code of its methods. They are all that it holds
+    where each object that it refers to is the value of one; else an attribute was set from outside.
+    """
+    kind = type(part)
+    found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
+    if sorted([id(kind), *map(id, found.values())]) == sorted(map(id, gc.get_referents(part))):
+        return {*found}
+    return {*attributes(part)}
+
+
+_NOTHING = object()
+
+
+def _own_value(part: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(part, name)
+    except AttributeError:
+        return _NOTHING
+
+
+@cache
+def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The names that instances may hold, each with the value that the class has of it; no methods and properties."""
+    of_classes = {name: held for base in reversed(kind.__mro__) for name, held in vars(base).items()}
+    found = {*of_classes, *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)}
+    values = ((name, of_classes.get(name, _NOTHING)) for name in found)
+    return tuple((name, value) for name, value in values if not hasattr(type(value), "__get__"))
+
+
+def annotated(kind: type) -> set[str]:
+    """The names that a class and its bases declare with a type."""
+    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
+
+
+def assigned(kind: type) -> set[str]:
+    """The names of the attributes that the methods of a class and its bases assign, on whatever object."""
+    steps = (step for code in _codes(kind) for step in dis.get_instructions(code))
+    return {step.argval for step in steps if step.opname == "STORE_ATTR"}
+
+
+def _codes(kind: type) -> Iterator[CodeType]:
+    """The code of all methods and properties of a class and its bases, and of the functions inside them."""
+    found: list[Any] = [held for base in kind.__mro__ for held in vars(base).values()]
+    while found:
+        one = found.pop()
+        if isinstance(one, CodeType):
+            yield one
+            found.extend(held for held in one.co_consts if isinstance(held, CodeType))
+        elif isinstance(one, FunctionType):
+            found.extend((one.__code__, getattr(one, "__wrapped__", None)))
+        elif isinstance(one, (classmethod, staticmethod)):
+            found.append(one.__func__)
+        elif isinstance(one, property):
+            found.extend((one.fget, one.fset))
+        elif isinstance(one, cached_property):
+            found.append(one.func)
+
+
+def inner_layer(layer: Any, fits: Callable[[Any], bool]) -> Any:
+    """Returns the object that a wrapper wraps, or None where it wraps none.
+
+    Args:
+        layer: The wrapper; any object.
+        fits: Tells an environment from other objects that it may hold under the same names.
+    """
+    held = (attribute(layer, name) for name in _INNER)
+    return next((one for one in held if fits(one)), None)
+
+
 def layers(source: Any, kind: type) -> list[Any]:
     """A source from its outermost wrapper to the bare environment.
 
@@ -51,8 +132,7 @@ def layers(source: Any, kind: type) -> list[Any]:
     """
     found = [source]
     while True:
-        held = (attribute(found[-1], name) for name in _INNER)
-        inner = next((layer for layer in held if isinstance(layer, kind)), None)
+        inner = inner_layer(found[-1], lambda layer: isinstance(layer, kind))
         if inner is None or any(inner is layer for layer in found):
             return found
         found.append(inner)
@@ -200,7 +280,7 @@ class Content:
 
 
 def kind_of(part: Any) -> type:
-    """The class that somebody wrote, of which a form's may be one with more attributes."""
+    """The class as it was written, of which a form's may be one with more attributes."""
     return type(part).__dict__.get("_written", type(part))
 
 

@@ -39,7 +39,7 @@ class ResetOptions(MayHoldForm):
 
 
 class NoResetOptions(ResetOptions):
-    """`ResetOptions` of an importer whose framework takes none: they go to a form of ours inside, or are dropped."""
+    """`ResetOptions` of an importer whose framework takes none: they go to a form of envoi inside, or are dropped."""
 
     has_place = False
 

@@ -30,11 +30,18 @@ class Origin:
     context: Mapping[str, Any] | None = None
 
 
+def core_layers(core: Any) -> list[Any]:
+    """A core environment and all that it is wrapped around, outermost first; the last is no wrapper."""
+    found = [core]
+    while isinstance(found[-1], Around):
+        found.append(found[-1].env)
+    return found
+
+
 def innermost(core: Any) -> Any:
     """The environment under all core wrappers; of a loop over lanes that of the first."""
-    while isinstance(core, (Around, Lanes)):
-        core = core.env if isinstance(core, Around) else core.envs[0]
-    return core
+    base = core_layers(core)[-1]
+    return innermost(base.envs[0]) if isinstance(base, Lanes) else base
 
 
 def rewarder_of(core: Any) -> Any:

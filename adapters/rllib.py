@@ -155,7 +155,7 @@ class Place:
 
 
 class RLlibForm(AnyForm):
-    """What RLlib's forms share: RLlib says only after they were made where it steps them.
+    """Base of RLlib's forms: RLlib says only after they were made where it steps them.
 
     Attributes:
         seeds: What becomes of RLlib's seeds.
@@ -270,6 +270,10 @@ class RLlibEnv(RLlibForm, ToGymnasium):
             self._encode, self._decode = self.codec.encode, self.codec.decode
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
 
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return True
+
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
         """This form, of which RLlib reads the spaces. It has the public attributes of what lies inside."""
@@ -327,7 +331,7 @@ class RLlibEnv(RLlibForm, ToGymnasium):
 
 
 class _Made:
-    """What a creator has done in this process. A copy, here or in another process, knows nothing of it.
+    """Record of what a creator has done in this process. A copy, here or in another process, knows nothing of it.
 
     Attributes:
         warned: Whether it has warned of what is narrowed.
@@ -442,7 +446,7 @@ class EnvCreator:
 def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
     """A callback that says where RLlib steps an environment, `config.callbacks(on_environment_created=bind_worker)`.
 
-    It is called when an env runner has made its environments, before the first reset, and reaches those of ours, in
+    It is called when an env runner has made its environments, before the first reset, and reaches envoi's forms, in
     every `gym_env_vectorize_mode` and inside wrappers.
 
     Args:

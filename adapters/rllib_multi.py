@@ -134,7 +134,6 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         self._step = quickest_multi_step(self._env)
         self._five_step = five_step(self._env) if self._is_plain and not self._decode else None
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
-        self._open()
 
     @property
     def possible_agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -102,7 +102,7 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
     low = least if spec.low is None else np.array(spec.low)
     high = most if spec.high is None else np.array(spec.high)
     box = spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
-    if kind == "i":  # said here, for gymnasium rounds what it reads from infinities of single elements
+    if kind == "i":  # set here, for gymnasium rounds what it reads from infinities of single elements
         box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
     return box
 
@@ -217,7 +217,7 @@ def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> 
     if bound.dtype.kind == "f":
         return None if (bound == infinity).all() else bound
     end = integer_range(bound.dtype)[infinity > 0]
-    free = ~bounded & (bound == end)  # somebody may have changed the bound since
+    free = ~bounded & (bound == end)  # the bound may have been changed since
     if free.all():
         return None
     return np.where(free, infinity, bound.astype(object)) if free.any() else bound

@@ -33,7 +33,7 @@ What is lost:
 | several agents | number | refused |
 
 Refused on the way here: leaves that are no `ArraySpec`. A source that nothing can seed (see `from_tf_agents`) comes
-with `unseeded`, and warns at the first reset with a seed. Options of a reset reach forms of ours alone; a source of
+with `unseeded`, and warns at the first reset with a seed. Options of a reset reach envoi's forms alone; a source of
 others warns of the first, and `validate=True` makes them an error.
 
 Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the

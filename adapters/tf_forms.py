@@ -99,7 +99,6 @@ class ToTFAgents(AnyForm, PyEnvironment):
         # Of one number, which most rewards are, a step makes the array itself.
         self._reward_dtype: Any = getattr(reward, "dtype", None)
         self._encode, self._decode = self._codecs()
-        self._open()
 
     def _codecs(self) -> tuple[Any, Any]:
         return array_encoder(self.core.observation_spec), decoder(self.core.action_spec)

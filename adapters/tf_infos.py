@@ -141,7 +141,7 @@ def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
 
 
 def lane_info(info: Any) -> dict[Any, Any]:
-    """What `get_info` gave, as a dict of its own."""
+    """Returns the result of `get_info` as a dict of its own."""
     if info is None:
         return {}
     return {**info} if isinstance(info, Mapping) else {"info": info}

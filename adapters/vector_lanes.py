@@ -7,24 +7,15 @@ from copy import deepcopy
 from typing import Any, TypeGuard, cast
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from envoi import Lanes, LossyConversion, Reset, SpecError
 from envoi.protocol.batch_env import Mask
 from envoi.seeding import check_seed
 
 from .contexts import TakesContext
-from .form import AnyForm
-from .gymnasium import from_gymnasium
+from .gymnasium import bare, from_gymnasium
 from .values import Copy
-
-
-def bare(source: VectorEnv[Any, Any, Any]) -> VectorEnv[Any, Any, Any]:
-    """What lies under gymnasium's wrappers: the native environment, or a form of a batch, which speaks for its own."""
-    layer = source
-    while isinstance(layer, VectorWrapper):
-        layer = layer.env
-    return layer if isinstance(layer, AnyForm) else source.unwrapped
 
 
 def mode_of(source: VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -18,13 +18,13 @@ from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
-from .gymnasium import NATIVE_REWARD, is_number
+from .gymnasium import NATIVE_REWARD, bare, is_number
 from .layers import Content
 from .options import ResetOptions
 from .spaces import from_space
 from .values import Copy, fresh, incoming
 from .vector_infos import read
-from .vector_lanes import bare, different, metadata_of, mode_of
+from .vector_lanes import different, metadata_of, mode_of
 from .vector_spaces import batched_encoder, batched_space, batched_spec, with_lanes
 
 
@@ -62,7 +62,7 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         for kind in ("observation", "action"):
             space = getattr(source, f"single_{kind}_space")
             setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
-        base: Any = bare(source)
+        base = bare(source)
         # Custom spaces of gymnasium's own may differ from lane to lane.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs

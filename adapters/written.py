@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import envoi
+from envoi.context import ContextSet
 
 TAG = "python"
 """The key of what JSON has no word for: `{"python": kind, …}`."""
@@ -23,8 +24,12 @@ class UnwrittenValue(ValueError):
 def written(value: Any) -> Any:
     """A value in terms of JSON, from which `read` makes an equal one of the same type.
 
-    Lists, dicts with text for keys, numbers, text and None are written as they are; tuples, other dicts, numpy's arrays
-    and scalars, dtypes, paths, and classes and functions that can be imported by their name, as tagged dicts.
+    Lists, dicts with text for keys, numbers, text and None are written as they are; tuples, other dicts, sets of
+    contexts, numpy's arrays and scalars, dtypes, paths, and classes and functions that can be imported by their name,
+    as tagged dicts.
+
+    Args:
+        value: Anything.
 
     Raises:
         UnwrittenValue: It is, or holds, something else.
@@ -40,6 +45,8 @@ def written(value: Any) -> Any:
         if TAG not in value and all(type(key) is str for key in value):
             return {key: written(one) for key, one in value.items()}
         return {TAG: "dict", "of": [[written(key), written(one)] for key, one in value.items()]}
+    if kind is ContextSet:
+        return {TAG: "contexts", "of": [[written(key), written(one)] for key, one in value.items()]}
     if isinstance(value, (np.ndarray, np.generic)) and kind in (np.ndarray, value.dtype.type):
         if value.dtype.kind in "biufU" and (value.dtype.kind != "f" or value.dtype.itemsize <= 8):
             flat = np.asarray(value).ravel().tolist()
@@ -57,7 +64,11 @@ def written(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """What `written` wrote; what it did not write, such as an object that was never JSON, stays as it is."""
+    """Returns the value that `written` wrote; one that it did not write, such as an object, stays as it is.
+
+    Args:
+        value: A value in terms of JSON.
+    """
     if isinstance(value, list):
         return [read(one) for one in value]
     if not isinstance(value, dict):
@@ -70,6 +81,8 @@ def read(value: Any) -> Any:
         return tuple(read(one) for one in of)
     if what == "dict":
         return {read(key): read(one) for key, one in of}
+    if what == "contexts":
+        return ContextSet({read(key): read(one) for key, one in of})
     if what == "array":
         return np.array(of, value["dtype"]).reshape(value["shape"])
     if what == "scalar":

@@ -117,7 +117,6 @@ class Form(AnyForm):
         # Whether nobody ever waits, so that there is no need to ask for whose turn it is.
         self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_are_told", False)
         self._step = quickest_multi_step(self._env)
-        self._open()
 
     @property
     def possible_agents(self) -> list[Any]:

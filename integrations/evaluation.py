@@ -24,6 +24,7 @@ from envoi.adapters.rllib import Codec
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
+from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy
 from .rllib.folder import write_atomically
@@ -175,8 +176,8 @@ def evaluate(
         What was found.
 
     Raises:
-        envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, or the env has
-            other observations or actions than the policy.
+        envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, the env raised
+            an error of its own, or it has other observations or actions than the policy.
     """
     if episodes < 1:
         raise envoi.EnvoiError(f"episodes must be at least 1, got {episodes}")
@@ -187,7 +188,8 @@ def evaluate(
     found: dict[Form, tuple[Episode, ...]] = {}
     name = settings.env if env is None else env
     for form in forms:
-        core = one_agent(load(name), "envoi evaluate")
+        with one_line():
+            core = one_agent(load(name), "envoi evaluate")
         if core.batch_size is not None:
             core = FirstLane(cast("envoi.BatchEnv", core))
         played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
@@ -240,7 +242,8 @@ def _episodes(
 ) -> Iterator[Episode]:
     for index, seed in enumerate(seeds):
         policy.reset(seed)
-        first, info = env.begin(seed, {"context_id": contexts[index % len(contexts)]} if contexts else None)
+        with one_line():
+            first, info = env.begin(seed, {"context_id": contexts[index % len(contexts)]} if contexts else None)
         observation = codec.encode(first)
         trace = hashlib.sha256(np.ascontiguousarray(observation).tobytes())
         rewards: list[float] = []
@@ -251,7 +254,8 @@ def _episodes(
                     f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
                 )
             action = policy(observation, rewards[-1] if rewards else 0.0)
-            observed, reward, over = env.step(codec.decode(action))
+            with one_line():
+                observed, reward, over = env.step(codec.decode(action))
             observation = codec.encode(observed)
             trace.update(np.ascontiguousarray(observation).tobytes())
             rewards.append(reward)

@@ -18,6 +18,7 @@ from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, lane_seeds
 from ..spec import SpecTree, spec_difference
 from ..spec.base import shown
+from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
 from .model_batch import ModelBatch, batch_streams
 from .values import Infos, lane, stack
@@ -232,16 +233,22 @@ class Lanes(BatchEnv):
 
 
 def _check_alike(envs: Sequence[Env]) -> None:
-    first = envs[0]
+    found = _difference(envs)
+    if found is not None:
+        index, path, expected, came = found
+        raise SpecError(
+            f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; give all lanes equal specs"
+        )
+
+
+def _difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
+    """The first lane whose specs differ from those of lane 0, and where; None where all are alike."""
     for index, env in enumerate(envs):
         for what in ("observation", "action", "reward", "discount"):
-            found = spec_difference(getattr(first, f"{what}_spec"), getattr(env, f"{what}_spec"), what)
+            found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
             if found is not None:
-                path, expected, came = found
-                raise SpecError(
-                    f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; "
-                    "give all lanes equal specs"
-                )
+                return index, *found
+    return None
 
 
 def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
@@ -251,7 +258,9 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     written for batches too (`Lifted`) stay around the lanes, so that one of them serves all.
 
     Args:
-        env: An environment, whose copies become the lanes (it is left as it is), or a function that makes one.
+        env: An environment, whose copies become the lanes (it is left as it is), or a function that makes one. Where
+            its first two environments hold the same kind of `BatchModel`, with equal specs and contexts, the first
+            serves all lanes.
         n: How many lanes.
 
     Returns:
@@ -283,14 +292,30 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
                 f"env: expected a core environment or a function that makes one, got {shown(env)}; "
                 "bring it by envoi.adapters.from_env(env)"
             )
-        made = env()
-        if isinstance(made.unwrapped, BatchModel):
-            return batch(made, n)  # one serves all
-        lanes = Lanes([made, *(env() for _ in range(n - 1))])
+        made = [env() for _ in range(min(n, 2))]
+        if isinstance(made[0].unwrapped, BatchModel) and _one_serves_all(made):
+            for other in made[1:]:
+                other.close()
+            return batch(made[0], n)
+        lanes = Lanes([*made, *(env() for _ in range(n - 2))])
         lanes.assign_lane(0)
         return lanes
     lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
     return lanes
+
+
+def _one_serves_all(envs: Sequence[Env]) -> bool:
+    """Whether these are the same wrappers around one kind of model, with equal specs and contexts."""
+    inside: list[Any] = list(envs)
+    while True:
+        first, *others = inside
+        if any(type(one) is not type(first) for one in others):
+            return False
+        if not isinstance(first, Wrapper):
+            break
+        inside = [one.env for one in inside]
+    contexts = [structure(one.context) for one in inside]
+    return all(context == contexts[0] for context in contexts) and _difference(envs) is None
 
 
 def lanes_of(env: Env, n: int) -> Lanes:

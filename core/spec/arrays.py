@@ -221,7 +221,9 @@ class Array(Spec):
     def __reduce__(self) -> tuple[Any, ...]:
         # Bounds that are one number are pickled as one, whatever the shape.
         values = self.arguments().values()
-        return type(self), tuple(without_repeats(v) if isinstance(v, np.ndarray) else v for v in values)
+        return type(self), tuple(
+            without_repeats(cast("NDArray[Any]", v)) if isinstance(v, np.ndarray) else v for v in values
+        )
 
     def validate(self, value: Any, path: str = "value") -> None:
         array = _check_array(value, self.shape, self.dtype, path)

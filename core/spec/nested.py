@@ -86,7 +86,7 @@ def zeros(spec: SpecTree) -> Any:
 
 def spec_equal(a: SpecTree, b: SpecTree) -> bool:
     """Whether two possibly nested specs are equal: names, bounds, kinds of branches and order of keys too."""
-    return frozen(a) == frozen(b)
+    return a is b or frozen(a) == frozen(b)
 
 
 def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, SpecTree, SpecTree] | None:

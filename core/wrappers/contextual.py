@@ -544,9 +544,9 @@ class Contextual(Lifted):
 
     def _changed(self, key: Hashable, context: dict[str, Any], over: Mapping[str, Any]) -> tuple[Hashable, Any]:
         """A chosen context with some values of its own: it keeps its id where they are those that it has."""
-        changed = self._found({**context, **over}, "options")
-        same = all(np.array_equal(value, context[name]) for name, value in changed[1].items())
-        return (key, context) if same else changed
+        if all(np.array_equal(value, context[name]) for name, value in over.items()):
+            return key, context
+        return self._found({**context, **over}, "options")
 
     def _selected(self) -> tuple[Hashable, Any]:
         chosen, self._next = self._next or self.context_selector.select(self._rng_of_choice), None

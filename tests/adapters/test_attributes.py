@@ -1,5 +1,6 @@
 """The attributes of models, wrappers and sources, reached through forms as each framework's users reach for them."""
 
+import gc
 import pickle
 import sys
 from copy import deepcopy
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from hypothesis import given
+from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 from small_models import Flock, Walk
 from stable_baselines3 import DQN, HerReplayBuffer
@@ -35,6 +38,7 @@ from envoi.adapters import (
     to_tf_agents,
 )
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters.layers import names
 from envoi.adapters.rllib import RLlibEnv
 
 PENDULUM = "gymnasium:Pendulum-v1"
@@ -177,6 +181,27 @@ def test_setting_through_a_form_reaches_the_model_and_shadows_nothing(set_it):
     assert model._hidden == 7
 
 
+def test_setting_an_attribute_reaches_a_model_that_counts_as_false():
+    class Empty(Tuned):
+        def __len__(self):
+            return 0
+
+    model = Empty()
+    form = to_gymnasium(model)
+    form.speed = 5.0
+    assert model.speed == 5.0
+
+
+def test_an_attribute_that_a_model_has_lost_comes_back_by_setting_it():
+    model = Tuned()
+    form = to_gymnasium(envoi.TimeLimit(model, 5))
+    del model.names
+    with pytest.raises(AttributeError, match="names"):
+        _ = form.names
+    form.names = ["d"]
+    assert model.names == form.names == ["d"]
+
+
 def test_an_attribute_that_none_has_is_set_on_the_form_where_that_is_forced():
     form = to_gymnasium(envoi.TimeLimit(load(PENDULUM), 50))
     assert form.set_wrapper_attr("mine", 1, force=False) is False
@@ -257,6 +282,73 @@ def test_reading_attributes_costs_a_form_nothing():
     for form in (to_gymnasium(Tuned()), to_dm_env(Tuned()), to_pettingzoo(Tuned()), RLlibEnv(Tuned())):
         for kind in type(form).__mro__[:-1]:
             assert not {"__getattr__", "__getattribute__", "__setattr__"} & vars(kind).keys()
+
+
+def is_slow_to_read(thing):
+    """Whether an object has a dict of its own, which CPython makes once it is asked for and then has to look up."""
+    return any(type(held) is dict for held in gc.get_referents(thing))
+
+
+class Plain(Walk):
+    """A model with attributes, none of which is a dict."""
+
+    def __init__(self):
+        self.speed, self.names, self._hidden = 3.0, ["a"], 1
+
+
+@pytest.mark.filterwarnings("ignore:.*precision narrowed")
+@pytest.mark.parametrize("to", [to_gymnasium, to_dm_env, to_tf_agents, to_pettingzoo, to_pettingzoo_aec, RLlibEnv])
+def test_making_a_form_leaves_the_attributes_of_what_it_steps_as_quick_as_they_were(to):
+    models = [Plain(), Plain()]
+    assert not any(map(is_slow_to_read, models))
+    form = to(models[0])
+    assert form.names is models[0].names
+    limited = envoi.TimeLimit(models[1], 5)
+    assert to(limited).speed == 3.0
+    assert not any(map(is_slow_to_read, (*models, limited)))
+    vars(models[0])
+    assert is_slow_to_read(models[0])
+
+
+def test_making_a_form_leaves_its_own_attributes_quick():
+    form = to_dm_env(Plain())
+    held = [held for held in gc.get_referents(form) if type(held) is dict]
+    assert all("core" not in one for one in held)
+    vars(form)
+    assert any("core" in held for held in gc.get_referents(form) if type(held) is dict)
+
+
+def test_a_form_has_attributes_that_were_set_from_outside_too():
+    class Grown(Plain):
+        step_size: float
+        rate = 1
+
+        @property
+        def quick(self):
+            return self.pace * 2
+
+        def slow(self):
+            return [self.rate for _ in range(2)]
+
+    model = Grown()
+    model.pace, model.rate, model.step_size, model.slow = 4, 5, 6, len
+    model.elsewhere = True  # which no code of its class names
+    form = to_gymnasium(model)
+    assert (form.pace, form.quick, form.rate, form.step_size, form.slow) == (4, 8, 5, 6, len)
+    assert form.elsewhere is True
+    assert not hasattr(to_gymnasium(Plain()), "pace")
+
+
+NAMES = st.sampled_from(["a", "b", "speed", "names", "twice", "observation_spec", "_hidden", "close"])
+
+
+@given(st.lists(st.tuples(NAMES, st.sampled_from([None, True, 1, "text", Plain.observation_spec, {}])), max_size=6))
+def test_the_names_of_an_object_are_found_whether_or_not_its_dict_is_asked_for(attributes):
+    model = Tuned()
+    for name, value in attributes:
+        setattr(model, name, value)
+    found = names(model)
+    assert found == {*dir(model)}
 
 
 def test_a_form_inside_wrappers_of_gymnasium_speaks_for_its_core():

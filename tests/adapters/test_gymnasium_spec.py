@@ -1,6 +1,7 @@
 """A form's `spec`: gymnasium reads it, and makes of it an environment that plays the same episodes."""
 
 import copy
+import gc
 import json
 import pickle
 import zlib
@@ -352,8 +353,9 @@ def test_a_context_that_was_set_is_set_once_more():
         assert episodes(again) == episodes(form) != plain
 
 
-def test_contexts_of_a_set_are_played_once_more():
-    contexts = {0: {"m": 0.5}, "heavy": {"m": 2.0}, ("a", 1): {"m": np.float64(3.0)}}
+@pytest.mark.parametrize("kind", [dict, envoi.context.ContextSet])
+def test_contexts_of_a_set_are_played_once_more(kind):
+    contexts = kind({0: {"m": 0.5}, "heavy": {"m": 2.0}, ("a", 1): {"m": np.float64(3.0)}})
     core = envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts, max_episode_length=4, state_context_features=["m"])
     form = to_gymnasium(core)
     assert names(form.spec) == ["Contextual"]
@@ -479,6 +481,13 @@ def lanes_played(envs, steps=25):
     return found
 
 
+def whole_cartpoles(mode, n=3, **arguments):
+    if mode == "SameStep":  # theirs has one mode only
+        arguments["vectorization_mode"] = "sync"
+        arguments["vector_kwargs"] = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    return gymnasium.make_vec("CartPole-v1", n, **arguments)
+
+
 VECTORS = {
     "a loop": lambda mode: to_gymnasium_vector(envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9), 3, mode),
     "a factory": lambda mode: to_gymnasium_vector(lambda: envoi.TimeLimit(envoi.ActionRepeat(Walk(), 2), 9), 2, mode),
@@ -486,6 +495,12 @@ VECTORS = {
     "one lane": lambda mode: to_gymnasium_vector(Flock(), 1, mode),
     "gymnasium": lambda mode: to_gymnasium_vector(
         envoi.History(from_env(gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="sync")), 2), autoreset_mode=mode
+    ),
+    "a vector entry point": lambda mode: to_gymnasium_vector(
+        envoi.RunStats(envoi.History(from_env(whole_cartpoles(mode)), 2)), autoreset_mode=mode
+    ),
+    "a vector entry point of one lane": lambda mode: to_gymnasium_vector(
+        envoi.RunStats(from_env(whole_cartpoles(mode, 1, max_episode_steps=7))), autoreset_mode=mode
     ),
     "a loop of gymnasium": lambda mode: to_gymnasium_vector(
         envoi.TimeLimit(from_env(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2)), 9),
@@ -519,6 +534,23 @@ def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():
             gymnasium.make_vec(spec)
     alone = to_gymnasium_vector(lambda: envoi.Contextual(load("gymnasium:Pendulum-v1"), contexts), 2)
     assert lanes_played(gymnasium.make_vec(alone.spec)) == lanes_played(alone)
+
+
+def test_reading_a_spec_leaves_the_attributes_of_a_model_as_quick_as_they_were():
+    model = Walk()
+    model.context = {"drift": 0.25}
+    form = to_gymnasium(model)
+    dicts = [held for held in gc.get_referents(model) if type(held) is dict]
+    assert form.spec is not None
+    assert [held for held in gc.get_referents(model) if type(held) is dict] == dicts
+    model.note = "set by hand"
+    assert form.spec is None
+
+
+@pytest.mark.parametrize("wrapped", [lambda lanes: lanes, lambda lanes: envoi.TimeLimit(lanes, 3)])
+def test_agents_as_lanes_have_no_spec_for_nothing_makes_such_lanes(wrapped):
+    form = to_gymnasium_vector(wrapped(to_gymnasium_vector(load("envoi:rps")).core))
+    assert form.spec is None
 
 
 def test_lanes_that_are_made_differently_have_no_spec():
@@ -556,6 +588,15 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_what_is_written_down_is_read_back_as_it_was(value):
     assert exact(read(json.loads(json.dumps(written(value))))) == exact(value)
+
+
+@given(
+    st.dictionaries(st.one_of(st.text(), st.integers(), st.tuples(st.integers())), st.dictionaries(st.text(), VALUES))
+)
+def test_a_set_of_contexts_is_read_back_as_it_was(contexts):
+    again = read(json.loads(json.dumps(written(envoi.context.ContextSet(contexts)))))
+    assert type(again) is envoi.context.ContextSet
+    assert exact(dict(again)) == exact(contexts)
 
 
 class Point(NamedTuple):

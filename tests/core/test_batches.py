@@ -523,3 +523,34 @@ def test_sets_of_values_that_cannot_be_compared_are_alike_where_their_class_is()
     assert envoi.batch(seeing(Whatever()), 2).batch_size == 2
     with pytest.raises(envoi.SpecError, match=r"lane 1: observation\['a'\]"):
         Lanes([seeing(Whatever()), seeing(type("Other", (Whatever,), {})())])
+
+
+@pytest.mark.parametrize("around", [lambda env: env, lambda env: TimeLimit(env, 5)])
+def test_a_factory_whose_second_model_differs_is_refused_or_looped_over(around):
+    models = iter([CartPole(), Catch(), CartPole(), CartPole()])
+    with pytest.raises(SpecError, match=r"lane 1: observation: expected .* as in lane 0, got .*give all lanes equal"):
+        envoi.batch(lambda: around(next(models)), 2)
+    alike = envoi.batch(lambda: around(next(models)), 2)
+    assert not isinstance(alike, Lanes)
+    assert alike.batch_size == 2
+
+
+def test_models_of_other_contexts_or_kinds_than_the_first_keep_their_own_dynamics():
+    class Doubled(CartPole):
+        def reward(self, *transition):
+            return 2 * super().reward(*transition)
+
+    heavy = CartPole()
+    heavy.context = {"gravity": 20.0}
+    for other in (heavy, Doubled()):
+        made = iter([CartPole(), other, CartPole()])
+        batch = envoi.batch(lambda made=made: next(made), 3)
+        assert isinstance(batch, Lanes)
+        assert batch.envs[1] is other
+
+
+def test_a_column_that_is_added_to_infos_is_of_all_lanes_where_an_earlier_one_was_of_some():
+    infos = Infos(columns={"x": np.array([1, 2])}, n=2, masks={"x": np.array([True, False])})
+    assert list(infos) == [{"x": 1}, {}]
+    assert list(infos.adding({"x": np.array([3, 4])})) == [{"x": 3}, {"x": 4}]
+    assert list(infos.adding({"y": np.array([3, 4])})) == [{"x": 1, "y": 3}, {"y": 4}]

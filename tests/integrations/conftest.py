@@ -71,7 +71,10 @@ def ray_session():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), before]))
     import ray
+    from ray.util.debug import disable_log_once_globally
 
+    # RLlib greets once per process, and pytest's stderr is not the descriptor that a job redirects.
+    disable_log_once_globally()
     quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
     ray.init("local", num_cpus=2, object_store_memory=200 * 2**20, **quiet)
     yield

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -160,6 +161,40 @@ def test_an_episode_without_end_is_an_error(cli, trained):
     code, _, err = cli("evaluate", trained, "--max-steps", "3")
     assert code == 2
     assert "did not end within 3 steps" in err
+
+
+FAILING = """
+from envoi.models import Catch
+
+class Stuck(Catch):
+    def transition(self, state, action, rng):
+        raise ZeroDivisionError("the ball has\\nno mass")
+
+class Blocked(Catch):
+    def initial(self, *arguments):
+        raise KeyError("door")
+
+def missing():
+    raise OSError("no such map")
+"""
+
+
+@pytest.mark.parametrize("form", ["core", "gymnasium"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Stuck", r"the env raised ZeroDivisionError: the ball has no mass \(failing\.py:6\)\n"),
+        ("Blocked", r"the env raised KeyError: 'door' \(failing\.py:10\)\n"),
+        ("missing", r"the env raised OSError: no such map \(failing\.py:13\)\n"),
+    ],
+)
+def test_an_error_of_the_env_is_one_line_that_says_where(cli, trained, tmp_path, monkeypatch, name, message, form):
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, _, err = cli("evaluate", trained, "--env", f"python:failing:{name}", "--form", form)
+    assert code == 2
+    assert re.search(message, err), err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_run_without_a_checkpoint_says_how_to_go_on(cli, tmp_path):
