@@ -186,6 +186,12 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
         assign(self.core, spec)
 
+    @property
+    def np_random_seed(self) -> int | None:
+        """The seed of the generator, -1 where it is unknown; of a native environment of gymnasium, what it says."""
+        native = self.unwrapped
+        return self._np_random_seed if native is self else native.np_random_seed
+
     # gymnasium.Env's own `np_random` reads and writes this.
     @property
     def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]

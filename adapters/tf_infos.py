@@ -59,9 +59,9 @@ def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
 
 
 def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:
-    if isinstance(infos, Infos) and infos.columns is not None and (infos.mask is None or infos.mask.all()):
+    if isinstance(infos, Infos) and infos.masks is None and (infos.mask is None or infos.mask.all()):
         columns = infos.columns
-        if all(isinstance(column, np.ndarray) for column in columns.values()):
+        if columns is not None and all(isinstance(column, np.ndarray) for column in columns.values()):
             return {key: np.array(column) for key, column in columns.items()}
     return _stacked(list(infos), "info")
 

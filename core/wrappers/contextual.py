@@ -47,7 +47,8 @@ class Contextual(Lifted):
     Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
     the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` says which it is.
     A context that was given by its values, by options or `set`, is not one of the set: in its episode
-    `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature.
+    `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature. Of a `Contextual` around
+    another one, the id is that of the outer, and the values are there in each episode, for the inner is given them.
     A reset with a seed begins the selector anew, for it fixes everything that follows: who seeds every episode, and
     wants more than the first context of a round, takes `Random`, or chooses by options.
     Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
@@ -164,12 +165,12 @@ class Contextual(Lifted):
         self._keys = ("obs", "context") if obs_context_as_dict is not None else ("state", "context")
         self._in_dict = dict_observation_space or obs_context_as_dict is not None
         self.context_selector = _selector(context_selector, context_selector_kwargs)
-        self.contexts, self.default_context = self._filled(env, contexts, default_context)
-        self.context_selector.begin(self.contexts, self._binding.space)
+        self._contexts, self.default_context = self._filled(env, contexts, default_context)
+        self.context_selector.begin(self._contexts, self._binding.space)
         self._noise = Noise(
             float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0,
             noisy_features,
-            next(iter(self.contexts.values())),
+            next(iter(self._contexts.values())),
             self._binding.space.features if self._binding.space is not None else {},
         )
         self._clip, self._given_bounds = clip_noise, dict(context_bounds or {})
@@ -186,7 +187,7 @@ class Contextual(Lifted):
         self._visible = self._view()
         self._chooser: np.random.Generator | None = None
         n = self._lanes or 1
-        first, context = next(iter(self.contexts.items()))
+        first, context = next(iter(self._contexts.items()))
         # By lane; an environment without lanes has one. They are replaced, never changed, for snapshots share them.
         self._in_force: list[dict[str, Any]] = [dict(context)] * n
         self._ids = _objects([first] * n)
@@ -231,7 +232,7 @@ class Contextual(Lifted):
     def _view(self) -> Visible:
         self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
         chosen, mask, scale = self._seen_as
-        contexts = list(self.contexts.values())
+        contexts = list(self._contexts.values())
         if isinstance(self.context_selector, Sampled):
             # The least and the most of all that varies: every such feature differs, and their mean is the middle.
             ends = {name: extremes(feature) for name, feature in self.context_selector.drawn_from.items()}
@@ -326,7 +327,7 @@ class Contextual(Lifted):
 
     def _reachable(self) -> list[dict[str, Any]]:
         """Contexts between which all lie that may be in force."""
-        contexts = list(self.contexts.values())
+        contexts = list(self._contexts.values())
         if isinstance(self.context_selector, Sampled):
             contexts = [*contexts, *self.context_selector.corners(contexts[0])]
         return [*contexts, *self._noise.ends(contexts)]
@@ -399,7 +400,7 @@ class Contextual(Lifted):
     def _each(self, context: Any, what: str) -> list[tuple[Hashable, dict[str, Any]]]:
         """The context of each lane, of one for all or of a list."""
         n = self._lanes or 1
-        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts)):
+        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self._contexts)):
             return [self._found(context, what)] * n
         each = cast("Sequence[Any]", context)
         if len(each) != n:
@@ -409,7 +410,7 @@ class Contextual(Lifted):
     def _found(self, context: Any, what: str) -> tuple[Hashable, dict[str, Any]]:
         if isinstance(context, Mapping):
             full = {**(self.default_context or {}), **cast("Mapping[str, Any]", context)}
-            known = next(iter(self.contexts.values()))
+            known = next(iter(self._contexts.values()))
             for name in full:
                 if name not in known:
                     raise ContextError(f"{what}: context[{name!r}]: no such feature; {nearest(str(name), known)}")
@@ -419,9 +420,9 @@ class Contextual(Lifted):
                 raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
             self._check_declared(full, what)
             return None, {name: full[name] for name in known}
-        if not isinstance(context, Hashable) or context not in self.contexts:
-            raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self.contexts))}")
-        return context, self.contexts[context]
+        if not isinstance(context, Hashable) or context not in self._contexts:
+            raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self._contexts))}")
+        return context, self._contexts[context]
 
     def _check_declared(self, context: dict[str, Any], what: str) -> None:
         """Whether the observation spec holds under a context that was not in the set."""
@@ -436,6 +437,22 @@ class Contextual(Lifted):
                 f"{what}: under {context} an observation could lie outside of its spec; let the set of contexts "
                 "(Contextual(env, contexts=…)) reach as far"
             )
+
+    @property
+    def contexts(self) -> dict[Any, dict[str, Any]]:
+        """The full contexts by id.
+
+        Raises:
+            ContextError: On setting them: what the agent sees, snapshots and batches follow from the set.
+        """
+        return self._contexts
+
+    @contexts.setter
+    def contexts(self, contexts: Any) -> None:
+        raise ContextError(
+            "contexts: the set of a Contextual stays as it is; make a new one, Contextual(env.env, contexts), or fix "
+            "the context of coming episodes by env.set(context)"
+        )
 
     @property
     def context(self) -> Any:
@@ -478,7 +495,7 @@ class Contextual(Lifted):
         Raises:
             ContextError: There is no such feature, or a feature cannot have its value.
         """
-        known = next(iter(self.contexts.values()))
+        known = next(iter(self._contexts.values()))
         check_names(context, known, "feature")
         if self._binding.space is not None:
             self._binding.space.verify(context, "fill_context_with_default")
@@ -553,7 +570,7 @@ class Contextual(Lifted):
         return chosen
 
     def _vector(self, key: Hashable, context: Mapping[str, Any]) -> NDArray[np.float64]:
-        if key not in self.contexts or context is not self.contexts[key]:
+        if key not in self._contexts or context is not self._contexts[key]:
             return self._visible.vector(context)
         if key not in self._vector_of:
             self._vector_of[key] = self._visible.vector(context)
@@ -562,12 +579,12 @@ class Contextual(Lifted):
     @cached_property
     def _place(self) -> dict[Hashable, int]:
         """Where in the set a context is."""
-        return {key: place for place, key in enumerate(self.contexts)}
+        return {key: place for place, key in enumerate(self._contexts)}
 
     @cached_property
     def _columns(self) -> dict[str, list[Any]]:
         """The values over the set of the features that differ."""
-        contexts = list(self.contexts.values())
+        contexts = list(self._contexts.values())
         columns = {name: [context[name] for context in contexts] for name in contexts[0]}
         return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
 
@@ -612,7 +629,7 @@ class Contextual(Lifted):
             if streams is not None:
                 self._chooser = streams.context
                 if mask is None or np.all(mask):
-                    self.context_selector.begin(self.contexts, self._binding.space)  # a seed fixes what is chosen
+                    self.context_selector.begin(self._contexts, self._binding.space)  # a seed fixes what is chosen
         lanes = range(n or 1) if mask is None else np.flatnonzero(mask).tolist()
         self._count(lanes)
         self._choose(lanes, wish, over)
@@ -625,7 +642,7 @@ class Contextual(Lifted):
     def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What options say of the context, taken out of them: one a lane, or None; and values of features."""
         wish = None
-        known = next(iter(self.contexts.values()))
+        known = next(iter(self._contexts.values()))
         refuse_misspelt(options, known)
         for name in (CONTEXT_ID, CONTEXT):
             if name in options:
@@ -633,7 +650,7 @@ class Contextual(Lifted):
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        known = next(iter(self.contexts.values()))
+        known = next(iter(self._contexts.values()))
         return self.env.untaken({n: v for n, v in options.items() if n not in (CONTEXT, CONTEXT_ID, *known)})
 
     def beginning(self, restart: NDArray[np.bool_]) -> None:

@@ -52,7 +52,8 @@ def configure(
     """An `AlgorithmConfig` for an env, which is registered on the way.
 
     Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, by which envs know their worker and lane and
-    whether RLlib evaluates; in a list it may be one of several.
+    whether RLlib evaluates. RLlib replaces a callback that is set again, so keep it beside one of your own:
+    `config.callbacks(on_environment_created=[bind_worker, own])`.
 
     Args:
         env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument. It may be a
@@ -96,7 +97,6 @@ def configure(
     )
     if lanes is not None:
         config.env_runners(gym_env_vectorize_mode="vector_entry_point")
-        config.callbacks(on_environment_created=bind_worker)
     config.training(**{**algorithm.training, **rates, **(training or {})})
     config.debugging(seed=seed, log_level="ERROR")
     # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.

@@ -103,11 +103,11 @@ class Job:
                 damaged that it cannot go on without, or the env is no longer fit.
         """
         folder = RunFolder(out)
-        earlier = folder.read_settings()
+        asked = folder.read_settings()
         folder.claim()
-        settings = earlier.resumed(changes)
+        settings = asked.resumed(changes)
         states = folder.read_state(settings)
-        if settings.goal != earlier.goal:
+        if settings.goal != asked.goal:
             for state in states.values():
                 state.reached = None
         if all(state.reached is not None for state in states.values()):

@@ -336,6 +336,18 @@ def test_the_seed_that_was_given_can_be_read():
     assert form.np_random is form.core.rng
 
 
+def test_a_form_says_the_seed_that_its_native_environment_was_reset_with():
+    native = gymnasium.make("CartPole-v1")
+    form = to_gymnasium(envoi.RunStats(from_gymnasium(native)))
+    form.reset(seed=1)
+    form.core.reset(seed=5)
+    assert form.np_random_seed == native.np_random_seed == 5
+    forms = [form, to_gymnasium(envoi.RunStats(from_gymnasium(gymnasium.make("CartPole-v1"))))]
+    lanes = from_env(gymnasium.vector.SyncVectorEnv([lambda form=form: form for form in forms]))
+    lanes.reset(seed=7)
+    assert [form.np_random_seed for form in forms] == [7, 8]
+
+
 # Spaces of a form.
 
 

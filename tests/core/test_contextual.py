@@ -805,6 +805,30 @@ def test_wrappers_and_importers_pass_the_lane_on_and_copies_and_snapshots_keep_i
         assert ids(one, 1, seed=0) == [3]
 
 
+@pytest.mark.parametrize("around", [lambda env: env, copy.deepcopy, lambda env: envoi.batch(env, 3)])
+def test_a_set_of_contexts_cannot_be_replaced_behind_the_selector(around):
+    env = around(pendulum(MASSES))
+    before = env.contexts
+    with pytest.raises(ContextError, match=r"contexts: the set .* stays as it is; make a new one"):
+        env.contexts = {"other": {"m": 3.0}}
+    assert env.contexts is before
+    assert env.context_selector.contexts is before
+
+
+def test_the_outer_of_two_sets_says_the_id_and_the_values_in_force():
+    inner = {"slow": {"max_speed": 2.0}, "fast": {"max_speed": 8.0}}
+    env = pendulum(inner, hide_context=True)
+    for outer in (Contextual(env, MASSES), Contextual(envoi.batch(env, 2), MASSES)):
+        for options in ({}, {"g": 3.0}):
+            info = outer.reset(options=options).info
+            context = outer.context
+            if outer.batch_size:
+                info, context = info[1], context[1]
+            assert info["context"] == context
+            assert info["context_id"] == (None if options else outer.context_id if outer.batch_size is None
+                                          else outer.context_id[1])  # fmt: skip
+
+
 def test_a_lane_is_the_environment_alone_that_has_its_number_and_seed():
     for make in (
         numbered(4),
