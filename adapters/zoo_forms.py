@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, cast
 
+import numpy as np
 from gymnasium import spaces
 
 from envoi import (
@@ -130,6 +131,15 @@ class Form(AnyForm):
     def action_space(self, agent: Any) -> spaces.Space[Any]:
         """What an agent may do; the same object each time."""
         return self.action_spaces[agent]
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The core's `rng`, under the name that PettingZoo's environments give theirs; settable."""
+        return self.multi.rng
+
+    @np_random.setter
+    def np_random(self, generator: np.random.Generator) -> None:
+        self.multi.rng = generator
 
     def state(self) -> Any:
         """The state, a value of `state_space`.

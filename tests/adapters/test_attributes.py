@@ -594,3 +594,15 @@ def test_a_form_of_tf_agents_has_the_attributes_of_what_it_steps():
     form = to_tf_agents(envoi.TimeLimit(load("dm_control:cartpole/swingup"), 5))
     assert form.physics is form.core.unwrapped.physics
     assert form.unwrapped is form.core.unwrapped
+
+
+@pytest.mark.parametrize("to", [to_pettingzoo, to_pettingzoo_aec])
+def test_a_pettingzoo_form_has_the_generator_of_the_environment_inside(to):
+    push = load("pettingzoo:mpe/simple_push_v3")
+    for core in (push, load("envoi:rps")):
+        form = to(envoi.MultiWrapper(core))
+        form.reset(seed=3)
+        assert form.np_random is form.unwrapped.np_random is core.rng
+        generator = form.np_random = np.random.default_rng(5)
+        assert form.np_random is core.rng is generator
+    assert push.unwrapped.np_random is push.rng
