@@ -14,7 +14,6 @@ The way back from the array alone is an `Array`, so a framework's spec that come
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -26,6 +25,8 @@ from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, 
 from envoi.spec import SpecTree
 from envoi.spec.arrays import integer_range
 from envoi.tree import children, map_leaves, rebuild
+
+from .values import Convert, branch_decoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +182,6 @@ _ARRAYS = (Array, MultiDiscrete, MultiBinary)
 
 # Values: what has another container or type there than here. Dicts, lists, tuples and named tuples are the same.
 
-Convert = Callable[[Any], Any]
-
 
 def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     """A core value as these frameworks want it, or None where the two are the same.
@@ -201,13 +200,21 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     return _each(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
 
 
-def decoder(spec: SpecTree) -> Convert | None:
-    """A framework's value as the core has it, or None where the two are the same; containers are made anew."""
+def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
+    """Returns what makes a framework's value as the core has it, or None where the two are the same.
+
+    Containers are made each time. A value that lacks a part is a `SpecError` with its path.
+
+    Args:
+        spec: What the value is.
+        path: How to call the value in an error.
+        exact: Refuse a value with more parts than its spec has too.
+    """
     if isinstance(spec, (Discrete, Text)):
         return _from_scalar_array
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
-    return _each(spec, [(key, decoder(sub)) for _, key, sub in children(spec)], True)
+    return branch_decoder(spec, [(key, decoder(sub, path + p, exact)) for p, key, sub in children(spec)], path, exact)
 
 
 class Choices(dict[Any, Any]):

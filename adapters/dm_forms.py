@@ -100,7 +100,8 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def _plan(self) -> None:
         core = self.core
         self._reward_spec, self._reward_of = to_spec(core.reward_spec, "reward"), core.reward_spec
-        self._encode, self._decode = encoder(core.observation_spec), decoder(core.action_spec)
+        self._encode = encoder(core.observation_spec)
+        self._decode = decoder(core.action_spec, exact=self._env is not core)
         # A choice needs no decoding unless it comes as an array.
         self._only_arrays = isinstance(core.action_spec, Discrete)
         self._reward_type, self._to_reward = _number(core.reward_spec)

@@ -126,7 +126,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
-        self._decode = decoder(self.core.action_spec)
+        self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
         self._step = quickest_step(self._env)
         five = None if self._encode or self._decode else five_step(self._env)
         if five is not None and type(self).step is ToGymnasium.step:

@@ -29,8 +29,10 @@ from envoi import (
 )
 from envoi.spec import SpecTree, spec_equal
 from envoi.spec.arrays import integer_range
-from envoi.tree import children, rebuild
+from envoi.tree import children
 from envoi.wrapping.delegate import Around
+
+from .values import Convert, branch_decoder
 
 NAME = "gymnasium"
 
@@ -225,8 +227,6 @@ def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> 
 
 # Values: what has another container or type there than here.
 
-Convert = Callable[[Any], Any]
-
 
 def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     """A core value as gymnasium wants it, or None where the two are the same.
@@ -257,17 +257,24 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     return lambda value: tuple(part(value[key]) if part else value[key] for key, part in parts)
 
 
-def decoder(spec: SpecTree) -> Convert | None:
-    """A gymnasium value as the core has it, or None where the two are the same; containers are made anew."""
+def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
+    """Returns what makes a gymnasium value as the core has it, or None where the two are the same.
+
+    Containers are made each time. A value that lacks a part is a `SpecError` with its path.
+
+    Args:
+        spec: What the value is.
+        path: How to call the value in an error.
+        exact: Refuse a value with more parts than its spec has too.
+    """
     if isinstance(spec, Sequence):
-        element = decoder(spec.spec)
+        element = decoder(spec.spec, f"{path}[…]", exact)
         return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
     if isinstance(spec, OneOf):
-        return _convert_one_of([decoder(sub) for sub in spec.specs])
+        return _convert_one_of([decoder(sub, f"{path}[1]", exact) for sub in spec.specs])
     if isinstance(spec, Spec):
         return None
-    parts = [(key, decoder(sub)) for _, key, sub in children(spec)]
-    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+    return branch_decoder(spec, [(key, decoder(sub, path + p, exact)) for p, key, sub in children(spec)], path, exact)
 
 
 def _convert_one_of(parts: list[Convert | None]) -> Convert:

@@ -101,7 +101,8 @@ class ToTFAgents(AnyForm, PyEnvironment):
         self._encode, self._decode = self._codecs()
 
     def _codecs(self) -> tuple[Any, Any]:
-        return array_encoder(self.core.observation_spec), decoder(self.core.action_spec)
+        exact = self._env is not self.core
+        return array_encoder(self.core.observation_spec), decoder(self.core.action_spec, exact=exact)
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.
@@ -242,8 +243,9 @@ class ToTFAgentsBatch(ToTFAgents):
             raise SpecError("ToTFAgentsBatch: expected a batch, got an environment of one lane")
 
     def _codecs(self) -> tuple[Any, Any]:
-        n, core = self.core.batch_size, self.core
-        return array_encoder(lanes_of(core.observation_spec, n)), decoder(lanes_of(core.action_spec, n))
+        n, core, exact = self.core.batch_size, self.core, self._env is not self.core
+        decode = decoder(lanes_of(core.action_spec, n), exact=exact)
+        return array_encoder(lanes_of(core.observation_spec, n)), decode
 
     @property
     def batched(self) -> bool:

@@ -60,13 +60,13 @@ def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
     if isinstance(spec, _ARRAYS):
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
-        return _tuple_decoder(decoder(spec), n, path)
+        return _tuple_decoder(decoder(spec, path), n, path)
     parts = [(part, key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
 
     def decode(values: Any) -> Any:
         try:
             return rebuild(spec, [part(values[key]) for _, key, part in parts])
-        except (KeyError, IndexError) as error:
+        except (KeyError, IndexError, TypeError) as error:
             known = ", ".join(f"{path}{part}" for part, _, _ in parts)
             raise SpecError(f"{path}: expected {known}, got {shown(values)}") from error
 

@@ -110,7 +110,8 @@ class Form(AnyForm):
         multi = self.multi
         agents = multi.possible_agents
         encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
-        decoders = {agent: decoder(multi.action_spec[agent]) for agent in agents}
+        exact = self._env is not multi
+        decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
         # Only those that do something.
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
