@@ -61,15 +61,16 @@ bench-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
 	$(TF_VENV)/bin/python benchmarks/wrappers.py --only TF
 
-$(VENV)/ready-demo: pyproject.toml constraints.txt
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready-demo: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "setting up in $(VENV) what the demo needs: about a minute, and 1 GB"
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e '.[rllib,gymnasium,cli,plots]'
 	touch $@
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps qgym  # its pygame would overwrite pygame-ce, which stands in for it
