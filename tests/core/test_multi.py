@@ -5,7 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import exact
@@ -430,7 +431,7 @@ class Around(envoi.Wrapper):
     """Another layer, so that the embedding is not simply undone."""
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(sorted(SINGLE)), st.integers(0, 2**31), st.sampled_from(["agent", 0, ("a", 1)]))
 def test_one_agent_is_exactly_one_among_several(name, seed, agent):
     env = SINGLE[name]()
