@@ -1,0 +1,146 @@
+"""Docstrings, comments, messages, test names and pages are in plain English, and in this field's terms."""
+
+import re
+
+import pytest
+from prose import CODE, Passage, flat, held, pages, passages, passages_of_python, python_files, relative
+
+UNFINISHED = (
+    "README.md",
+    "adapters",
+    "benchmarks",
+    "core/authoring",
+    "core/batching",
+    "core/context",
+    "core/flattening",
+    "core/models",
+    "core/protocol",
+    "core/rewards",
+    "core/seeding.py",
+    "core/spec",
+    "core/structural_equality.py",
+    "core/tree.py",
+    "core/wrappers",
+    "core/wrapping",
+    "docs/adding_a_framework.md",
+    "docs/coming_from.md",
+    "docs/fidelity.md",
+    "docs/writing_a_wrapper.md",
+    "examples",
+    "integrations",
+    "tests/adapters",
+    "tests/core",
+    "tests/integrations",
+    "tests/test_boundaries.py",
+    "tests/tf",
+    "tests/traces.py",
+)
+"""Folders and files whose language is not done yet: one that is done leaves the list, and is held from then on."""
+
+THIS = "tests/test_language.py"  # quotes what it bans
+
+WORDS = re.compile(
+    r"\b(anew|told|said|stands|hands|whoever|nobody|somebody|anybody|strangers?|of ours|goes on)\b", re.IGNORECASE
+)
+FIRST_WORDS = re.compile(r"(what|who|whether|nobody|somebody)\b", re.IGNORECASE)
+DRAWS = re.compile(r"\b(draw|draws|drawn|drawing|drawings|drew)\b", re.IGNORECASE)
+PICTURES = re.compile(
+    r"\b(render\w*|picture\w*|image\w*|frame\w*|screen\w*|curve\w*|chart\w*|plot\w*|figure\w*|window\w*|diagram\w*|"
+    r"pixel\w*|canvas\w*|table\w*|rgb_array)\b",
+    re.IGNORECASE,
+)
+PHRASES = (
+    "what a form steps an environment by",
+    "unless a subclass of who defines that",
+    "before lanes begin anew",
+    "what infos say of",
+    "then `begin` and `remember` are given none for what is",
+    "sets of values that only",
+    "what each agent saw last",
+    "few ask, so quiet steps leave it to who does",
+    "the counts of what nobody holds",
+    "in which lanes nothing that follows counts",
+    "expected none, for a",
+)
+"""Sentences, once there, that had to be read twice."""
+
+
+def offences(passage):
+    """What in a passage breaks the rules, in words."""
+    text = flat(passage.text)
+    found = [f"{match[0]!r}" for match in WORDS.finditer(text)]
+    if passage.kind == "docstring" and (first := FIRST_WORDS.match(text)):
+        found.append(f"a docstring that begins with {first[0]!r}")
+    sentences = re.split(r"(?<=[.;:|])\s", text)
+    found += [
+        f"{match[0]!r} for random numbers"
+        for sentence in sentences
+        if not PICTURES.search(sentence)
+        for match in DRAWS.finditer(sentence)
+    ]
+    whole = re.sub(r"\s+", " ", passage.text).lower()
+    return found + [f"{phrase!r}" for phrase in PHRASES if phrase in whole]
+
+
+def offences_by_file():
+    found = {}
+    for path in [*python_files(*CODE), *pages()]:
+        name = relative(path)
+        broken = [
+            f"{passage.line}: {passage.kind}: {offence}: {flat(passage.text)[:90]}"
+            for passage in passages(path)
+            for offence in offences(passage)
+        ]
+        if broken and name != THIS:
+            found[name] = broken
+    return found
+
+
+def test_language_is_plain():
+    held(offences_by_file(), UNFINISHED)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"""What a step gives."""',
+        '"""Nobody asks."""',
+        "x = 1  # begins anew",
+        "# a long comment that\n# goes\n# on",
+        'raise ValueError(f"{x}: was told nothing")',
+        'message = "of ours, " + "and more"',
+        "def test_a_strangers_wrapper(): ...",
+        '"""Draws a random number."""',
+        'x = 1\n"""The counts of what nobody holds."""',
+    ],
+)
+def test_offences_are_found(code):
+    assert any(offences(passage) for passage in passages_of_python(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"""Returns what a step gives; known beforehand."""',
+        '"""Draws a picture of the state."""',
+        "nobody = 1",
+        "goes, on = 1, 2",
+        '"""Calls `nobody`."""',
+        'if word == "told": ...',
+        "x = 1  # goes\ny = 2\n# on",
+    ],
+)
+def test_plain_language_is_no_offence(code):
+    assert not any(offences(passage) for passage in passages_of_python(code))
+
+
+def test_offences_are_found_in_pages():
+    assert offences(Passage("page", 1, "| whoever | goes on |"))
+
+
+def test_a_folder_that_is_finished_leaves_the_list():
+    held({"core/a.py": ["1: 'anew'"]}, ["core"])
+    with pytest.raises(AssertionError, match="adapters"):
+        held({"core/a.py": ["1: 'anew'"]}, ["core", "adapters"])
+    with pytest.raises(AssertionError, match=r"core/a\.py:1: 'anew'"):
+        held({"core/a.py": ["1: 'anew'"]}, ["core/b"])
