@@ -55,7 +55,7 @@ def passages_of_python(text):
 
 
 def is_docstring(node):
-    """True for a string that is a statement: the docstring of a module, class or function, or of a constant above it."""
+    """True for a string that is a statement: a docstring of a module, class, function, or of the constant above."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 

@@ -354,7 +354,7 @@ def test_a_composition_gives_its_generator_to_those_who_take_one():
     rng, again = np.random.default_rng(7), np.random.default_rng(7)
     expected = [2 * (again.random() + 1) - 1 + again.random() for _ in range(5)]
     assert composed.relabel([(state, 0, state)] * 5, rng=rng).tolist() == expected
-    with pytest.raises(SpecError, match=r"rng: .*tip.* draws random numbers; call it with rng="):
+    with pytest.raises(SpecError, match=r"rng: .*tip.* needs a generator; call it with rng="):
         FunctionReward(tip)(state, 0, state)
 
 

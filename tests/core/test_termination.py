@@ -172,7 +172,7 @@ def test_without_a_generator_who_needs_one_says_so():
     def needs(state, action, next_state, *, rng):
         return rng.random() < 0.5
 
-    with pytest.raises(SpecError, match=r"rng: .*needs.* draws random numbers; call it with rng=numpy\.random"):
+    with pytest.raises(SpecError, match=r"rng: .*needs.* needs a generator; call it with rng=numpy\.random"):
         (Bit(0) | needs)(0, 0, 0)
     # One that can do without is asked without; one that holds its own keeps it.
     assert FunctionTermination(lambda state, action, next_state, rng=None: rng is None)(0, 0, 0)
