@@ -10,7 +10,6 @@ UNFINISHED = (
     "adapters",
     "core/authoring",
     "core/batching",
-    "core/context",
     "core/protocol",
     "core/wrappers",
     "core/wrapping",

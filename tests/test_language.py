@@ -11,7 +11,6 @@ UNFINISHED = (
     "benchmarks",
     "core/authoring",
     "core/batching",
-    "core/context",
     "core/models",
     "core/protocol",
     "core/wrappers",

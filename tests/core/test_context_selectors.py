@@ -1,4 +1,4 @@
-"""Which context the next episode has: in order, at random, fixed, as a function says, or made on the way."""
+"""Selectors choose contexts in order, at random, a fixed one, by a function of the user, or sample new ones."""
 
 import copy
 import pickle
@@ -210,7 +210,7 @@ def test_a_selector_of_ones_own_is_one_function():
         Selector()
 
 
-# Contexts that are made on the way.
+# Contexts that are sampled during the run.
 
 
 def test_sampled_makes_a_fresh_context_each_time_over_the_defaults():
@@ -253,7 +253,7 @@ def test_what_is_sampled_fits_the_environments_features():
     rng = np.random.default_rng(0)
     assert min(selector.select(rng)[1]["g"] for _ in range(200)) >= 0.5
     for wrong, message in (
-        (UniformFloat("g", 0, 5), r"features\['g'\]: expected to draw a number from 0.5 to 5"),
+        (UniformFloat("g", 0, 5), r"features\['g'\]: expected to sample a number from 0.5 to 5"),
         (UniformFloat("gg", 1, 2), r"features\['gg'\]: no such feature; did you mean 'g'\?"),
     ):
         with pytest.raises(ContextError, match=message):
