@@ -723,7 +723,7 @@ def test_lanes_that_share_an_episode_begin_anew_together():
     assert rounds == [1, 2, 0, 1, 2, 0]
     inner = lanes.env
     for wrong, message in (
-        (lambda: inner.reset(mask=np.array([True, False])), "play on in an episode that all lanes share"),
+        (lambda: inner.reset(mask=np.array([True, False])), "are in play, in an episode that all lanes share"),
         (lambda: inner.step(np.zeros(5, int)), "expected one for each of 2 lanes, got 5"),
         (lambda: inner.reset(seed=[1]), "one seed for each of 2 lanes"),
     ):
