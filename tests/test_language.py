@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from prose import CODE, Passage, flat, held, pages, passages, passages_of_python, python_files, relative
+from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_python, python_files, relative
 
 UNFINISHED = (
-    "README.md",
     "adapters",
     "benchmarks",
     "core/authoring/multi_model.py",
@@ -19,14 +18,17 @@ UNFINISHED = (
     "docs/coming_from.md",
     "docs/fidelity.md",
     "docs/writing_a_wrapper.md",
-    "examples",
     "integrations",
     "tests/adapters",
-    "tests/core",
+    "tests/core/test_contextual.py",
+    "tests/core/test_lifted.py",
+    "tests/core/test_represented.py",
+    "tests/core/test_wrappers_actions.py",
+    "tests/core/test_wrappers_observations.py",
+    "tests/core/test_wrappers_pace.py",
     "tests/integrations",
     "tests/test_boundaries.py",
     "tests/tf",
-    "tests/traces.py",
 )
 """Folders and files whose language is not done yet: one that is done leaves the list, and is held from then on."""
 
@@ -137,3 +139,12 @@ def test_a_folder_that_is_finished_leaves_the_list():
         held({"core/a.py": ["1: 'anew'"]}, ["core", "adapters"])
     with pytest.raises(AssertionError, match=r"core/a\.py:1: 'anew'"):
         held({"core/a.py": ["1: 'anew'"]}, ["core/b"])
+
+
+def test_the_glossary_defines_each_term_once():
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| **")]
+    terms = [term for row in rows for term in re.findall(r"\*\*(.+?)\*\*", row.split(" | ")[0])]
+    assert len(terms) == len(set(terms)) > 30
+    assert all(row.endswith(". |") for row in rows)
+    assert "docs/glossary.md" in (ROOT / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""What features may be, how they are drawn, and what a space makes of them; ConfigSpace says what is expected."""
+"""Features and context spaces: allowed values, sampling and encoding, in agreement with ConfigSpace."""
 
 import copy
 import math
@@ -60,7 +60,7 @@ every_peer = pytest.mark.parametrize(("theirs", "ours"), PEERS.values(), ids=PEE
 
 
 @every_peer
-def test_a_hyperparameter_of_configspace_is_the_feature_that_draws_alike(theirs, ours):
+def test_a_hyperparameter_of_configspace_is_the_feature_with_the_same_samples(theirs, ours):
     (feature,) = ContextSpace([theirs]).features.values()
     assert feature.default_value == theirs.default_value == pytest.approx(ours.default_value, abs=1e-9)
     assert type(feature) is type(ours)
@@ -154,7 +154,7 @@ def test_a_log_uniform_stays_within_its_bounds(low, ratio, seed):
     assert feature.default_value == pytest.approx(low * math.sqrt(ratio))
 
 
-def test_without_new_arguments_draws_are_as_they_always_were():
+def test_without_new_arguments_samples_are_unchanged():
     rng, same = np.random.default_rng(7), np.random.default_rng(7)
     drawn = [f.sample(rng) for f in (UniformFloat("a", 0, 3), UniformInteger("b", 0, 9), Categorical("c", "xyz"))]
     assert drawn == [same.uniform(0, 3), same.integers(0, 9, endpoint=True), "xyz"[same.integers(3)]]
@@ -312,7 +312,7 @@ def test_a_normal_distribution_takes_the_bounds_that_it_lacks_from_the_feature()
         ("floors", r"features\['floors'\]: no such feature; did you mean 'floor'\?"),
     ],
 )
-def test_a_distribution_that_leaves_its_feature_is_refused_before_anything_is_drawn(distribution, message):
+def test_a_distribution_that_leaves_its_feature_is_refused_before_it_is_sampled(distribution, message):
     with pytest.raises(ContextError, match=message):
         POLE.sample(seed=0, features=[distribution])
     with pytest.raises(ContextError, match=r"features: expected each feature once, got 'poles' twice"):

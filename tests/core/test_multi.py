@@ -174,7 +174,7 @@ def test_steps_outside_of_an_episode_are_errors():
     assert env.agents == NAMES
 
 
-def test_a_turn_of_nobody_in_play_is_refused():
+def test_a_turn_without_agents_in_play_is_refused():
     env = Turns(turn={0: ("a",), 1: ("z",)})
     env.reset()
     with pytest.raises(SpecError, match=r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"):
@@ -285,7 +285,7 @@ def test_masks_are_in_the_infos_of_those_who_act():
     assert {int(env.sample_actions()["b"]) for _ in range(50)} == {2, 3, 4}
 
 
-def test_infos_are_of_agents_or_of_nobody_in_particular():
+def test_infos_belong_to_an_agent_or_to_none():
     env = Council(info={0: {"__common__": {"day": 1}, "a": {"x": 1}}, 1: {"nobody": {"y": 2}}})
     assert env.reset().infos == {"c": {}, "a": {"x": 1}, "b": {}, "__common__": {"day": 1}}
     assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
@@ -712,7 +712,7 @@ def test_a_turn_can_be_overridden_and_comes_from_a_mixin_too():
         assert env.turn == env.acting == acting
 
 
-def test_lanes_that_share_an_episode_begin_anew_together():
+def test_lanes_that_share_an_episode_are_reset_together():
     lanes = envoi.TimeLimit(envoi.AgentLanes(RockPaperScissors()), 2)
     lanes.reset(seed=0)
     rounds, restart = [], None

@@ -158,7 +158,7 @@ def test_who_takes_a_generator_is_given_one():
     assert not (Bit(0) | ~Reached(3)).draws
     expected, drawn = np.random.default_rng(5), np.random.default_rng(5)
     verdicts = [composed(0, 0, state, rng=drawn) for state in range(40)]
-    # Each draws, whatever the others say.
+    # Each part uses random numbers, whatever the results of the others.
     assert verdicts == [
         bool(risk) or luck
         for state in range(40)
