@@ -180,7 +180,7 @@ def test_only_the_lanes_that_are_chosen_act():
         with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
             env.step_lanes(np.array([1, 1, 1]), np.array([True, True, False]))
         assert exact([env.state, env.observation]) == held
-        # A lane that has ended may stand still; and goes on once it has begun anew.
+        # A lane that has ended may pause; and it continues once it was reset.
         assert not env.step_lanes(np.array([1, 1, 1]), np.array([True, False, False])).truncated[1]
         env.reset(mask=over)
         env.step(np.array([0, 0, 0]))
@@ -208,7 +208,7 @@ def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
 
 def test_agents_that_are_lanes_share_a_context_which_belongs_inside():
     contexts = {"short": {"rounds": 3}, "long": {"rounds": 5}}
-    with pytest.raises(envoi.ContextError, match="share its context; put Contextual inside of AgentLanes"):
+    with pytest.raises(envoi.ContextError, match="share its context; apply Contextual to the MultiEnv"):
         envoi.Contextual(envoi.AgentLanes(envoi.models.RockPaperScissors()), contexts, hide_context=True)
     inside = envoi.Contextual(envoi.models.RockPaperScissors(), contexts, hide_context=True)
     infos = [envoi.AgentLanes(inside).reset().info for _ in range(2)]
@@ -222,7 +222,7 @@ def test_lanes_that_act_together_cannot_wait():
 
     batch = Together(2)
     assert not envoi.TimeLimit(batch, 3).lanes_can_wait
-    with pytest.raises(envoi.SpecError, match="none can stand still"):
+    with pytest.raises(envoi.SpecError, match="none of them can pause"):
         envoi.TimeLimit(batch, 3).step_lanes(np.zeros(2), np.ones(2, bool))
 
 
