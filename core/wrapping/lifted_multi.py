@@ -19,7 +19,8 @@ from ..protocol.multi_env import (
 )
 from ..protocol.process import Info
 from ..spec import Spec, zeros
-from .change import SPECS, Change, Specs, over_lanes
+from .by_lane import over_lanes
+from .change import SPECS, Change, Specs
 from .multi_wrapper import MultiWrapper
 
 

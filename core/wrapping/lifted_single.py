@@ -15,7 +15,8 @@ from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
 from ..protocol.process import Info
 from ..spec import Spec, SpecTree
-from .change import SPECS, Specs, over_lanes
+from .by_lane import over_lanes
+from .change import SPECS, Specs
 from .wrapper import Wrapper
 
 
