@@ -17,8 +17,8 @@ from ..protocol.process import Info
 from ..spec import SpecTree
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from ..wrapping.lifted_multi import OverSeveral
-from ..wrapping.lifted_single import OverOne, zeroed
+from ..wrapping.lifted_multi import LiftedMultiEnv
+from ..wrapping.lifted_single import LiftedEnv, zeroed
 from .arguments import at_least, check_waiting
 from .bounds import with_zero
 
@@ -26,7 +26,7 @@ PADDING = "padding"
 """The key, in the info, that marks a step after the end of an episode inside a `FixedLength`."""
 
 
-class _PaddedOne(OverOne):
+class _PaddedEnv(LiftedEnv):
     """One agent's episodes of one length, or those in the lanes of a batch."""
 
     memory = ("_elapsed", "_terminated", "_truncated")
@@ -94,7 +94,7 @@ class _PaddedOne(OverOne):
         return step._replace(discount=discount, info=cast("Any", Infos(infos)))
 
 
-class _PaddedSeveral(OverSeveral):
+class _PaddedMultiEnv(LiftedMultiEnv):
     """Several agents' episodes of one length."""
 
     memory = ("_elapsed", "_ends")
@@ -152,7 +152,7 @@ class _PaddedSeveral(OverSeveral):
         )
 
 
-class FixedLength(Lifted):
+class FixedLength(Lifted, over_env=_PaddedEnv, over_multi_env=_PaddedMultiEnv):
     """Gives every episode exactly `fix_length` steps: longer ones are cut off, shorter ones padded.
 
     An episode that ends inside goes on, and no flag tells: the step in which it ended has its own reward and discount,
@@ -170,8 +170,6 @@ class FixedLength(Lifted):
     Raises:
         SpecError: The number is none, or the lanes of a batch cannot wait for each other.
     """
-
-    _one, _several = _PaddedOne, _PaddedSeveral
 
     def __init__(self, env: Any, fix_length: int) -> None:
         self.fix_length = at_least(fix_length, 1, "fix_length")

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from .. import tree
 from ..errors import SpecError
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
 
-_OneOrTwo: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any]
+_OfOne: TypeAlias = Callable[[Any], Any]
+_OfTwo: TypeAlias = Callable[[Any, Any], Any]
 
 
 SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
@@ -77,8 +78,8 @@ class Change:
     reward_spec: SpecTree | None = None
     discount_spec: SpecTree | None = None
     action: Callable[[Any], Any] | None = None
-    observation: _OneOrTwo | None = None
-    reward: _OneOrTwo | None = None
+    observation: _OfOne | _OfTwo | None = None
+    reward: _OfOne | _OfTwo | None = None
     begin: Callable[[Any], Any] | None = None
     remember: Callable[[Any, Any, Any, Any], Any] | None = None
     note: Callable[[Any, Any], Any] | None = None
@@ -100,3 +101,14 @@ class Change:
         for name in ("remember", "note", "truncated"):
             if self.begin is None and getattr(self, name) is not None:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
+
+    def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
+        """Returns `observation`, `reward` and `info` as functions that take a memory last, also where there is none."""
+        see, pay, tell = cast("tuple[Any, Any, Any]", (self.observation, self.reward, self.info))
+        if self.begin is not None:
+            return see, pay, tell
+        return (
+            None if see is None else (lambda value, memory: see(value)),
+            None if pay is None else (lambda value, memory: pay(value)),
+            None if tell is None else (lambda memory: tell()),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from .. import tree
 from ..errors import SpecError
@@ -19,13 +19,13 @@ from ..protocol.multi_env import (
 )
 from ..protocol.process import Info
 from ..spec import Spec, zeros
-from .by_lane import over_lanes
 from .change import SPECS, Change, Specs
+from .changing import Changing
 from .multi_wrapper import MultiWrapper
 
 
-class OverSeveral(MultiWrapper):
-    """Over an environment of several agents."""
+class LiftedMultiEnv(Changing, MultiWrapper):
+    """A lifted wrapper over an environment of several agents."""
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
 
@@ -42,7 +42,7 @@ class OverSeveral(MultiWrapper):
         for agent in env.possible_agents:
             each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
             specs = Specs(*each, env.discount_spec[agent], None, agent)
-            changes[agent] = over_lanes(cast("Any", self).change(specs), specs)
+            changes[agent] = self._checked_change(specs)
         self._changes = changes
         for name in SPECS:
             own = {agent: getattr(change, name) for agent, change in changes.items()}
