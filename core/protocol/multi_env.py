@@ -26,6 +26,7 @@ from ..errors import EpisodeError, nearest
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
+from .episode import RUNNING, EpisodeState
 from .process import Info, Process
 
 Agent: TypeAlias = Hashable
@@ -223,19 +224,19 @@ class MultiEnv(Process):
         )
 
 
-def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:
+def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], state: EpisodeState | str | None = None) -> None:
     """Checks that exactly the agents whose turn it is act.
 
     Args:
         actions: By agent.
         acting: Who must act.
-        over: Why nobody can, or None.
+        state: The state of the episode, or the reason why no agent can act; None where all is well.
 
     Raises:
         EpisodeError: Somebody else acts, or somebody does not.
     """
-    if over is not None:
-        raise EpisodeError(f"step: {over}")
+    if state is not None and state is not RUNNING:
+        raise EpisodeError(f"step: {state}")
     if len(actions) == len(acting) and all(agent in actions for agent in acting):
         return
     missing = [agent for agent in acting if agent not in actions]

@@ -11,7 +11,8 @@ from .. import tree
 from ..batching.values import Infos
 from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
-from ..protocol.env import ENDED, ENDED_LANES, Step
+from ..protocol.env import Step
+from ..protocol.episode import ENDED_LANES, OVER, RUNNING
 from ..protocol.multi_env import COMMON, MultiReset, MultiStep, check_actions
 from ..protocol.process import Info
 from ..spec import SpecTree
@@ -61,7 +62,7 @@ class _PaddedEnv(LiftedEnv):
         over = acting & (self._elapsed >= cast("Any", self).fix_length)
         if over.any():
             raise EpisodeError(
-                f"step: {ENDED}"
+                f"step: {OVER}"
                 if self.batch_size is None
                 else f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}"
             )
@@ -121,9 +122,9 @@ class _PaddedMultiEnv(LiftedMultiEnv):
     def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
         length, ends = cast("Any", self).fix_length, self._ends
         if ends:
-            check_actions(actions, self.acting, None if self.agents else ENDED)
+            check_actions(actions, self.acting, RUNNING if self.agents else OVER)
         elif self._elapsed >= length:
-            check_actions(actions, (), ENDED)
+            check_actions(actions, (), OVER)
         inside = MultiStep({}, {}, {}, {}, {}, {})
         if self.env.agents or not ends:
             inside = super().step({agent: action for agent, action in actions.items() if agent not in ends})

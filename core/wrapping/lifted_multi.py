@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import tree
 from ..errors import SpecError
-from ..protocol.env import ENDED
+from ..protocol.episode import OVER
 from ..protocol.multi_env import (
     MultiReset,
     MultiStep,
@@ -87,7 +87,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         if self._cut:
-            check_actions(actions, (), ENDED)
+            check_actions(actions, (), OVER)
         inner = actions
         if self._act:
             acting = self.acting

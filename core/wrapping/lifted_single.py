@@ -12,7 +12,8 @@ from .. import tree
 from ..batching.values import Infos, put, take
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
-from ..protocol.env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
+from ..protocol.env import Reset, Step, full_step, make_step, quickest_step
+from ..protocol.episode import ENDED_LANES, OVER
 from ..protocol.process import Info
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
@@ -83,7 +84,7 @@ class LiftedEnv(Changing, Wrapper):
         if self._has_lanes:
             return self.step(action, restart)
         if self._cut:
-            raise EpisodeError(f"step: {ENDED}")
+            raise EpisodeError(f"step: {OVER}")
         observation, reward, terminated, truncated, discount, info = self._inner_step(
             action if self._act is None else self._act(action)
         )
