@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import ENDED, NOT_RESET, Env, Reset, Step, full_step
+from ..protocol.env import Env, Reset, Step, full_step
+from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
@@ -48,7 +49,7 @@ class Model(Env):
 
     _state: Any = UNSET
     _observation: Any = None
-    _over: str | None = NOT_RESET
+    _episode_state: EpisodeState = NOT_BEGUN
     _context: Mapping[str, Any] = {}
 
     @abstractmethod
@@ -134,14 +135,14 @@ class Model(Env):
         observation = self.observe(state, streams.observation)
         result = Reset(observation, self.info(state))
         # Only now, as in `step`.
-        self._state, self._observation, self._over = state, observation, None
+        self._state, self._observation, self._episode_state = state, observation, RUNNING
         return result
 
     def step(self, action: Any) -> Step:
         return full_step(self.raw_step(action))
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
+        if self._episode_state is not RUNNING:
             self._refuse()
         before, streams, rewarder = self._state, self._streams or self.streams, self._rewarder or self.reward
         state = self.transition(before, action, streams.dynamics)
@@ -152,11 +153,11 @@ class Model(Env):
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._observation = state, observation
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         return result
 
     def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
+        raise EpisodeError(f"step: {self._episode_state}")
 
     @property
     def state(self) -> Any:
@@ -165,19 +166,19 @@ class Model(Env):
         Raises:
             EpisodeError: It is read before the first reset.
         """
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
     @state.setter
     def state(self, state: Any) -> None:
         self._observation = self.observe(state, self.streams.observation)
-        self._state, self._over = state, ENDED if self.terminal(state) or self.truncated(state) else None
+        self._state, self._episode_state = state, OVER if self.terminal(state) or self.truncated(state) else RUNNING
 
     @property
     def observation(self) -> Any:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"observation: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
 
     @property
@@ -199,11 +200,11 @@ class Model(Env):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        held = (self._state, self._observation, self._over, self._context, self.streams.copy())
+        held = (self._state, self._observation, self._episode_state, self._context, self.streams.copy())
         return Snapshot(type(self), held)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._observation, self._over, self._context, streams = self._content(snapshot)
+        self._state, self._observation, self._episode_state, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
 
     def render(self) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.env import ENDED, NOT_RESET
+from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.multi_env import (
     COMMON,
     MASK,
@@ -68,7 +68,7 @@ class MultiModel(MultiEnv):
     context_space: ContextSpace | None = None
 
     _state: Any = None
-    _over: str | None = NOT_RESET
+    _episode_state: EpisodeState = NOT_BEGUN
     _context: Mapping[str, Any] = {}
     _agents: tuple[Any, ...] = ()
     _turn: tuple[Any, ...] | None = None
@@ -199,14 +199,14 @@ class MultiModel(MultiEnv):
         infos = self._infos(state, agents, acting)
         # Only now, as in `step`.
         self._state, self._agents, self._turn, self._seen = state, agents, turn, seen
-        self._ended, self._over = frozenset(), None
+        self._ended, self._episode_state = frozenset(), RUNNING
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.raw_step(actions))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        check_actions(actions, self._agents if self._turn is None else self._turn, self._over)
+        check_actions(actions, self._agents if self._turn is None else self._turn, self._episode_state)
         before, streams, playing = self._state, self.streams, self._agents
         given = dict(actions)
         state = self.transition(before, given, streams.dynamics)
@@ -238,7 +238,7 @@ class MultiModel(MultiEnv):
         else:
             self._seen = {**{agent: last for agent, last in self._seen.items() if agent in self._ended}, **seen}
         if not agents:
-            self._over = ENDED
+            self._episode_state = OVER
         return seen, rewards, terminated, truncated, discounts, infos
 
     def _standing(
@@ -325,7 +325,9 @@ class MultiModel(MultiEnv):
         return seen
 
     def _refuse(self, agent: Any) -> NoReturn:
-        raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self._over is None else self._over}")
+        raise EpisodeError(
+            f"observation: {agent!r} {NOT_IN_PLAY if self._episode_state is RUNNING else self._episode_state}"
+        )
 
     @property
     def state(self) -> Any:
@@ -334,8 +336,8 @@ class MultiModel(MultiEnv):
         Raises:
             EpisodeError: There was no reset yet.
         """
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
     @property
@@ -357,12 +359,12 @@ class MultiModel(MultiEnv):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        standing = (self._agents, self._turn, self._ended, self._seen, self._over)
+        standing = (self._agents, self._turn, self._ended, self._seen, self._episode_state)
         return Snapshot(type(self), (self._state, standing, self._context, self.streams.copy()))
 
     def restore(self, snapshot: Snapshot) -> None:
         self._state, standing, self._context, streams = self._content(snapshot)
-        self._agents, self._turn, self._ended, self._seen, self._over = standing
+        self._agents, self._turn, self._ended, self._seen, self._episode_state = standing
         self._streams = streams.copy()
 
     def render(self) -> Any:

@@ -20,11 +20,10 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ..spec import Array, SpecTree, sample
+from .episode import ENDED as ENDED
+from .episode import ENDED_LANES as ENDED_LANES
+from .episode import NOT_RESET as NOT_RESET
 from .process import Info, Process
-
-NOT_RESET = "the episode has not begun; call reset() first"
-ENDED = "the episode has ended; call reset() before the next step"
-ENDED_LANES = "the episode has ended; reset them by reset(mask=…), or in the next step by step(actions, restart=…)"
 
 REWARD = Array((), "float64", name="reward")
 DISCOUNT = Array((), "float64", 0, 1, "discount")

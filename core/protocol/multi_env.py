@@ -27,6 +27,7 @@ from ..errors import EpisodeError, nearest
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
+from .episode import RUNNING, EpisodeState
 from .process import Info, Process
 
 Agent: TypeAlias = Hashable
@@ -235,19 +236,19 @@ class MultiEnv(Process):
         )
 
 
-def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:
+def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], state: EpisodeState | str | None = None) -> None:
     """Checks that there is an action for each acting agent, and for no other.
 
     Args:
         actions: The actions by agent.
         acting: The agents that must act.
-        over: The reason why no step is possible; None if one is.
+        state: The state of the episode, or the reason why no step is possible; None if one is.
 
     Raises:
         EpisodeError: No step is possible, an agent's action is missing, or an action belongs to another agent.
     """
-    if over is not None:
-        raise EpisodeError(f"step: {over}")
+    if state is not None and state is not RUNNING:
+        raise EpisodeError(f"step: {state}")
     if len(actions) == len(acting) and all(agent in actions for agent in acting):
         return
     missing = [agent for agent in acting if agent not in actions]

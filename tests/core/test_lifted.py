@@ -328,6 +328,63 @@ def test_a_wrapper_is_of_its_class_whatever_is_inside():
         assert type(again) is type(limited)
 
 
+class Counted(Mirrored):
+    """Everything changed, nothing remembered, and a step of its own."""
+
+    steps = 0
+
+    def step(self, action, restart=None):
+        self.steps += 1
+        return super().step(action, restart)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_without_a_memory_holds_in_a_wrapper_that_has_a_step_of_its_own(kind):
+    plain, own = Mirrored(KINDS[kind]()), Counted(KINDS[kind]())
+    assert exact(plain.reset(seed=1)) == exact(own.reset(seed=1))
+    action = plain.sample_actions() if kind == "several" else plain.sample_action()
+    assert exact(plain.step(action)) == exact(own.step(action))
+    assert own.steps == 1
+
+
+class LengthAndDiary(envoi.FixedLength, Diary):
+    """Two wrappers in one, of which one has code for each kind."""
+
+    def __init__(self, env):
+        Diary.__init__(self, env)
+
+    by_lane = tires = False
+    fix_length = 6
+    change = Diary.change
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_class_of_a_wrapper_over_each_kind_has_a_name_that_pickles_refer_to(kind):
+    env = Diary(KINDS[kind]())
+    over = Diary.over_multi_env if kind == "several" else Diary.over_env
+    assert type(env) is over
+    assert type(env).__name__ == "Diary"
+    assert pickle.loads(pickle.dumps(over)) is over
+    assert issubclass(over, Diary)
+    assert issubclass(Counted.over_env, Mirrored.over_env)
+    assert pickle.loads(pickle.dumps(env)).__class__ is over
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrapper_of_several_wrappers_has_the_code_of_all_for_each_kind(kind):
+    both = LengthAndDiary(KINDS[kind]())
+    assert isinstance(both, (envoi.FixedLength.over_env, envoi.FixedLength.over_multi_env))
+    both.reset(seed=0)
+    for _ in range(6):
+        step = both.step(both.sample_actions() if kind == "several" else both.sample_action())
+    assert np.all(envoi.wrapping.lifted.ended(both, step))
+
+
+def test_a_wrapper_with_abstract_methods_is_not_made():
+    with pytest.raises(TypeError, match="abstract"):
+        envoi.GoalReplay(Walk())
+
+
 def test_the_same_wrapper_goes_over_a_batch_of_what_it_was_over():
     env = Diary(envoi.TimeLimit(Walk(), 5), by_lane=True)
     batch = envoi.batch(env, 3)
