@@ -27,7 +27,7 @@ from envoi.wrapping.delegate import Around
 from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy
-from .rllib.folder import write_atomically
+from .rllib.run_folder import write_atomically
 
 Form = Literal["core", "gymnasium"]
 

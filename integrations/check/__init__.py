@@ -8,8 +8,8 @@
 `envoi check NAME` does the same on the command line.
 """
 
-from .checking import REQUIREMENTS, check_env
 from .report import Report
 from .requirement import Requirement, Result
+from .run_checks import REQUIREMENTS, check_env
 
 __all__ = ["REQUIREMENTS", "Report", "Requirement", "Result", "check_env"]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..rllib.folder import write_atomically
+from ..rllib.run_folder import write_atomically
 from .requirement import RAN, Result, Status
 
 ENV = "env"
@@ -144,7 +144,7 @@ class Report:
 
     def to_html(self) -> str:
         """The report as one page that needs nothing else."""
-        from .page import page
+        from .html_report import page
 
         return page(self)
 

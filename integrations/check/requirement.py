@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .hands import Kind
+from .drivers.core import Kind
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from .env_under_test import Subject
 
 Status = Literal["passed", "failed", "remark", "refused", "narrowed", "not installed", "skipped"]
 """What became of a check:

@@ -31,8 +31,8 @@ import numpy as np
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, sample
 from envoi.protocol.multi_env import MASK
 
+from .env_under_test import Subject
 from .requirement import PASSED, Found, failed, skipped
-from .subject import Subject
 
 CYCLES = 100
 """How many steps PettingZoo's suites make at most."""

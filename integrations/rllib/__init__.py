@@ -16,14 +16,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
-from .folder import RunFolder
+from .run_folder import RunFolder
 from .settings import Settings
 from .training import Job, Outcome, Report, resume, train
 
 if TYPE_CHECKING:
-    from .configuration import configure
-    from .environment import preflight, register
+    from .algorithm_config import configure
     from .policy import Policy, load_policy
+    from .registration import preflight, register
 
 __all__ = [
     "ALGORITHMS",
@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 _HEAVY = {
-    "configure": "configuration",
-    "preflight": "environment",
-    "register": "environment",
+    "configure": "algorithm_config",
+    "preflight": "registration",
+    "register": "registration",
     "Policy": "policy",
     "load_policy": "policy",
 }

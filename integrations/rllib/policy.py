@@ -9,8 +9,8 @@ import numpy as np
 
 import envoi
 
-from .folder import RunFolder, best_trial
-from .reading import damaged, reading
+from .damaged_files import damaged, reading
+from .run_folder import RunFolder, best_trial
 
 try:
     import torch

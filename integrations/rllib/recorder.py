@@ -15,10 +15,10 @@ from tensorboardX import SummaryWriter
 
 import envoi
 
-from .configuration import RETURNS
-from .environment import read_failure
-from .folder import RunFolder, TrialState
+from .algorithm_config import RETURNS
 from .interruption import Interruption
+from .registration import read_failure
+from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
 from .training import Observer, Report
 

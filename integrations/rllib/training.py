@@ -15,10 +15,10 @@ from typing import Any
 import envoi
 
 from .algorithms import check_actions, find
-from .folder import RunFolder, TrialState, best_trial
+from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
-from .noise import redirected
-from .reading import ADVICE, damaged
+from .output_redirection import redirected
+from .run_folder import RunFolder, TrialState, best_trial
 from .settings import Settings, Trial
 
 
@@ -198,7 +198,7 @@ def _check(settings: Settings) -> None:
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
-    from .environment import preflight
+    from .registration import preflight
 
     _, actions = preflight(
         settings.env, check_specs=settings.check_specs, seed=settings.seed, num_envs=settings.num_envs_per_runner
@@ -214,7 +214,7 @@ def _check(settings: Settings) -> None:
 
 def _draw(folder: RunFolder, settings: Settings) -> list[str]:
     try:
-        from ..curve import draw_curve
+        from .learning_curve import draw_curve
     except ImportError:
         return [f"{folder.curve.name} was not drawn: pip install 'envoi[plots]'"]
     draw_curve(folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return)

@@ -16,9 +16,9 @@ from typing import Any
 import envoi
 
 from .algorithms import find
-from .folder import RunFolder, TrialState
+from .damaged_files import reading
 from .interruption import Interruption
-from .reading import reading
+from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
 from .training import Observer
 
@@ -31,9 +31,9 @@ try:
     import ray
     from ray import tune
 
-    from .configuration import configure, load_algorithm
-    from .environment import write_failure
+    from .algorithm_config import configure, load_algorithm
     from .recorder import Recorder, root_cause
+    from .registration import write_failure
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 

@@ -19,8 +19,8 @@ from pettingzoo import ParallelEnv
 import envoi
 from envoi.adapters import TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
-from envoi.integrations.check.hands import CoreHand
-from envoi.integrations.check.play import values_differ
+from envoi.integrations.check.drivers.core import CoreHand
+from envoi.integrations.check.rollout import values_differ
 
 HERE = Path(__file__).parent
 # By name, so that they pickle and other processes find them.

@@ -31,7 +31,7 @@ def test_help_and_version_import_nothing_heavy(arguments):
 def test_every_option_has_a_help_text():
     import typer
 
-    from envoi.integrations.commands import app
+    from envoi.integrations.cli.commands import app
 
     command = typer.main.get_command(app)
     for sub in [command, *command.commands.values()]:

@@ -7,8 +7,8 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings, resume, train
-from envoi.integrations.rllib.folder import TrialState
-from envoi.integrations.rllib.reading import damaged, reading
+from envoi.integrations.rllib.damaged_files import damaged, reading
+from envoi.integrations.rllib.run_folder import TrialState
 
 NEEDED = (
     "env_to_module_connector/state.pkl",

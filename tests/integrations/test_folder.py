@@ -2,7 +2,7 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.folder import COLUMNS, TrialState, write_atomically
+from envoi.integrations.rllib.run_folder import COLUMNS, TrialState, write_atomically
 
 SETTINGS = Settings("envoi:catch", stop_return=1.0)
 

@@ -57,7 +57,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     sys.stderr.write(f"envoi: {message}\n")
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,14 +10,14 @@ import numpy as np
 from envoi import Env, Lanes
 from envoi import batch as make_batch
 
-from .hands import ONE, CoreHand, LanesHand
-from .play import Moment, kept, values_differ
+from ..drivers.core import ONE, CoreHand, LanesHand
+from ..requirement import PASSED, Found, Requirement, failed, skipped
+from ..rollout import Moment, kept, values_differ
 from .randomness import REPRODUCIBLE
-from .requirement import PASSED, Found, Requirement, failed, skipped
 from .values import VALUE_KEYS
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..env_under_test import Subject
 
 LANES = 3
 CALLS = 60

@@ -14,13 +14,13 @@ from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import is_branch, leaves, rebuild
 
-from ..errors import describe
-from .hands import Hand
-from .play import Moment, values_differ
-from .requirement import PASSED, Found, Requirement, failed, skipped
+from ...errors import describe
+from ..drivers.core import Hand
+from ..requirement import PASSED, Found, Requirement, failed, skipped
+from ..rollout import Moment, values_differ
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..env_under_test import Subject
 
 _ARRAYS = (Array, MultiDiscrete, MultiBinary)
 _RECENT = 6

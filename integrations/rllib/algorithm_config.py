@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 import envoi
 
 from .algorithms import check_actions, find
-from .environment import check_lanes, register
+from .registration import check_lanes, register
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm

@@ -28,8 +28,8 @@ try:
 except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
-from .folder import write_atomically
-from .reading import reading
+from .damaged_files import reading
+from .run_folder import write_atomically
 
 RLlibForm = Any
 """A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""

@@ -15,7 +15,7 @@ import envoi
 from envoi.adapters import TARGETS, load, losses
 from envoi.spec.base import frozen
 
-from .errors import one_line
+from ..errors import one_line
 
 STEPS = 20
 

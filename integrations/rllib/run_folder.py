@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import envoi
 
-from .reading import reading
+from .damaged_files import reading
 from .settings import Settings
 
 if TYPE_CHECKING:

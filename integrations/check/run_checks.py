@@ -13,18 +13,18 @@ from envoi.adapters.registry import framework as framework_of
 
 from ..errors import describe
 from . import suites
-from .agents import AGENTS
-from .forms import FORM_KEYS, FormCheck
-from .hands import NothingThere
-from .lanes import LANE_REQUIREMENTS
-from .lifecycle import LIFECYCLE
-from .making import first, making
-from .play import generators_kept
-from .randomness import RANDOMNESS
+from .drivers.core import NothingThere
+from .env_factory import first, making
+from .env_under_test import Extent, Subject
 from .report import ENV, Report
 from .requirement import Found, Requirement, Result, Status, skipped
-from .subject import Extent, Subject
-from .values import VALUES
+from .requirements.agents import AGENTS
+from .requirements.episodes import LIFECYCLE
+from .requirements.forms import FORM_KEYS, FormCheck
+from .requirements.lanes import LANE_REQUIREMENTS
+from .requirements.randomness import RANDOMNESS
+from .requirements.values import VALUES
+from .rollout import generators_kept
 
 REQUIREMENTS: tuple[Requirement, ...] = (*VALUES, *AGENTS, *RANDOMNESS, *LIFECYCLE, *LANE_REQUIREMENTS)
 """What is required of every environment."""

@@ -11,15 +11,15 @@ import numpy as np
 
 from envoi import EpisodeError, SnapshotUnsupported
 
+from ..drivers.core import CoreHand, Hand, LanesHand, NothingThere, core_hand
+from ..requirement import PASSED, Found, Requirement, failed, failed_if, remark, skipped
+from ..rollout import Moment, Player, copied, difference, values_differ
 from .agents import AGENT_KEYS
-from .hands import CoreHand, Hand, LanesHand, NothingThere, core_hand
-from .play import Moment, Player, copied, difference, values_differ
 from .randomness import REPRODUCIBLE
-from .requirement import PASSED, Found, Requirement, failed, failed_if, remark, skipped
 from .values import VALUE_KEYS, fits
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..env_under_test import Subject
 
 LIMITS = ("max_episode_steps", "_max_episode_steps", "max_steps", "_max_steps", "max_cycles", "horizon", "time_limit")
 """What environments call their time limits."""

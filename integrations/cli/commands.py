@@ -15,10 +15,10 @@ from typer.core import TyperGroup
 
 import envoi
 
-from .rllib.algorithms import ALGORITHMS, find
-from .rllib.folder import FolderTaken, RunFolder
-from .rllib.settings import DEFAULT_STOP_STEPS, Settings
-from .rllib.training import Job
+from ..rllib.algorithms import ALGORITHMS, find
+from ..rllib.run_folder import FolderTaken, RunFolder
+from ..rllib.settings import DEFAULT_STOP_STEPS, Settings
+from ..rllib.training import Job
 
 
 class _EndOfFile(Exception):
@@ -171,7 +171,7 @@ def train(
     if env is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
-    from .display import training
+    from .training_display import training
 
     if resume and out is not None and not (env and RunFolder(out).blank):
         job = Job.existing(out, {name: value for name, value in asked.items() if _given(context, name)})
@@ -204,7 +204,7 @@ def evaluate(
     An env with a set of contexts is begun in each of them in turn.
     """
     del debug
-    from .display import evaluating
+    from .training_display import evaluating
 
     evaluating(folder, env=env, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
 
@@ -216,7 +216,7 @@ def info(
 ) -> None:
     """Show an env: its specs, its seeds, and what each framework would lose."""
     del debug
-    from .description import describe
+    from .info import describe
 
     describe(env)
 
@@ -241,7 +241,7 @@ def check(
     `envoi.integrations.check.check_env(make_env).raise_if_failed()`.
     """
     del debug
-    from .check.terminal import checking
+    from .check_display import checking
 
     chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
     raise typer.Exit(checking(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html))

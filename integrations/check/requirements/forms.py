@@ -11,12 +11,12 @@ from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, Loss, convert, losses
 from envoi.adapters.agents import several_agents
 
-from .foreign_hands import own_hand
-from .hands import Hand, core_hand
-from .play import Player, difference, values_differ
+from ..drivers.core import Hand, core_hand
+from ..drivers.frameworks import own_hand
+from ..env_under_test import Extent, Subject
+from ..requirement import PASSED, Found, failed, skipped
+from ..rollout import Player, difference, values_differ
 from .randomness import REPRODUCIBLE
-from .requirement import PASSED, Found, failed, skipped
-from .subject import Extent, Subject
 
 LANES = 2
 """Lanes of the batch that an environment of one becomes where a framework has batches only."""

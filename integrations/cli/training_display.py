@@ -18,8 +18,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .rllib import Job, Outcome, Report, RunFolder
-from .rllib.noise import redirected
+from ..rllib import Job, Outcome, Report, RunFolder
+from ..rllib.output_redirection import redirected
 
 PLAIN_SECONDS = 5.0
 """Without a terminal a line is written this often, and less and less often in a long job."""
@@ -229,7 +229,7 @@ def evaluating(
     run.read_settings()  # a wrong folder is told before anything slow is imported
     with _terminal() as console:
         with redirected(run.log):
-            from .evaluation import Episode, Form, context_labels, evaluate, evaluation_file
+            from ..evaluation import Episode, Form, context_labels, evaluate, evaluation_file
         forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
         ticks = iter(
             track(

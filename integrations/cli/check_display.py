@@ -16,10 +16,10 @@ from rich.text import Text
 
 import envoi
 
+from ..check.report import LEGEND, MARKS, ORDER, Report
+from ..check.requirement import Result
+from ..check.run_checks import check_env
 from ..errors import one_line
-from .checking import check_env
-from .report import LEGEND, MARKS, ORDER, Report
-from .requirement import Result
 
 PATIENCE = 2.0
 """A check that is done within so many seconds shows no progress."""

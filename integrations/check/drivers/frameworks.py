@@ -14,7 +14,7 @@ from envoi import Array, Env, LossyConversion, MultiEnv, SpecError
 from envoi.adapters import from_env
 from envoi.spec import spec_equal
 
-from .hands import ONE, BadReply, Beat, Hand, NothingThere, core_hand, true, unpacked
+from .core import ONE, BadReply, Beat, Hand, NothingThere, core_hand, true, unpacked
 
 if TYPE_CHECKING:
     from envoi.adapters.dm_env import FromDmEnv

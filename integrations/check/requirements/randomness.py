@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .hands import Hand, NothingThere
-from .play import Noise, difference
-from .requirement import PASSED, Found, Requirement, failed, remark, skipped
+from ..drivers.core import Hand, NothingThere
+from ..requirement import PASSED, Found, Requirement, failed, remark, skipped
+from ..rollout import Noise, difference
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..env_under_test import Subject
 
 REPRODUCIBLE = "repeats-anew"
 """The requirement without which no two traces can be compared."""

@@ -20,7 +20,7 @@ from envoi import Discrete, sample
 from envoi.protocol.multi_env import MASK
 from envoi.spec import SpecTree
 
-from .hands import Beat, Hand
+from .drivers.core import Beat, Hand
 
 Policy = Literal["random", "same"]
 Between = Callable[[Hand], None]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .agents import AgentWatch
-from .hands import Hand
-from .play import Between, Moment, Noise, Player, Policy
-from .values import Watch
+from .drivers.core import Hand
+from .requirements.agents import AgentWatch
+from .requirements.values import Watch
+from .rollout import Between, Moment, Noise, Player, Policy
 
 WALK_SECONDS = 4.0
 """The whole episodes that every value is looked at in take at most so long."""

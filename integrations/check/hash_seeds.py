@@ -74,7 +74,7 @@ def _telling_seeds(agents: Sequence[str]) -> tuple[int, int]:
 
 
 def _started(made: bytes, hash_seed: int) -> subprocess.Popen[bytes]:
-    code = "from envoi.integrations.check.hashing import tell; tell()"
+    code = "from envoi.integrations.check.hash_seeds import tell; tell()"
     process = subprocess.Popen(  # noqa: S603 (this Python, with code of ours)
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -106,8 +106,8 @@ def tell() -> None:
     # The path first: it is needed to unpickle the rest.
     sys.path[:] = json.loads(sys.stdin.buffer.readline())
     origin, seed = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the process that started this one)
-    from .making import made_anew
-    from .play import Player
+    from .env_factory import made_anew
+    from .rollout import Player
 
     hand = made_anew(origin)
     told: list[Any] = [("possible_agents", [str(agent) for agent in hand.possible])]

@@ -9,13 +9,13 @@ import numpy as np
 
 from envoi import Discrete
 
-from .hands import CoreHand, Hand
-from .hashing import NotHere, order_under_another_hash
-from .play import Moment
-from .requirement import PASSED, Found, Requirement, failed, skipped
+from ..drivers.core import CoreHand, Hand
+from ..hash_seeds import NotHere, order_under_another_hash
+from ..requirement import PASSED, Found, Requirement, failed, skipped
+from ..rollout import Moment
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..env_under_test import Subject
 
 ZERO_SUM = "zero_sum"
 """The entry of the metadata by which an environment says that its rewards sum to 0."""

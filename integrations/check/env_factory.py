@@ -10,8 +10,8 @@ from envoi import Env, EnvoiError, LossyConversion, MultiEnv, SpecError
 from envoi.adapters import from_env, load
 
 from ..errors import describe
-from .foreign_hands import hand_of, own_hand
-from .hands import Hand
+from .drivers.core import Hand
+from .drivers.frameworks import hand_of, own_hand
 
 
 class Making(NamedTuple):
