@@ -1,4 +1,4 @@
-"""What is to be checked, in whichever way it is given: a name, a function that makes it, or an environment."""
+"""Makes the environments under check, from a name, a function or an environment."""
 
 from __future__ import annotations
 
@@ -10,68 +10,81 @@ from envoi import Env, EnvoiError, LossyConversion, MultiEnv, SpecError
 from envoi.adapters import from_env, load
 
 from ..errors import describe
-from .drivers.core import Hand
-from .drivers.frameworks import hand_of, own_hand
+from .drivers.base import Driver
+from .drivers.selection import driver_for, framework_driver
 
 
-class Making(NamedTuple):
-    """How environments under check are made.
+class EnvFactory(NamedTuple):
+    """Makes the environments under check.
 
     Attributes:
-        name: What reports call it.
-        make: Makes a hand on another one.
-        independent: Whether `make` can be called for another one again and again.
-        origin: What another process could make it of; None where there is nothing.
+        name: Name of the environment in reports.
+        make: Makes a driver of an environment.
+        independent: True if `make` gives a new environment each time.
+        origin: A name or function that another process can make the environment from; None where there is none.
     """
 
     name: str
-    make: Callable[[], Hand]
+    make: Callable[[], Driver]
     independent: bool
     origin: Any
 
+    def make_first(self) -> Driver:
+        """Makes the first environment, whose errors are bad input.
 
-def making(given: Any) -> Making:
-    """How the environments that are checked are made.
+        Raises:
+            envoi.EnvoiError: It could not be made.
+        """
+        try:
+            return self.make()
+        except EnvoiError:
+            raise
+        except Exception as error:
+            raise EnvoiError(f"{self.name}: it could not be made: {describe(error)}") from error
+
+
+def env_factory(given: Any) -> EnvFactory:
+    """Returns a factory of the environments to check.
 
     Args:
         given: A name, a function that makes an environment, or an environment, of which copies are checked.
 
     Raises:
-        envoi.EnvoiError: There is no such name, or no environment is made.
+        envoi.EnvoiError: There is no such name, or it is an object of another kind.
     """
     if isinstance(given, str):
-        return Making(given, lambda: made_anew(given), True, given)
+        return EnvFactory(given, lambda: new_driver(given), True, given)
     if not is_env(given) and callable(given):
         module, name = getattr(given, "__module__", ""), getattr(given, "__qualname__", type(given).__qualname__)
-        return Making(f"{module}.{name}" if module else name, lambda: made_anew(given), True, given)
-    hand = hand_of(given)
+        return EnvFactory(f"{module}.{name}" if module else name, lambda: new_driver(given), True, given)
+    driver = driver_for(given)
     name = str(given) if len(str(given)) <= 60 else type(given).__name__
     try:
         copy.deepcopy(given)
     except Exception:
-        return Making(name, lambda: hand, False, None)
-    return Making(name, lambda: hand_of(copy.deepcopy(given)), True, None)
+        return EnvFactory(name, lambda: driver, False, None)
+    return EnvFactory(name, lambda: driver_for(copy.deepcopy(given)), True, None)
 
 
-def made_anew(origin: Any) -> Hand:
-    """A hand on a new environment.
+def new_driver(origin: Any) -> Driver:
+    """Returns a driver of a new environment, made from a name or by a function.
 
     Raises:
-        envoi.EnvoiError: There is no such name, or something else than an environment is made.
+        envoi.EnvoiError: There is no such name, or the function returns no environment.
     """
     if isinstance(origin, str):
-        return hand_of(load(origin))
-    return hand_of(origin())
+        return driver_for(load(origin))
+    return driver_for(origin())
 
 
 def is_env(thing: Any) -> bool:
-    """Whether something is an environment of any framework, and not what makes one."""
+    """Returns True if an object is an environment of any framework, rather than a function that makes one."""
     if isinstance(thing, type):
         return False
     if isinstance(thing, (Env, MultiEnv)):
         return True
     try:
-        if own_hand(thing) is not None:
+        if framework_driver(thing) is not None:
             return True
         from_env(thing)
     except LossyConversion:
@@ -79,17 +92,3 @@ def is_env(thing: Any) -> bool:
     except (SpecError, TypeError, AttributeError):
         return False
     return True
-
-
-def first(made: Making) -> Hand:
-    """The first environment, whose errors are bad input.
-
-    Raises:
-        envoi.EnvoiError: It could not be made.
-    """
-    try:
-        return made.make()
-    except EnvoiError:
-        raise
-    except Exception as error:
-        raise EnvoiError(f"{made.name}: it could not be made: {describe(error)}") from error

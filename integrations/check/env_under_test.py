@@ -1,38 +1,39 @@
-"""An environment under check: how it is made anew, and what it does when it is played."""
+"""An environment under check: makes new instances of it, and plays them."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .drivers.core import Hand
-from .requirements.agents import AgentWatch
-from .requirements.values import Watch
-from .rollout import Between, Moment, Noise, Player, Policy
+from .collector import BetweenSteps, Collector, GlobalSeeds, Policy
+from .drivers.base import Driver
+from .observers.agents import AgentObserver
+from .observers.base import Observer
+from .observers.mutations import MutationObserver
+from .observers.values import ValueObserver
+from .rollout import Rollout, observed_rollout
+from .transition import Transition
 
-WALK_SECONDS = 4.0
-"""The whole episodes that every value is looked at in take at most so long."""
-LANE_STEPS = 200
-"""A batch is walked through at most so many steps a reset."""
-LANE_LIMIT = 40
-"""Traces of batches that are compared have at most so many steps."""
+BATCH_ROLLOUT_STEPS = 200
+"""Most steps between two resets of a batch in the observed rollout, as its lanes end and restart within."""
+BATCH_TRACE_STEPS = 40
+"""Most steps between two resets of a batch in traces that are compared."""
 TRACE_SECONDS = 0.25
-"""One of the many traces that are compared takes about so long at most."""
+"""Seconds that one of the many traces that are compared should take at most."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is played.
+    """The amount of play.
 
     Attributes:
         seed: The first seed.
-        episodes: How many episodes, of which only the first is begun with a seed.
-        steps: The most steps of an episode.
+        episodes: Number of episodes, of which only the first has a seed.
+        steps: Most steps of an episode.
     """
 
     seed: int = 0
@@ -40,51 +41,33 @@ class Extent:
     steps: int = 1000
 
 
-@dataclass
-class Walk:
-    """Some whole episodes, in which every value was looked at.
-
-    Attributes:
-        watch: What was found in the values.
-        agents: What was found about the agents, where there are several; complaints are in `watch`.
-        lengths: Of the episodes that ended, with the moment in which they did.
-        error: The environment's own, which stopped it, and when it was raised.
-        seconds_a_call: How long a reset or step takes.
-        longest: The most steps of an episode, ended or not.
-        out_of_time: Whether it was stopped before the last episode ended.
-    """
-
-    watch: Watch
-    agents: AgentWatch | None
-    lengths: list[tuple[int, Moment]]
-    error: tuple[Exception, str] | None = None
-    seconds_a_call: float = 0.0
-    longest: int = 0
-    out_of_time: bool = False
-
-
-class Subject:
+class EnvUnderTest:
     """An environment under check, by one API.
 
     Args:
-        name: What results call it.
-        make: Makes a hand on a new, or newly copied, environment.
-        extent: How much is played.
-        independent: Whether `make` gives a new environment each time, and not the only one that there is.
-        origin: What another process could make it of, or None.
-
-    Attributes:
-        hand: The hand on the environment that is walked, and looked at for what never changes.
+        name: Its name in results.
+        make: Makes a driver of a new, or newly copied, environment.
+        extent: The amount of play.
+        independent: True if `make` gives a new environment each time, False if there is only one.
+        origin: A name or function that another process can make it from, or None.
+        first: A driver that was made already, for the observed rollout; None to make one.
     """
 
     def __init__(
-        self, name: str, make: Callable[[], Hand], extent: Extent, independent: bool = True, origin: Any = None
+        self,
+        name: str,
+        make: Callable[[], Driver],
+        extent: Extent,
+        independent: bool = True,
+        origin: Any = None,
+        first: Driver | None = None,
     ) -> None:
         self.name, self._make, self.extent, self.independent, self.origin = name, make, extent, independent, origin
-        self._only: Hand | None = None
+        self._first = first
+        self._only: Driver | None = None
 
-    def new(self) -> Hand:
-        """A hand on a new environment (or on the only one)."""
+    def new_driver(self) -> Driver:
+        """Returns a driver of a new environment, or of the only one."""
         if self.independent:
             return self._make()
         if self._only is None:
@@ -92,89 +75,83 @@ class Subject:
         return self._only
 
     @contextmanager
-    def played(self) -> Iterator[Hand]:
-        """A hand on a new environment, which is closed afterwards."""
-        hand = self.new()
+    def temporary_driver(self) -> Iterator[Driver]:
+        """Provides a driver of a new environment, and closes it at the end."""
+        driver = self.new_driver()
         try:
-            yield hand
+            yield driver
         finally:
             if self.independent:
                 with suppress(Exception):
-                    hand.close()
-
-    @cached_property
-    def hand(self) -> Hand:
-        return self.new()
-
-    @cached_property
-    def walk(self) -> Walk:
-        """Some whole episodes."""
-        hand, extent = self.hand, self.extent
-        # The lanes of a batch end within it, again and again.
-        steps = min(extent.steps, LANE_STEPS) if hand.kind == "lanes" else extent.steps
-        watch = Watch(hand)
-        agents = AgentWatch(hand, watch.complaints) if hand.kind == "several" else None
-        walk = Walk(watch, agents, [])
-        player = Player(hand, extent.seed)
-        began, calls = time.perf_counter(), 0
-        while True:
-            try:
-                moment = player.advance(steps)
-            except Exception as error:
-                when = f"step {player.step}" if player.step else "the reset"
-                walk.error = error, f"{when} of episode {max(player.episode, 1)}"
-                break
-            watch.see(moment)
-            if agents is not None:
-                agents.see(moment)
-            calls += 1
-            walk.longest = max(walk.longest, moment.step)
-            over = moment.beat.over
-            if over:
-                walk.lengths.append((moment.step, moment))
-            if moment.episode >= extent.episodes and (over or moment.step >= steps):
-                break
-            if time.perf_counter() - began > WALK_SECONDS:
-                walk.out_of_time = True
-                break
-        watch.finish()
-        walk.seconds_a_call = (time.perf_counter() - began) / max(calls, 1)
-        return walk
+                    driver.close()
 
     @property
-    def limit(self) -> int:
-        """The most steps of an episode where traces are compared."""
-        most = LANE_LIMIT if self.hand.kind == "lanes" else 100
-        affordable = TRACE_SECONDS / max(self.walk.seconds_a_call, 1e-6) / self.extent.episodes
-        return max(8, min(self.extent.steps, most, math.floor(affordable)))
-
-    def player(
-        self,
-        hand: Hand,
-        seed: int | None = None,
-        policy: Policy = "random",
-        start: int = 0,
-        noise: Noise = Noise(),  # noqa: B008 (a tuple)
-        between: Between | None = None,
-    ) -> Player:
-        """A player that begins with `seed`, or with the first one."""
-        return Player(hand, self.extent.seed if seed is None else seed, policy, start, noise, between)
-
-    def trace(self, hand: Hand | None = None, episodes: int | None = None, **how: Any) -> list[Moment]:
-        """What happens in some episodes, on a new environment unless it is given."""
-        count = self.extent.episodes if episodes is None else episodes
-        if hand is not None:
-            return self.player(hand, **how).play(count, self.limit)
-        with self.played() as new:
-            return self.player(new, **how).play(count, self.limit)
+    def driver(self) -> Driver:
+        """The driver of the observed rollout, also read for properties that never change."""
+        if self._first is None:
+            self._first = self.new_driver()
+        return self._first
 
     @cached_property
-    def reference(self) -> list[Moment]:
+    def rollout(self) -> Rollout:
+        """Whole episodes, with the findings of all observers."""
+        driver, extent = self.driver, self.extent
+        limit = min(extent.steps, BATCH_ROLLOUT_STEPS) if driver.kind == "batch" else extent.steps
+        observers: list[Observer] = [MutationObserver(driver), ValueObserver(driver)]
+        if driver.kind == "multi":
+            observers.append(AgentObserver(driver))
+        return observed_rollout(driver, observers, extent.seed, extent.episodes, limit)
+
+    @property
+    def trace_limit(self) -> int:
+        """Most steps of an episode in traces that are compared."""
+        most = BATCH_TRACE_STEPS if self.driver.kind == "batch" else 100
+        affordable = TRACE_SECONDS / max(self.rollout.seconds_per_call, 1e-6) / self.extent.episodes
+        return max(8, min(self.extent.steps, most, math.floor(affordable)))
+
+    def collector(
+        self,
+        driver: Driver,
+        seed: Any = None,
+        policy: Policy = "random",
+        action_seed: int = 0,
+        global_seeds: GlobalSeeds = GlobalSeeds(),  # noqa: B008 (a tuple)
+        between: BetweenSteps | None = None,
+    ) -> Collector:
+        """Returns a collector for a driver.
+
+        Args:
+            driver: Plays the environment.
+            seed: Seed of the first reset; None for the first seed of the extent.
+            policy: As in `Collector`.
+            action_seed: As in `Collector`.
+            global_seeds: As in `Collector`.
+            between: As in `Collector`.
+        """
+        first = self.extent.seed if seed is None else seed
+        return Collector(driver, first, policy, action_seed, global_seeds, between)
+
+    def trace(self, driver: Driver | None = None, episodes: int | None = None, **options: Any) -> list[Transition]:
+        """Collects the transitions of some episodes, for a comparison.
+
+        Args:
+            driver: Plays the environment; None for a new environment.
+            episodes: Number of episodes; None for that of the extent.
+            **options: Arguments of `collector`.
+        """
+        count = self.extent.episodes if episodes is None else episodes
+        if driver is not None:
+            return self.collector(driver, **options).collect(count, self.trace_limit)
+        with self.temporary_driver() as new:
+            return self.collector(new, **options).collect(count, self.trace_limit)
+
+    @cached_property
+    def reference(self) -> list[Transition]:
         """The trace that others are compared with."""
         return self.trace()
 
     def close(self) -> None:
-        """Closes what is still open."""
-        for hand in {id(h): h for h in (self.__dict__.get("hand"), self._only) if h is not None}.values():
+        """Closes the environments that are still open."""
+        for driver in {id(one): one for one in (self._first, self._only) if one is not None}.values():
             with suppress(Exception):
-                hand.close()
+                driver.close()

@@ -1,4 +1,4 @@
-"""Whether the order of agents follows Python's hash seed, which is another one in each process."""
+"""Compares the order of agents in two processes whose hash seeds, and so hashes of strings, differ."""
 
 from __future__ import annotations
 
@@ -13,51 +13,54 @@ from typing import Any
 from envoi import EnvoiError
 
 CALLS = 12
+"""Number of calls that are compared."""
 SECONDS = 120.0
+"""Most seconds of a process."""
 SEEDS = range(1, 40)
+"""The hash seeds to choose from."""
 
 
-class NotHere(EnvoiError):
-    """It cannot be told here."""
+class CannotCompare(EnvoiError):
+    """The processes cannot be compared."""
 
 
-def order_under_another_hash(origin: Any, seed: int, agents: Sequence[Any]) -> str | None:
-    """How the agents' order differs between two processes of different hash seeds, or None.
+def agent_order_difference(origin: Any, seed: int, agents: Sequence[Any]) -> str | None:
+    """Describes how the order of agents differs between two processes of different hash seeds; None where it is equal.
 
     Args:
         origin: The name of the environment, or an importable function that makes it.
-        seed: For its reset.
+        seed: Seed of its reset.
         agents: Its agents.
 
     Raises:
-        NotHere: The environment cannot be made in another process, or no hash seed could make a difference.
+        CannotCompare: Another process cannot make the environment, or the hash seed cannot make a difference.
     """
     if origin is None:
-        raise NotHere("for that, give a name, or an importable function that makes it")
+        raise CannotCompare("this needs a name, or an importable function that makes the environment")
     if len(agents) < 2 or not all(isinstance(agent, str) for agent in agents):
-        raise NotHere("its agents are not several strings, whose hashes would differ from process to process")
+        raise CannotCompare("its agents are not two or more strings, whose hashes differ between processes")
     try:
-        made = json.dumps(sys.path).encode() + b"\n" + pickle.dumps((origin, seed))
+        message = json.dumps(sys.path).encode() + b"\n" + pickle.dumps((origin, seed))
     except Exception as error:
-        raise NotHere("for that, give a name, or an importable function that makes it") from error
+        raise CannotCompare("this needs a name, or an importable function that makes the environment") from error
     if getattr(origin, "__module__", "") == "__main__":
-        raise NotHere("for that, its function must be importable, and not be in __main__")
-    one, two = [_started(made, hash_seed) for hash_seed in _telling_seeds(agents)]
-    told = [_heard(process) for process in (one, two)]
-    if told[0] is None or told[1] is None:
-        raise NotHere("it could not be played in another process")
-    for a, b in zip(*told, strict=False):
+        raise CannotCompare("this needs an importable function, not one of __main__")
+    processes = [_start_process(message, hash_seed) for hash_seed in _distinguishing_seeds(agents)]
+    one, other = map(_read_order, processes)
+    if one is None or other is None:
+        raise CannotCompare("it could not be played in another process")
+    for a, b in zip(one, other, strict=False):
         if a != b:
-            return f"{a[0]}: {a[1]} in one process, {b[1]} in another, for Python's hashes of strings differ there"
+            return f"{a[0]}: {a[1]} in one process, {b[1]} in another, where Python's hashes of strings differ"
     return None
 
 
-def _telling_seeds(agents: Sequence[str]) -> tuple[int, int]:
-    """Two hash seeds under which a set of these agents has different orders."""
+def _distinguishing_seeds(agents: Sequence[str]) -> tuple[int, int]:
+    """Returns two hash seeds under which a set of these agents has different orders."""
     code = f"print(list(set({list(agents)!r})))"
     first: str | None = None
     for seed in SEEDS:
-        run = subprocess.run(  # noqa: S603 (this Python, with code of ours)
+        run = subprocess.run(  # noqa: S603 (this Python, with the code above)
             [sys.executable, "-S", "-c", code],
             capture_output=True,
             text=True,
@@ -70,12 +73,12 @@ def _telling_seeds(agents: Sequence[str]) -> tuple[int, int]:
             first = run.stdout
         elif run.stdout != first:
             return SEEDS[0], seed
-    raise NotHere("no two hash seeds make a difference to a set of these agents")
+    raise CannotCompare("no two hash seeds make a difference to a set of these agents")
 
 
-def _started(made: bytes, hash_seed: int) -> subprocess.Popen[bytes]:
-    code = "from envoi.integrations.check.hash_seeds import tell; tell()"
-    process = subprocess.Popen(  # noqa: S603 (this Python, with code of ours)
+def _start_process(message: bytes, hash_seed: int) -> subprocess.Popen[bytes]:
+    code = "from envoi.integrations.check.hash_seeds import print_agent_order; print_agent_order()"
+    process = subprocess.Popen(  # noqa: S603 (this Python, with the code above)
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -83,13 +86,13 @@ def _started(made: bytes, hash_seed: int) -> subprocess.Popen[bytes]:
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
     )
     assert process.stdin is not None
-    process.stdin.write(made)
+    process.stdin.write(message)
     process.stdin.close()
     process.stdin = None
     return process
 
 
-def _heard(process: subprocess.Popen[bytes]) -> list[Any] | None:
+def _read_order(process: subprocess.Popen[bytes]) -> list[Any] | None:
     try:
         out, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -101,21 +104,21 @@ def _heard(process: subprocess.Popen[bytes]) -> list[Any] | None:
     return json.loads(out.decode().splitlines()[-1])
 
 
-def tell() -> None:
-    """In the other process: say the order of the agents, call by call."""
-    # The path first: it is needed to unpickle the rest.
+def print_agent_order() -> None:
+    """Prints the order of the agents in each call, in the other process."""
+    # The path first, as unpickling the rest needs it.
     sys.path[:] = json.loads(sys.stdin.buffer.readline())
     origin, seed = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the process that started this one)
-    from .env_factory import made_anew
-    from .rollout import Player
+    from .collector import Collector
+    from .env_factory import new_driver
 
-    hand = made_anew(origin)
-    told: list[Any] = [("possible_agents", [str(agent) for agent in hand.possible])]
-    player = Player(hand, seed)
+    driver = new_driver(origin)
+    orders: list[Any] = [("possible_agents", [str(agent) for agent in driver.possible_agents])]
+    collector = Collector(driver, seed)
     for _ in range(CALLS):
-        moment = player.advance(CALLS)
-        told.extend(
-            (f"{what} ({moment.where})", [str(agent) for agent in getattr(moment.beat, what)])
-            for what in ("agents", "acting", "observations", "rewards")
+        transition = collector.advance(CALLS)
+        orders.extend(
+            (f"{name} ({transition.where})", [str(agent) for agent in getattr(transition.reply, name)])
+            for name in ("agents", "acting", "observations", "rewards")
         )
-    sys.stdout.write("\n" + json.dumps(told) + "\n")
+    sys.stdout.write("\n" + json.dumps(orders) + "\n")

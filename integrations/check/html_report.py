@@ -1,4 +1,4 @@
-"""A report as one page of HTML, without anything from elsewhere."""
+"""Renders a report as one HTML page that links to no other file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from .requirement import Result, Status
+from .outcome import LEGEND, MARKS, Status
+from .requirement import Result
 
 if TYPE_CHECKING:
     from .report import Report
@@ -36,14 +37,14 @@ dt { font-family: ui-monospace, monospace; margin-top: .5rem; } dd { margin-left
 _SECTIONS: tuple[tuple[Status, str], ...] = (
     ("failed", "Failures"),
     ("remark", "Remarks"),
-    ("refused", "Refused: what a framework cannot express"),
-    ("narrowed", "Narrowed: what a framework expresses less precisely"),
+    ("refused", "Refused: a framework cannot express it"),
+    ("narrowed", "Narrowed: a framework expresses it less precisely"),
     ("not installed", "Not installed"),
 )
 
 
-def page(report: Report) -> str:
-    """The page."""
+def html_page(report: Report) -> str:
+    """Returns the HTML page of a report."""
     state = "passed" if report.passed else "failed"
     played = (
         f"played by its own API ({report.api}): {report.episodes} episodes of at most {report.steps:,} steps, "
@@ -63,10 +64,10 @@ def page(report: Report) -> str:
         found = report.having(status)
         if found:
             lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(map(_item, found))}</ul>")
-    lines += ["<h2>All checks</h2>", *_table(report), "<h2>What is required</h2>", *_sentences(report)]
+    lines += ["<h2>All checks</h2>", *_table(report), "<h2>The requirements</h2>", *_sentences(report)]
     noted = [result for result in report.results if result.notes]
     if noted:
-        lines.append("<h2>What the suites warned of</h2><dl>")
+        lines.append("<h2>Warnings of the suites</h2><dl>")
         for result in noted:
             warned = "".join(f"<dd>{escape(note)}</dd>" for note in result.notes)
             lines.append(f"<dt>{escape(result.key)}</dt>{warned}")
@@ -83,23 +84,21 @@ def _item(result: Result) -> str:
 
 
 def _table(report: Report) -> Iterator[str]:
-    from .report import LEGEND, MARKS
-
     heads = "".join(f"<th>{escape(column)}</th>" for column in report.columns)
     yield f'<p class="quiet">{escape(LEGEND)}</p><div class="wide">'
     yield f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"
     for key, found in report.rows():
-        cells = "".join(_cell(result, MARKS) for result in found)
+        cells = "".join(_cell(result) for result in found)
         yield f"<tr><th>{escape(key)}</th>{cells}</tr>"
     yield "</tbody></table></div>"
 
 
-def _cell(result: Result | None, marks: dict[Status, str]) -> str:
+def _cell(result: Result | None) -> str:
     if result is None:
         return "<td></td>"
     kind = "missing" if result.status == "not installed" else result.status
     title = escape(result.reason or result.status, quote=True)
-    return f'<td class="{kind}" title="{title}">{escape(marks[result.status])}</td>'
+    return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'
 
 
 def _sentences(report: Report) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""The whole check: the environment itself, its forms, and the suites on them."""
+"""Checks an environment: the environment itself, its form in each framework, and the suites on the forms."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,25 +12,37 @@ from envoi.adapters import TARGETS
 from envoi.adapters.registry import framework as framework_of
 
 from ..errors import describe
-from . import suites
-from .drivers.core import NothingThere
-from .env_factory import first, making
-from .env_under_test import Extent, Subject
+from .collector import global_generators_restored
+from .drivers.base import NotAvailable
+from .env_factory import env_factory
+from .env_under_test import EnvUnderTest, Extent
+from .outcome import Outcome, Status, skipped
 from .report import ENV, Report
-from .requirement import Found, Requirement, Result, Status, skipped
+from .requirement import Requirement, Result
 from .requirements.agents import AGENTS
-from .requirements.episodes import LIFECYCLE
-from .requirements.forms import FORM_KEYS, FormCheck
+from .requirements.copies import COPIES
+from .requirements.episodes import EPISODES
+from .requirements.forms import FORM_REQUIREMENTS, FormUnderTest
+from .requirements.interface import INTERFACE, RENDERING
 from .requirements.lanes import LANE_REQUIREMENTS
 from .requirements.randomness import RANDOMNESS
-from .requirements.values import VALUES
-from .rollout import generators_kept
+from .requirements.values import PLAYS, VALUES
+from .suites import SUITES, SuiteInput, captured_output, run_suite
 
-REQUIREMENTS: tuple[Requirement, ...] = (*VALUES, *AGENTS, *RANDOMNESS, *LIFECYCLE, *LANE_REQUIREMENTS)
-"""What is required of every environment."""
+REQUIREMENTS: tuple[Requirement, ...] = (
+    *VALUES,
+    *AGENTS,
+    *RANDOMNESS,
+    *EPISODES,
+    *INTERFACE,
+    *COPIES,
+    *RENDERING,
+    *LANE_REQUIREMENTS,
+)
+"""The requirements on every environment."""
 
 Progress = Callable[[str, str], None]
-"""Is told the subject and the key before each check."""
+"""Called with the subject and the key before each check."""
 
 
 def check_env(
@@ -46,155 +58,162 @@ def check_env(
 
         check_env(make_env).raise_if_failed()
 
-    A function or a name is best: only then can two environments be built independently of each other.
+    Prefer a function or a name: only these can make two environments that are independent of each other.
 
     Args:
         env: A function that makes an environment of any framework, a name for `envoi.adapters.load`, or an environment,
             of which copies are checked.
-        frameworks: Whose forms; None for all, as far as they are installed; an empty list for the environment alone.
-        seed: The seeds that are used are those that follow it; 0 is tried by itself.
-        episodes: How many episodes are played each time.
-        steps: The most steps of an episode.
-        progress: Is told the subject and the key before each check.
+        frameworks: Names of the frameworks whose forms are checked; None for all that are installed; an empty list for
+            the environment alone.
+        seed: The check uses the seeds after this one, and 0.
+        episodes: Episodes of each rollout.
+        steps: Most steps of an episode.
+        progress: Called with the subject and the key before each check.
 
     Returns:
         The report; it prints as a table with reasons.
 
     Raises:
-        envoi.EnvoiError: There is no such name or framework, one that was named is not installed, or no environment
-            is made.
+        envoi.EnvoiError: There is no such name or framework, a framework that was named is not installed, or no
+            environment could be made.
     """
     names = [frameworks] if isinstance(frameworks, str) else frameworks
     chosen = TARGETS if names is None else tuple(dict.fromkeys(names))
     for name in chosen:
         if not framework_of(name).is_target:
-            raise EnvoiError(f"{name}: environments come from there only; there are {', '.join(TARGETS)}")
-        if frameworks is not None:  # what is asked for by name must be there
+            raise EnvoiError(f"{name}: envoi only imports from there; there are {', '.join(TARGETS)}")
+        if frameworks is not None:  # a framework that is named must be installed
             framework_of(name).load()
-    extent = Extent(_least("seed", seed, 0) + 1, _least("episodes", episodes, 1), _least("steps", steps, 1))
+    extent = Extent(_at_least("seed", seed, 0) + 1, _at_least("episodes", episodes, 1), _at_least("steps", steps, 1))
     began = time.perf_counter()
-    tell = progress or (lambda subject, key: None)
-    with generators_kept(), suites.hushed():
-        made = making(env)
-        subject = Subject(ENV, made.make, extent, made.independent, made.origin)
-        subject.hand = first(made)
+    show = progress or (lambda subject, key: None)
+    with global_generators_restored(), captured_output():
+        factory = env_factory(env)
+        subject = EnvUnderTest(
+            ENV, factory.make, extent, factory.independent, factory.origin, first=factory.make_first()
+        )
         try:
-            results = list(_of_env(subject, tell))
+            results = list(_check_env_itself(subject, show))
             statuses: dict[str, Status] = {result.key: result.status for result in results}
             for name in chosen:
-                results.extend(_of_form(name, subject, statuses, tell))
+                results.extend(_check_form(name, subject, statuses, show))
         finally:
             subject.close()
-        api = subject.hand.api
+        api = subject.driver.api
     columns = (ENV, *(name for name in TARGETS if name in chosen))
-    keys = (*(one.key for one in REQUIREMENTS), *FORM_KEYS, *(suite.key for suite in suites.SUITES))
+    keys = (*(one.key for one in REQUIREMENTS), *FORM_REQUIREMENTS, *(suite.key for suite in SUITES))
     seconds = time.perf_counter() - began
-    return Report(made.name, api, tuple(results), columns, keys, seed, episodes, steps, seconds)
+    return Report(factory.name, api, tuple(results), columns, keys, seed, episodes, steps, seconds)
 
 
-def _least(what: str, value: int, least: int) -> int:
+def _at_least(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise EnvoiError(f"{what}: expected an integer of at least {least}, got {value!r}")
+        raise EnvoiError(f"{name}: expected an integer of at least {least}, got {value!r}")
     return value
 
 
-def _of_env(subject: Subject, tell: Progress) -> Iterator[Result]:
+def _check_env_itself(env: EnvUnderTest, show: Progress) -> Iterator[Result]:
     statuses: dict[str, Status] = {}
     for requirement in REQUIREMENTS:
-        if subject.hand.kind in requirement.kinds:
-            tell(subject.name, requirement.key)
-            result = _checked(requirement, subject, statuses)
+        if env.driver.kind in requirement.kinds:
+            show(env.name, requirement.key)
+            result = _check(requirement, env, statuses)
             statuses[requirement.key] = result.status
             yield result
 
 
-def _checked(requirement: Requirement, subject: Subject, statuses: dict[str, Status]) -> Result:
-    unmet = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]
-    unmet += [key for key in requirement.unless if statuses.get(key) == "failed"]
-    found = skipped(f"see {unmet[0]}") if unmet else _found(requirement.check, subject, statuses)
-    return _result(subject.name, requirement.key, found, requirement.sentence, requirement.contract)
+def _check(requirement: Requirement, env: EnvUnderTest, statuses: Mapping[str, Status]) -> Result:
+    blocking = [key for key in requirement.needs if statuses.get(key) not in ("passed", "remark")]
+    blocking += [key for key in requirement.unless if statuses.get(key) == "failed"]
+    if blocking:
+        outcome = skipped(f"see {blocking[0]}")
+    else:
+        outcome = _outcome(lambda: requirement.check(env), statuses)
+    return _result(env.name, requirement.key, outcome, requirement.sentence, requirement.contract)
 
 
-def _found(check: Callable[..., Found], subject: Subject, statuses: dict[str, Status]) -> Found:
+def _outcome(check: Callable[[], Outcome], statuses: Mapping[str, Status]) -> Outcome:
+    """Runs a check, and turns its errors into outcomes."""
     try:
-        return check(subject)
-    except NothingThere:
-        return skipped("there is no such thing")
+        return check()
+    except NotAvailable:
+        return skipped("its API has no such feature")
     except LossyConversion as error:
-        return Found("refused", str(error))
+        return Outcome("refused", str(error))
     except Exception as error:
-        if statuses.get("plays") == "failed":
-            return skipped("see plays")
-        return Found("failed", describe(error))
+        if statuses.get(PLAYS.key) == "failed":
+            return skipped(f"see {PLAYS.key}")
+        return Outcome("failed", describe(error))
 
 
 def _result(
-    subject: str, key: str, found: Found, sentence: str, contract: tuple[int, ...] = (), notes: Sequence[str] = ()
+    subject: str, key: str, outcome: Outcome, sentence: str, contract: tuple[int, ...] = (), notes: Sequence[str] = ()
 ) -> Result:
-    return Result(subject, key, found.status, found.reason, sentence, contract, tuple(notes))
+    return Result(subject, key, outcome.status, outcome.reason, sentence, contract, tuple(notes))
 
 
-def _of_form(name: str, subject: Subject, statuses: dict[str, Status], tell: Progress) -> Iterator[Result]:
-    form = FormCheck(name, subject, dict(statuses))
+def _check_form(name: str, env: EnvUnderTest, statuses: Mapping[str, Status], show: Progress) -> Iterator[Result]:
+    form = FormUnderTest(name, env, statuses)
 
-    def made(key: str, check: Callable[[], Found]) -> Result:
-        tell(name, key)
-        found = _found(lambda _: check(), subject, statuses)
+    def result(key: str, check: Callable[[], Outcome]) -> Result:
+        show(name, key)
+        outcome = _outcome(check, statuses)
         broken = [own for own, status in statuses.items() if status == "failed"]
-        if found.status == "failed" and key == "trace-comes-back" and broken:
-            found = skipped(f"see {broken[0]}")  # of what came back, something was repaired or refused on its way
-        return _result(name, key, found, *FORM_KEYS[key])
+        if outcome.status == "failed" and key == "trace-comes-back" and broken:
+            outcome = skipped(f"see {broken[0]}")  # the round trip repairs or refuses some values
+        return _result(name, key, outcome, *FORM_REQUIREMENTS[key])
 
-    constructs = made("constructs", form.constructs)
+    constructs = result("constructs", form.constructs)
     yield constructs
     if constructs.status != "passed":
         return
-    yield made("loses-nothing", form.loses_nothing)
-    yield made("specs-come-back", form.specs_come_back)
-    yield made("trace-comes-back", form.trace_comes_back)
-    yield from _by_its_api(form, statuses, tell)
-    yield from _suites(form, subject, tell)
+    yield result("loses-nothing", form.loses_nothing)
+    yield result("specs-come-back", form.specs_come_back)
+    yield result("trace-comes-back", form.trace_comes_back)
+    yield from _check_form_by_its_api(form, statuses, show)
+    yield from _run_suites(form, env, show)
 
 
-def _by_its_api(form: FormCheck, statuses: dict[str, Status], tell: Progress) -> Iterator[Result]:
-    """The requirements that a form could break though the environment keeps them, by the framework's own API."""
-    try:
-        there = form.as_subject()
-        if there is None:
-            return
-        kind = there.hand.kind
-    except Exception as error:
-        if not any(status == "failed" for status in statuses.values()):
-            yield _result(form.framework, "plays", Found("failed", describe(error)), VALUES[0].sentence)
-        return
-    there_statuses: dict[str, Status] = {}
+def _check_form_by_its_api(form: FormUnderTest, statuses: Mapping[str, Status], show: Progress) -> Iterator[Result]:
+    """Checks the requirements that a form could break although the environment meets them."""
     broken = [key for key, status in statuses.items() if status == "failed"]
+    try:
+        env = form.as_env_under_test()
+        if env is None:
+            return
+        kind = env.driver.kind
+    except Exception as error:
+        if not broken:
+            yield _result(form.framework, PLAYS.key, Outcome("failed", describe(error)), PLAYS.sentence)
+        return
+    form_statuses: dict[str, Status] = {}
     try:
         for requirement in REQUIREMENTS:
             if not requirement.on_forms or kind not in requirement.kinds:
                 continue
-            tell(there.name, requirement.key)
-            # What the environment breaks itself is told of once; a form copies as well as what is in it.
+            show(env.name, requirement.key)
+            # A violation by the environment itself is reported once; a form copies as well as its environment.
             own = statuses.get(requirement.key)
             if own == "failed" or (own == "remark" and requirement.key == "copies"):
-                found = skipped("see env")
-                result = _result(there.name, requirement.key, found, requirement.sentence, requirement.contract)
+                outcome = skipped("see env")
+                result = _result(env.name, requirement.key, outcome, requirement.sentence, requirement.contract)
             else:
-                result = _checked(requirement, there, {**statuses, **there_statuses, **dict.fromkeys(broken, "failed")})
-                if result.status == "failed" and result.key == "plays" and broken:
-                    result = replace(result, status="skipped", reason=f"see {broken[0]}")  # refused on its way
-                    broken.append("plays")
-            there_statuses[requirement.key] = result.status
+                known: dict[str, Status] = {**statuses, **form_statuses, **dict.fromkeys(broken, "failed")}
+                result = _check(requirement, env, known)
+                if result.status == "failed" and result.key == PLAYS.key and broken:
+                    result = replace(result, status="skipped", reason=f"see {broken[0]}")  # the form refused a value
+                    broken.append(PLAYS.key)
+            form_statuses[requirement.key] = result.status
             yield result
     finally:
-        there.close()
+        env.close()
 
 
-def _suites(form: FormCheck, subject: Subject, tell: Progress) -> Iterator[Result]:
-    looked_at = suites.Forms(form.make, lambda other: FormCheck(other, subject, {}).make(), subject)
-    for suite in suites.SUITES:
+def _run_suites(form: FormUnderTest, env: EnvUnderTest, show: Progress) -> Iterator[Result]:
+    given = SuiteInput(form.make, lambda other: FormUnderTest(other, env, {}).make(), env)
+    for suite in SUITES:
         if suite.framework != form.framework:
             continue
-        tell(form.framework, suite.key)
-        found, notes = suites.run(suite, looked_at)
-        yield _result(form.framework, suite.key, found, f"{suite.name} finds nothing.", (), notes)
+        show(form.framework, suite.key)
+        outcome, notes = run_suite(suite, given)
+        yield _result(form.framework, suite.key, outcome, f"{suite.name} reports no error.", (), notes)

@@ -1,4 +1,4 @@
-"""What a user sees of a check on the command line."""
+"""Runs an environment check with live progress, and prints its report, for `envoi check`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from rich.text import Text
 
 import envoi
 
-from ..check.report import LEGEND, MARKS, ORDER, Report
+from ..check.outcome import LEGEND, LISTED, MARKS
+from ..check.report import Report
 from ..check.requirement import Result
 from ..check.run_checks import check_env
 from ..errors import one_line
 
 PATIENCE = 2.0
-"""A check that is done within so many seconds shows no progress."""
+"""Seconds before progress is shown."""
 PLAIN_SECONDS = 5.0
-"""Without a terminal a line is written this often."""
+"""Seconds between two lines of progress without a terminal."""
 
 _STYLES = {
     "passed": "green",
@@ -37,7 +38,7 @@ _STYLES = {
 }
 
 
-def checking(
+def run_check(
     env: str,
     *,
     frameworks: Sequence[str] | None,
@@ -47,16 +48,16 @@ def checking(
     json: Path | None,
     html: Path | None,
 ) -> int:
-    """Checks an environment, and shows and writes the report.
+    """Checks an environment, and prints and writes the report.
 
     Args:
-        env: Its name.
-        frameworks: Whose forms; None for all.
-        seed: The one that the seeds follow which are used.
-        episodes: How many episodes are played each time.
-        steps: The most steps of an episode.
-        json: Where to write the report as JSON.
-        html: Where to write it as a page.
+        env: Name of the environment.
+        frameworks: The frameworks whose forms are checked; None for all that are installed.
+        seed: The checks use the seeds after this one.
+        episodes: Episodes of each rollout.
+        steps: Most steps of an episode.
+        json: File for the report as JSON; None for no file.
+        html: File for the report as a page; None for no file.
 
     Returns:
         The exit code.
@@ -70,12 +71,12 @@ def checking(
     settings: dict[str, Any] = {"frameworks": frameworks, "seed": seed, "episodes": episodes, "steps": steps}
     try:
         with one_line(), _Progress() as progress:
-            report = check_env(env, **settings, progress=progress.tell)
+            report = check_env(env, **settings, progress=progress.show)
     except KeyboardInterrupt:
         sys.stderr.write("envoi: interrupted\n")
         return 130
     console = Console(highlight=False)
-    show(report, console)
+    print_report(report, console)
     if json is not None:
         report.write_json(json)
     if html is not None:
@@ -88,19 +89,24 @@ def checking(
 
 
 def _refuse_unwritable(path: Path) -> None:
-    """Tells before the work that a report could not be written after it."""
+    """Raises an error before the check if its report could not be written after it."""
     if path.is_dir():
         raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
     if not path.absolute().parent.is_dir():
         raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
 
 
-def show(report: Report, console: Console) -> None:
-    """Prints the table, then what was found, a line each."""
+def print_report(report: Report, console: Console) -> None:
+    """Prints the table of a report, then a line for each result with a reason.
+
+    Args:
+        report: The report.
+        console: The console to print to.
+    """
     console.print(Text(f"{report.env}, played by its own API ({report.api}) and in its forms", style="bold"))
     console.print(_table(report))
     console.print(LEGEND, style="dim")
-    for status in ORDER:
+    for status in LISTED:
         for result in report.having(status):
             console.print(_line(result), soft_wrap=True)
 
@@ -126,10 +132,10 @@ def _line(result: Result) -> Text:
 
 
 class _Progress:
-    """What is being checked: on a terminal while it lasts, elsewhere a line now and then, on stderr."""
+    """Shows the running check on stderr: as a status on a terminal, as a line every few seconds elsewhere."""
 
     def __init__(self) -> None:
-        # The stream of now: while a check runs, what is printed is swallowed.
+        # The stderr of this moment: while a check runs, `sys.stderr` is redirected.
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._began = self._last = time.monotonic()
         self._done = 0
@@ -142,8 +148,13 @@ class _Progress:
         if self._status is not None:
             self._status.stop()
 
-    def tell(self, subject: str, key: str) -> None:
-        """Takes in what comes next."""
+    def show(self, subject: str, key: str) -> None:
+        """Shows the check that comes next.
+
+        Args:
+            subject: "env", or the name of a framework.
+            key: Key of the requirement.
+        """
         self._done += 1
         now = time.monotonic()
         if now - self._began < PATIENCE:

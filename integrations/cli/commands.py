@@ -1,4 +1,4 @@
-"""The commands of `envoi`. Whatever is slow to import is imported by the command that needs it."""
+"""The commands of `envoi`. Each command itself imports the modules that are slow to import."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..rllib.training import Job
 
 
 class _EndOfFile(Exception):
-    """An EOFError of a command, which click would take for Ctrl-D at a prompt, and so for an interruption."""
+    """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
 
 
 class _Commands(TyperGroup):
-    """The commands, whose EOFErrors are errors."""
+    """A command group that reports an EOFError as an error."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -57,7 +57,7 @@ class Form(StrEnum):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command.
+    """Runs a command.
 
     Returns:
         Its exit code.
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _usage_error() -> type[Exception]:
-    """Click's base of usage errors, wherever this typer keeps its click."""
+    """Returns click's base class of usage errors, as typer may bundle a click of its own."""
     return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
@@ -91,16 +91,16 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(epilog="Start with: [bold]envoi train gymnasium:CartPole-v1 --stop-return 450[/bold]")
-def envoi_(
+def _envoi(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Any reinforcement-learning environment, in every framework: train on it, evaluate, look at it."""
+    """Any reinforcement-learning environment, in every framework: train on it, evaluate, inspect and check it."""
 
 
-@app.command()
-def train(
+@app.command("train")
+def _train(
     context: typer.Context,
     env: Annotated[str | None, typer.Argument(help=f"The env, {EnvName}.", show_default=False)] = None,
     algo: Annotated[str, typer.Option(help=f"The algorithm: {', '.join(ALGORITHMS)}.")] = "PPO",
@@ -108,21 +108,21 @@ def train(
         Path | None,
         typer.Option(help="The output folder, new or empty.", show_default="runs/<env>-<algo>"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     stop_return: Annotated[
         float | None,
         typer.Option(help="Stop at this mean return over the last 100 episodes.", show_default=False),
     ] = None,
     stop_steps: Annotated[
         int | None,
-        typer.Option(help="Stop after so many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
+        typer.Option(help="Stop after this many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
     ] = None,
     stop_minutes: Annotated[
-        float | None, typer.Option(help="Stop after so many minutes of this call.", show_default=False)
+        float | None, typer.Option(help="Stop after this many minutes of this call.", show_default=False)
     ] = None,
     lr: Annotated[
         str | None,
-        typer.Option(help="Learning rates to try, such as 1e-4,1e-3.", show_default="a good one"),
+        typer.Option(help="Learning rates to try, such as 1e-4,1e-3.", show_default="the algorithm's"),
     ] = None,
     samples: Annotated[int, typer.Option(help="Trials for each learning rate, with seeds of their own.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first trial.")] = 0,
@@ -144,15 +144,15 @@ def train(
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
 
-    It leaves the checkpoint, progress.csv, learning_curve.png, TensorBoard events and its own config in the
-    output folder. Ctrl-C saves and stops; --resume goes on, also after a kill, from the last checkpoint, which is
-    at most some 15 s old, or from the one before it if files of the last are damaged.
+    The output folder receives the checkpoint, progress.csv, learning_curve.png, TensorBoard events and the config.
+    Ctrl-C saves and stops; --resume continues, also after a kill, from the last checkpoint, which is at most some 15 s
+    old, or from the one before it if files of the last are damaged.
 
-    The exit code is 0 if a goal was reached or time ran out with something learned, 1 if time ran out before the first
-    iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
+    The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if time ran out before the
+    first iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
     """
-    del debug  # `envoi.integrations.cli` looks for it
-    asked: dict[str, Any] = {
+    del debug  # read by `main` in `entry_point`
+    values: dict[str, Any] = {
         "env": env,
         "algo": algo,
         "lr": _rates(lr),
@@ -167,28 +167,28 @@ def train(
         "check_specs": check_specs,
     }
     if resume and out is None:
-        raise envoi.EnvoiError("--resume needs the folder to go on in: --out FOLDER")
+        raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
     if env is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
-    from .training_display import training
+    from .training_display import run_training
 
     if resume and out is not None and not (env and RunFolder(out).blank):
-        job = Job.existing(out, {name: value for name, value in asked.items() if _given(context, name)})
+        job = Job.existing(out, {name: value for name, value in values.items() if _given(context, name)})
     else:
-        settings = Settings(**asked)
+        settings = Settings(**values)
         job = _new_job(settings) if out is None else Job.new(settings, out)
-    raise typer.Exit(training(job))
+    raise typer.Exit(run_training(job))
 
 
-@app.command()
-def evaluate(
+@app.command("evaluate")
+def _evaluate(
     folder: Annotated[Path, typer.Argument(help="The output folder of envoi train.", show_default=False)],
     env: Annotated[
         str | None,
         typer.Option(help="Another env of the same observations and actions.", show_default="the run's"),
     ] = None,
-    episodes: Annotated[int, typer.Option(help="How many whole episodes.")] = 20,
+    episodes: Annotated[int, typer.Option(help="Number of whole episodes.")] = 20,
     seed: Annotated[int, typer.Option(help="The same seed gives the same episodes.")] = 0,
     explore: Annotated[
         bool, typer.Option("--explore", help="Sample the actions as in training, rather than take the best.")
@@ -199,52 +199,54 @@ def evaluate(
     max_steps: Annotated[int, typer.Option(help="An episode longer than this is an error.")] = 100_000,
     debug: Debug = False,
 ) -> None:
-    """Run a trained policy: its return with a 95 % interval, into evaluation.json as well.
+    """Run a trained policy: print its return with a 95 % interval, and write evaluation.json.
 
-    An env with a set of contexts is begun in each of them in turn.
+    Where the env has a set of contexts, episodes take them in turn.
     """
     del debug
-    from .training_display import evaluating
+    from .evaluation_display import run_evaluation
 
-    evaluating(folder, env=env, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
+    run_evaluation(folder, env=env, episodes=episodes, seed=seed, explore=explore, form=form.value, max_steps=max_steps)
 
 
-@app.command()
-def info(
+@app.command("info")
+def _info(
     env: Annotated[str, typer.Argument(help=f"The env, {EnvName}.", show_default=False)],
     debug: Debug = False,
 ) -> None:
-    """Show an env: its specs, its seeds, and what each framework would lose."""
+    """Show an env: its specs, its seeds, and its losses in each framework."""
     del debug
-    from .info import describe
+    from .info import print_info
 
-    describe(env)
+    print_info(env)
 
 
-@app.command()
-def check(
+@app.command("check")
+def _check(
     env: Annotated[str, typer.Argument(help=f"The env, {EnvName}.", show_default=False)],
     frameworks: Annotated[
         str | None,
-        typer.Option(help="Whose forms to check, such as gymnasium,dm_env.", show_default="all that are installed"),
+        typer.Option(
+            help="The frameworks whose forms to check, such as gymnasium,dm_env.", show_default="all that are installed"
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seeds that follow it are used.")] = 0,
-    episodes: Annotated[int, typer.Option(help="Episodes that are played each time.")] = 3,
-    steps: Annotated[int, typer.Option(help="The most steps of an episode.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The checks use the seeds after this one.")] = 0,
+    episodes: Annotated[int, typer.Option(help="Episodes of each rollout.")] = 3,
+    steps: Annotated[int, typer.Option(help="Most steps of an episode.")] = 1000,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON too.", show_default=False)] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as a page too.", show_default=False)] = None,
     debug: Debug = False,
 ) -> None:
-    """Check an env: its values, seeds and life, its form in each framework, and the frameworks' own suites.
+    """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
 
     The exit code is 1 if a check failed. In a test of your own, write
     `envoi.integrations.check.check_env(make_env).raise_if_failed()`.
     """
     del debug
-    from .check_display import checking
+    from .check_display import run_check
 
     chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
-    raise typer.Exit(checking(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html))
+    raise typer.Exit(run_check(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html))
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -260,13 +262,13 @@ def _rates(text: str | None) -> tuple[float, ...]:
 
 
 def _new_job(settings: Settings) -> Job:
-    """A job in `runs/cartpole-v1-ppo`, or with a number if that is taken."""
+    """Makes a job in `runs/cartpole-v1-ppo`, or with a number after it if that folder is taken."""
     env = settings.env
     kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
     name = f"{''.join(kept).strip('-')}-{settings.algo}".lower()
     for number in itertools.count(1):
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
         if not path.exists():
-            with suppress(FolderTaken):  # by one that was a moment faster
+            with suppress(FolderTaken):  # by a job that started a moment earlier
                 return Job.new(settings, path)
     raise AssertionError

@@ -1,6 +1,6 @@
-"""The command line `envoi`.
+"""The entry point of the command line `envoi`.
 
-An error of ours or of usage is one line and exit code 2; `--debug` shows the traceback.
+An error of envoi or of usage is one line and exit code 2; `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 import envoi
 
 _EXTRAS = {"typer": "cli", "rich": "cli", "yaml": "cli", "gymnasium": "gymnasium", "ray": "rllib", "torch": "rllib"}
-"""The extra that installs a package."""
+"""The extra of envoi that installs each package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Runs the command line.
 
     Args:
-        arguments: What to run, without the program's name; None takes it from the process.
+        arguments: Command and options, without the program's name; None takes those of the process.
 
     Returns:
         The exit code: 0; 1 for a bug, a failed check, or a job that learned nothing in its time; 2 for bad input, such
@@ -31,10 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     here = str(Path.cwd())
     if here not in sys.path:  # so that `python:my_module:make_env` finds a module here, as `python -m` would
         sys.path.insert(0, here)
-    # Recorded, so not shown: what frameworks warn of, mostly about themselves.
-    hush = nullcontext() if "--debug" in arguments else warnings.catch_warnings(record=True, action="always")
+    # Recorded, so not shown: the warnings of frameworks, mostly about themselves.
+    silence = nullcontext() if "--debug" in arguments else warnings.catch_warnings(record=True, action="always")
     try:
-        with hush:
+        with silence:
             from .commands import run
 
             return run(arguments)

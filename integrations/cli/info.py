@@ -1,4 +1,4 @@
-"""What `envoi info` shows of an env."""
+"""Prints the specs, seeds and losses of an env, for `envoi info`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..errors import one_line
 STEPS = 20
 
 
-def describe(name: str) -> None:
-    """Print an env's specs, whether its seeds hold, and what each framework would lose.
+def print_info(name: str) -> None:
+    """Prints an env's specs, a test of its seeds, and the losses in each framework.
 
     Args:
-        name: As in `envoi.adapters.load`.
+        name: Name of the env, as in `envoi.adapters.load`.
 
     Raises:
-        envoi.EnvoiError: There is no such env, or it breaks its spec, or raises an error of its own.
+        envoi.EnvoiError: There is no such env, it breaks its spec, or it raises an error of its own.
     """
     console = Console(highlight=False)
     with one_line():
@@ -45,22 +45,22 @@ def _specs(env: envoi.Env | envoi.MultiEnv) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     if isinstance(env, envoi.MultiEnv):
         table.add_row("agents", Text(", ".join(map(str, env.possible_agents))))
-    for what in ("observation", "action", "reward", "discount"):
-        spec = getattr(env, f"{what}_spec")
+    for name in ("observation", "action", "reward", "discount"):
+        spec = getattr(env, f"{name}_spec")
         shares = _shares(spec) if isinstance(env, envoi.MultiEnv) else [("", spec)]
-        for index, (whose, share) in enumerate(shares):
-            table.add_row("" if index else what, Text(f"{whose}{share}"))
+        for index, (agents, share) in enumerate(shares):
+            table.add_row("" if index else name, Text(f"{agents}{share}"))
     table.add_row("state", Text(str("not described" if env.state_spec is None else env.state_spec)))
     space = getattr(env, "context_space", None)
     for index, (name, feature) in enumerate({} if space is None else space.features.items()):
-        said = f"{name}: {feature}, {feature.default_value!r} by default"
-        table.add_row("" if index else "context", Text(said))
+        text = f"{name}: {feature}, {feature.default_value!r} by default"
+        table.add_row("" if index else "context", Text(text))
     table.add_row("rendering", Text(", ".join(env.metadata.get("render_modes", ())) or "none"))
     return table
 
 
 def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
-    """Each spec once, after the names of the agents that have it; without names where all have it."""
+    """Returns each spec once, with the names of the agents that share it; without names where all share one."""
     shares: dict[Any, tuple[list[str], Any]] = {}
     for agent, spec in specs.items():
         shares.setdefault(frozen(spec), ([], spec))[0].append(str(agent))
@@ -70,7 +70,7 @@ def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
 
 
 def _trace(env: envoi.Env, seed: int) -> str:
-    """A hash of an episode's first steps under actions that the seed fixes too."""
+    """Returns a hash of an episode's first steps under actions that follow from the seed."""
     digest = hashlib.sha256(pickle.dumps(env.reset(seed=seed).observation))
     for _ in range(STEPS):
         step = env.step(env.sample_action())
@@ -80,8 +80,8 @@ def _trace(env: envoi.Env, seed: int) -> str:
     return digest.hexdigest()
 
 
-def _game_trace(env: envoi.MultiEnv, seed: int) -> str:
-    """The same of a game."""
+def _multi_trace(env: envoi.MultiEnv, seed: int) -> str:
+    """Returns a hash of the first steps of an env of several agents."""
     observations, infos = env.reset(seed=seed)
     digest = hashlib.sha256(pickle.dumps(observations))
     for _ in range(STEPS):
@@ -95,8 +95,8 @@ def _game_trace(env: envoi.MultiEnv, seed: int) -> str:
 
 def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
     if isinstance(env, envoi.MultiEnv):
-        game = envoi.ValidatedMulti(env)
-        first, again, other = (_game_trace(game, seed) for seed in (0, 0, 1))
+        multi = envoi.ValidatedMulti(env)
+        first, again, other = (_multi_trace(multi, seed) for seed in (0, 0, 1))
     else:
         checked = envoi.Validated(env)
         first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
@@ -110,7 +110,7 @@ def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
 def _losses(env: envoi.Env | envoi.MultiEnv) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("framework")
-    table.add_column("what it would lose")
+    table.add_column("losses")
     for target in TARGETS:
         try:
             lost = [str(loss) for loss in losses(env, target)]

@@ -1,4 +1,4 @@
-"""An `AlgorithmConfig` with sane values for an env: what RLlib's defaults get wrong is set right here."""
+"""Builds an `AlgorithmConfig` for an env, with working values where RLlib's defaults do not work."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from gymnasium.vector import VectorEnv
 import envoi
 
 from .algorithms import check_actions, find
-from .registration import check_lanes, register
+from .env_preflight import check_lanes
+from .registration import register
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 RETURNS = "episode_returns"
-"""Where a result holds the returns of the episodes that ended in its iteration, under `env_runners`."""
+"""Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
-    """The class of an algorithm; imports RLlib.
+    """Returns the RLlib class of an algorithm; imports RLlib.
 
     Raises:
         envoi.EnvoiError: There is no such algorithm.
@@ -49,23 +50,26 @@ def configure(
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> AlgorithmConfig:
-    """An `AlgorithmConfig` for an env, which is registered on the way.
+    """Registers an env and returns an `AlgorithmConfig` for it.
 
-    Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, by which envs know their worker and lane and
-    whether RLlib evaluates. RLlib replaces a callback that is set again, so keep it beside one of your own:
+    Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, which gives each env its worker, lane and
+    evaluation flag. RLlib replaces a callback that is set again, so keep it beside one of your own:
     `config.callbacks(on_environment_created=[bind_worker, own])`.
 
     Args:
         env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument. It may be a
             batch, whose lanes a runner then steps in one call.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
-        lr: Learning rate; None for a good one.
-        num_envs: Envs that each runner steps together; None for a good number, or the lanes of a batch.
+        lr: Learning rate; None for the default of `ALGORITHMS`.
+        num_envs: Envs that each runner steps together; None for the default of `ALGORITHMS`, or the lanes of a batch.
         num_env_runners: Processes that step envs; 0 steps them where the algorithm runs.
         seed: Fixes the initial weights, the exploration and the envs.
-        check_specs: Whether each observation is checked against the spec while training.
-        failure: A file where an error of the env is written down.
-        training: Further settings for `AlgorithmConfig.training`, which win over ours.
+        check_specs: Check each observation against the spec while training.
+        failure: A file that the env writes its error to; None for no such file.
+        training: Further settings for `AlgorithmConfig.training`, which override the defaults of `ALGORITHMS`.
+
+    Returns:
+        The config, to be changed further as needed.
 
     Raises:
         envoi.EnvoiError: An unknown env or algorithm, actions that the algorithm cannot choose from, or a batch of
@@ -88,7 +92,7 @@ def configure(
     rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
     config.environment(
         name,
-        disable_env_checking=True,  # the checker draws from the envs' streams; envoi checks more
+        disable_env_checking=True,  # it advances the envs' random streams; envoi checks more
         normalize_actions=kind in {"Box", "Tuple"},  # for other actions it only costs a deep copy of each
     )
     config.env_runners(
@@ -112,6 +116,6 @@ def configure(
 
 
 def _log_return(*, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
-    """Log the return of a whole episode; `episode` itself is only its last chunk."""
+    """Logs the return of a whole episode; `episode` itself is only its last chunk."""
     total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
     metrics_logger.log_value(RETURNS, float(total), reduce="item_series")

@@ -1,4 +1,4 @@
-"""Files of a run that may be damaged: found, and named in an error of one line."""
+"""Finds damaged files of a run, and names them in one-line errors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ADVICE = "restore it from a copy, or start a new run in another folder"
 
 @contextmanager
 def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
-    """Make any error raised inside an `envoi.EnvoiError` of one line that names the file.
+    """Turns any error raised inside into an `envoi.EnvoiError` of one line that names the file.
 
-    Readers of pickles and other formats raise nearly anything for a file that is cut off, EOFError included, which
-    command lines take for Ctrl-D.
+    Readers of pickles and other formats raise errors of almost any class for a file that is cut off, EOFError
+    included, which command lines take for Ctrl-D.
 
     Args:
-        path: The file that is read, or a folder of files, of which the damaged one is looked for.
-        advice: How to go on, for the end of the message.
+        path: The file that is read, or a folder, which is searched for the damaged file.
+        advice: How to recover, for the end of the message.
 
     Raises:
-        envoi.EnvoiError: Anything but KeyboardInterrupt and the like was raised inside.
+        envoi.EnvoiError: The code inside raised an `Exception`.
     """
     try:
         yield
@@ -42,13 +42,13 @@ def _unread(path: Path, error: Exception) -> str:
 
 
 def damaged(path: Path) -> str | None:
-    """Look for a file that is empty, cut off or not in the format of its name, without loading any.
+    """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any.
 
     Args:
-        path: A file, or a folder, whose files are looked at in order of their names; pickles and JSON are.
+        path: A file, or a folder, whose pickles and JSON files are examined in order of their names.
 
     Returns:
-        Which file is damaged, and how; None if none is.
+        A sentence that names the damaged file and the damage; None if there is none.
     """
     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
     for file in files:

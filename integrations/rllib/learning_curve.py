@@ -1,4 +1,4 @@
-"""The picture of a training job: return against env steps."""
+"""Plots the learning curve of a training job: return against env steps."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from matplotlib.ticker import EngFormatter
 _COLOURS = ("#2c6fbb", "#d1495b", "#3a9d6e", "#e09f3e", "#7b5ea7", "#4f8a8b", "#a0522d", "#666666")
 
 
-def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: float | None = None) -> None:
-    """Draw the learning curve of each trial: the mean return, and one standard deviation around it.
+def plot_learning_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: float | None = None) -> None:
+    """Plots the learning curve of each trial: the mean return, and one standard deviation around it.
 
-    The band is cut off where no return was seen, so that it shows none that cannot be.
+    The band is clipped to the smallest and largest return, so that it shows none that did not occur.
 
     Args:
         rows: Rows of `progress.csv`, as text.
         path: The PNG file, which is replaced as a whole.
-        title: What was trained on what.
-        goal: The mean return that was asked for, drawn as a line.
+        title: The title, such as "PPO on envoi:catch".
+        goal: The mean return that stops the job, plotted as a line; None for no line.
     """
     figure = Figure(figsize=(8.4, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
@@ -35,7 +35,7 @@ def draw_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: 
         own = [row for row in shown if int(row["trial"]) == trial]
         if not own:
             continue
-        # A sweep over learning rates is told apart by them, one over seeds by its trials.
+        # Colours tell the learning rates of a sweep apart, or its trials where only the seeds differ.
         colour = _COLOURS[(rates.index(own[0]["lr"]) if len(rates) > 1 else trial) % len(_COLOURS)]
         steps = [int(row["env_steps"]) for row in own]
         mean = [float(row["return_mean"]) for row in own]

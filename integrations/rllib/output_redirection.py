@@ -1,4 +1,4 @@
-"""Send what Ray, RLlib and their native code say to a file, not to the user's terminal."""
+"""Redirects the output of Ray, RLlib and their native code from the terminal to a file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 @contextmanager
 def redirected(path: Path) -> Iterator[None]:
-    """Append the process's stdout and stderr to a file.
+    """Appends the process's stdout and stderr to a file while it is entered.
 
-    It works on the file descriptors, as Ray's native code writes to them and its child processes inherit
-    them. Whoever wants to write to the terminal meanwhile duplicates its descriptor beforehand.
+    It replaces the file descriptors, as Ray's native code writes to them and its child processes inherit them. To write
+    to the terminal meanwhile, duplicate its descriptor beforehand.
 
     Args:
         path: The file.

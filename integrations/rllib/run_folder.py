@@ -1,23 +1,22 @@
-"""The output folder of a training job: what lies where, written so that a kill at any moment is harmless.
+"""The output folder of a training job, written so that a kill at any moment is harmless.
 
-    config.yaml         what was asked for, and the versions that ran it
-    state.json          how far each trial is, and which checkpoint holds it; the same for the checkpoint before it
+    config.yaml         the settings, and the versions of the packages that ran them
+    state.json          progress and checkpoint of each trial; the same for the checkpoint before it
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
     tensorboard/        events, one folder for each trial
-    train.log           what Ray, RLlib and their workers said
-    tune/               Ray Tune's own folders, one for each time the job was started or resumed
+    train.log           the output of Ray, RLlib and their workers
+    tune/               Ray Tune's own folders, one for each start or resumption of the job
 
 Files are replaced as a whole (`os.replace`) or grow by whole lines, and `state.json` names a checkpoint only
-when all of it is on disk, so `state.json` is the truth to resume from.
+when all of it is on disk, so a job resumes from `state.json`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import envoi
 
+from ..atomic_write import write_atomically
 from .damaged_files import reading
 from .settings import Settings
 
@@ -56,17 +56,17 @@ COLUMNS = (
 
 @dataclass
 class TrialState:
-    """How far a trial is, as of its last checkpoint.
+    """The progress of a trial, as of its last checkpoint.
 
     Args:
-        checkpoint: Where the checkpoint lies, relative to the folder; None before the first.
+        checkpoint: Path of the checkpoint relative to the folder; None before the first.
         iteration: Iterations of RLlib.
         env_steps: Steps of the env.
         seconds: Training time.
         episodes: Episodes that ended.
         returns: Returns of the last episodes, at most 100.
-        best: The highest mean return that was seen.
-        reached: The goal that stopped it; None if it can go on.
+        best: The highest mean return so far.
+        reached: The goal that stopped it; None if it can continue.
     """
 
     checkpoint: str | None = None
@@ -84,26 +84,13 @@ class TrialState:
         return sum(self.returns) / len(self.returns) if self.returns else None
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole: a reader or a kill sees the old or the new text, never a part."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _entries(path: Path) -> list[str]:
-    """What a folder holds, without what an interrupted write may have left."""
+    """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
     return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
 
 
 class FolderTaken(envoi.EnvoiError):
-    """Another job has the folder."""
+    """Another job owns the folder."""
 
 
 class RunFolder:
@@ -129,23 +116,23 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether a job was started here."""
+        """True if the folder holds a job."""
         return self.config.is_file()
 
     @property
     def blank(self) -> bool:
-        """Whether it is an empty folder, as a job leaves that is killed before its first file."""
+        """True if the folder exists and is empty, as after a job that was killed before its first file."""
         return self.path.is_dir() and not _entries(self.path)
 
     def refuse_if_taken(self) -> None:
-        """Check that a new job could write here, and leave nothing behind.
+        """Checks that a new job could write here, without leaving a file.
 
         Raises:
-            envoi.EnvoiError: It is no folder, not empty or not writable.
+            envoi.EnvoiError: The path is no folder, not empty or not writable.
         """
         if self.exists:
             raise FolderTaken(
-                f"{self.path} already holds a run; go on with it by "
+                f"{self.path} already holds a run; continue it with "
                 f"`envoi train --resume --out {self.path}`, or give another --out"
             )
         if self.path.exists() and not self.path.is_dir():
@@ -161,10 +148,10 @@ class RunFolder:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def claim(self) -> None:
-        """Become the only one that writes here, until `release` or the end of this process, however it ends.
+        """Locks the folder for this process, until `release` or the end of the process, even by a kill.
 
         Raises:
-            envoi.EnvoiError: Another process is.
+            envoi.EnvoiError: Another process holds the lock.
         """
         from filelock import FileLock, Timeout
 
@@ -177,7 +164,7 @@ class RunFolder:
             ) from None
 
     def release(self) -> None:
-        """Let others write here again."""
+        """Unlocks the folder."""
         if self._lock is not None:
             self._lock.release()
 
@@ -188,7 +175,11 @@ class RunFolder:
         self.release()
 
     def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
-        """Make the folder and write down what is asked for.
+        """Makes the folder, locks it and writes `config.yaml`.
+
+        Args:
+            settings: The settings of the job.
+            versions: Versions by package.
 
         Raises:
             envoi.EnvoiError: As `refuse_if_taken`.
@@ -197,20 +188,25 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.claim()
-            self.refuse_if_taken()  # by one that was a moment faster
+            self.refuse_if_taken()  # by a job that started a moment earlier
             self.write_settings(settings, versions)
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def write_settings(self, settings: Settings, versions: Mapping[str, str]) -> None:
-        """Write `config.yaml`."""
+        """Writes `config.yaml`.
+
+        Args:
+            settings: The settings of the job.
+            versions: Versions by package.
+        """
         import yaml
 
         values = settings.to_dict() | {"versions": dict(versions)}
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False))
 
     def read_settings(self) -> Settings:
-        """What was asked for.
+        """Reads the settings of the job.
 
         Raises:
             envoi.EnvoiError: The folder holds no run, or its config is damaged.
@@ -218,8 +214,8 @@ class RunFolder:
         import yaml
 
         if not self.exists:
-            what = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
-            raise envoi.EnvoiError(f"{self.path} {what}")
+            problem = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
+            raise envoi.EnvoiError(f"{self.path} {problem}")
         with reading(self.config):
             values = yaml.safe_load(self.config.read_text(encoding="utf-8"))
             if not isinstance(values, dict) or "versions" not in values:  # the last key that is written
@@ -227,7 +223,7 @@ class RunFolder:
             return Settings.from_dict(values)
 
     def read_state(self, settings: Settings) -> dict[int, TrialState]:
-        """How far each trial is; a checkpoint that is no longer there counts as none.
+        """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none.
 
         Raises:
             envoi.EnvoiError: `state.json` is damaged.
@@ -236,7 +232,7 @@ class RunFolder:
         return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
 
     def read_earlier(self) -> dict[int, TrialState]:
-        """How far each trial was as of its last checkpoint but one, if that is still there.
+        """Reads the progress of each trial as of its last checkpoint but one, where that still exists.
 
         Raises:
             envoi.EnvoiError: `state.json` is damaged.
@@ -253,10 +249,10 @@ class RunFolder:
             return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
 
     def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
-        """Write `state.json`, and let `checkpoint` show the last one of the best trial.
+        """Writes `state.json`, and links `checkpoint` to the last checkpoint of the best trial.
 
         Args:
-            states: How far each trial is, as of its last checkpoint.
+            states: The progress of each trial, as of its last checkpoint.
             earlier: The same as of the checkpoint before it, for trials that have one.
         """
         document: dict[str, Any] = {"format": 1}
@@ -272,14 +268,14 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Append a row to `progress.csv`; one write, so a kill leaves whole lines."""
+        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines."""
         head = "" if self.progress.exists() else ",".join(COLUMNS) + "\n"
         line = ",".join("" if row[name] is None else str(row[name]) for name in COLUMNS)
         with self.progress.open("ab", buffering=0) as file:
             file.write(f"{head}{line}\n".encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
-        """Drop the rows after each trial's checkpoint, from where a resumed job goes on.
+        """Removes the rows after each trial's checkpoint, where a resumed job continues.
 
         Raises:
             envoi.EnvoiError: `progress.csv` is damaged.
@@ -291,10 +287,10 @@ class RunFolder:
         write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
 
     def read_progress(self) -> list[dict[str, str]]:
-        """The rows of `progress.csv` as text; a row that was cut off is left out.
+        """Reads the rows of `progress.csv` as text; a last row that was cut off is left out.
 
         Raises:
-            envoi.EnvoiError: It is damaged otherwise.
+            envoi.EnvoiError: The file is damaged in another way.
         """
         if not self.progress.exists():
             return []
@@ -305,12 +301,12 @@ class RunFolder:
         return [row for row in rows if all(row.get(name) is not None for name in COLUMNS)]
 
     def new_session(self) -> str:
-        """A name for Tune's folder of this start; earlier ones stay, as checkpoints lie there."""
+        """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
         taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()] if self.tune.is_dir() else []
         return str(max(taken, default=0) + 1)
 
     def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
-        """Remove what Tune left of earlier starts, but for checkpoints that are still the last or the last but one."""
+        """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
         kept = (*states.values(), *self.read_earlier().values())
         held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
@@ -319,7 +315,7 @@ class RunFolder:
 
 
 def best_trial(states: Mapping[int, TrialState]) -> int | None:
-    """The trial with a checkpoint whose mean return is highest; None if none has a checkpoint."""
+    """Returns the index of the trial with the highest mean return; None if no trial has a checkpoint."""
     held: Sequence[int] = [index for index, state in states.items() if state.checkpoint is not None]
 
     def mean(index: int) -> float:

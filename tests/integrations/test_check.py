@@ -19,8 +19,8 @@ from pettingzoo import ParallelEnv
 import envoi
 from envoi.adapters import TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
-from envoi.integrations.check.drivers.core import CoreHand
-from envoi.integrations.check.rollout import values_differ
+from envoi.integrations.check.differences import values_differ
+from envoi.integrations.check.drivers.core import CoreDriver
 
 HERE = Path(__file__).parent
 # By name, so that they pickle and other processes find them.
@@ -366,7 +366,7 @@ def test_one_line_is_a_test():
     ("arguments", "said"),
     [
         ({"frameworks": ["gymnasiun"]}, "gymnasium"),
-        ({"frameworks": ["gridverse"]}, "come from there only"),
+        ({"frameworks": ["gridverse"]}, "only imports from there"),
         ({"episodes": 0}, "episodes: expected an integer of at least 1"),
         ({"seed": -1}, "seed: expected"),
         ({"steps": 2.5}, "steps: expected"),
@@ -471,8 +471,8 @@ def test_values_differ_where_and_only_where_they_do():
 
 def test_a_hand_gives_what_the_environment_gave_untouched():
     env = wrong_envs.WritesState()
-    hand = CoreHand(env)
-    assert hand.begin(seed=1).observations[None] is env.observation
+    driver = CoreDriver(env)
+    assert driver.reset(seed=1).observations[None] is env.observation
 
 
 # The command line.

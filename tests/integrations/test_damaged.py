@@ -93,13 +93,13 @@ def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_sessio
 
     code, _, err = cli("evaluate", run.path, "--episodes", "1")
     check_message(module, code, err)
-    assert f"go on from the checkpoint before it by `envoi train --resume --out {run.path}`" in err
+    assert f"continue from the checkpoint before it by `envoi train --resume --out {run.path}`" in err
 
     code, out, err = cli("train", "--resume", "--out", run.path, "--stop-steps", "7000")
     assert (code, err) == (0, "")
     note = next(line for line in out.splitlines() if line.startswith("note:"))
     assert "is damaged" in note
-    assert f"going on from the checkpoint before it, at {before.env_steps:,} env steps" in note
+    assert f"continuing from the checkpoint before it, at {before.env_steps:,} env steps" in note
     assert out.count("is damaged") == 1
     iterations = [int(row["iteration"]) for row in run.read_progress()]
     assert iterations == list(range(1, len(iterations) + 1))

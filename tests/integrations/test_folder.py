@@ -1,8 +1,9 @@
 import pytest
 
 import envoi
+from envoi.integrations.atomic_write import write_atomically
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.run_folder import COLUMNS, TrialState, write_atomically
+from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 
 SETTINGS = Settings("envoi:catch", stop_return=1.0)
 

@@ -34,7 +34,7 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
     process = spawn("train", "--resume", "--out", run.path, "--stop-steps", "20000")
     out, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "")
-    assert "going on from" in out
+    assert "continuing from" in out
     assert "done with" in out.splitlines()[-1]
     rows = run.read_progress()
     assert [int(r["iteration"]) for r in rows] == list(range(1, len(rows) + 1))
@@ -50,7 +50,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
     out, err = process.communicate(timeout=180)
     assert (process.returncode, err) == (130, "")
-    assert f"go on with: envoi train --resume --out {run.path}" in out.splitlines()[-1]
+    assert f"continue with: envoi train --resume --out {run.path}" in out.splitlines()[-1]
     state = json.loads(run.state.read_text())["trials"]["0"]
     assert state["iteration"] == len(run.read_progress())
     assert (run.path / state["checkpoint"]).is_dir()

@@ -128,7 +128,7 @@ def test_a_job_out_of_time_before_its_first_iteration_fails_and_says_how_to_go_o
     code, out, _ = cli("train", "envoi:catch", "--stop-return", "0.5", "--stop-minutes", "0.0001", "--out", run)
     assert code == 1
     last = out.splitlines()[-1]
-    assert last.startswith("out of time: 0.0001 min were over before the first iteration was, so nothing was learned; ")
+    assert last.startswith("out of time: 0.0001 min passed before the first iteration ended, so nothing was learned; ")
     assert last.endswith(f"envoi train --resume --out {run} --stop-return 0.5 --stop-minutes 5")
 
 

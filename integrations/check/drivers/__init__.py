@@ -1,1 +1,1 @@
-"""Drivers: how an environment is played by its own API, one module per framework."""
+"""Drivers: play an environment by its own API, one module per framework."""

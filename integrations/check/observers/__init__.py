@@ -1,1 +1,1 @@
-"""Observers: look at every transition of a rollout, and keep the first violation of each requirement."""
+"""Observers: see every transition of a rollout, and keep the first violation of each requirement."""

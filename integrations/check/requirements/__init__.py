@@ -1,1 +1,1 @@
-"""The requirements, a module per topic."""
+"""The requirements on an environment and on its forms, a module per topic."""

@@ -1,220 +1,153 @@
-"""Requirements on the forms that an environment takes in the frameworks: made, played, brought back, compared."""
+"""Requirements on the form of an environment in a framework: it can be made, and brought back unchanged."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from envoi import AgentLanes, BatchEnv, Env, Lanes, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
-from envoi import batch as make_batch
-from envoi.adapters import FRAMEWORKS, Loss, convert, losses
-from envoi.adapters.agents import several_agents
+from envoi import LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
+from envoi.adapters import FRAMEWORKS, Loss, losses
 
-from ..drivers.core import Hand, core_hand
-from ..drivers.frameworks import own_hand
-from ..env_under_test import Extent, Subject
-from ..requirement import PASSED, Found, failed, skipped
-from ..rollout import Player, difference, values_differ
+from ..collector import Collector
+from ..differences import traces_differ, values_differ
+from ..drivers.base import Driver
+from ..drivers.core import core_driver
+from ..drivers.selection import framework_driver
+from ..env_under_test import EnvUnderTest, Extent
+from ..form_conversion import bring_back, counterpart, make_form
+from ..outcome import PASSED, Outcome, Status, failed, skipped
+from ..transition import Transition
 from .randomness import REPRODUCIBLE
 
-LANES = 2
-"""Lanes of the batch that an environment of one becomes where a framework has batches only."""
 FLOAT32 = 1e-6
-"""How much numbers may differ that went through a float32."""
+"""Largest relative difference of numbers that were rounded to float32."""
 
 WITH_REWARD_SPECS = ("dm_env", "tf_agents")
-"""The frameworks that have a place for the specs of rewards and discounts."""
+"""The frameworks that have specs of rewards and discounts."""
 
-FORM_KEYS = {
+FORM_REQUIREMENTS = {
     "constructs": ("The environment takes the form of the framework.", (1, 2)),
-    "loses-nothing": ("Nothing of it is refused, or narrowed.", (3, 4)),
+    "loses-nothing": ("No value of it is refused, or narrowed.", (3, 4)),
     "specs-come-back": ("Brought back from there, its specs are equal.", (11,)),
-    "trace-comes-back": ("Brought back from there, it does exactly what it does here.", (1, 2, 3, 4, 20)),
+    "trace-comes-back": ("Brought back from there, it gives the trace that it gives here.", (1, 2, 3, 4, 20)),
 }
-"""What is required of each form: a sentence, and rows of the contract."""
+"""The requirements on each form by key: a sentence, and rows of the contract."""
 
 
-def make_form(framework: str, core: Env | MultiEnv, exact: bool = False) -> Any:
-    """The form of a core environment.
-
-    Args:
-        framework: The target.
-        core: The environment, which becomes the form's own.
-        exact: As it is, where a framework usually gets something more convenient.
-    """
-    if framework == "gymnasium_vector" and isinstance(core, Env) and core.batch_size is None:
-        return convert(core, framework, n=LANES)
-    if framework == "rllib":
-        creator = convert(lambda: core, framework, **({"canonical": False} if exact else {}))
-        # In evaluation the same seed gives the same episode.
-        return creator({"in_evaluation": True})
-    return convert(core, framework)
-
-
-def come_back(framework: str, form: Any, at_once: bool = False) -> Env | MultiEnv:
-    """A form brought back as a stranger's environment would be, without the way round.
+class FormUnderTest:
+    """The form of an environment in one framework.
 
     Args:
-        framework: Its framework.
-        form: The form.
-        at_once: Whether all agents in play act at once, which an API of turns does not say.
-    """
-    if framework == "rllib":
-        kind = _rllib_kind(form)
-    else:
-        kinds = _importers(framework)
-        batched = bool(getattr(form, "batched", False)) or framework == "gymnasium_vector"
-        kind = next(k for k in kinds if issubclass(k, BatchEnv) is batched)
-    is_asked = at_once and "simultaneous" in inspect.signature(kind).parameters
-    return kind(form, simultaneous=True) if is_asked else kind(form)
-
-
-def _importers(framework: str) -> list[Any]:
-    spoke = FRAMEWORKS[framework].load()
-    found = [thing for name, thing in vars(spoke).items() if name.startswith("From") and inspect.isclass(thing)]
-    kinds = [kind for kind in found if issubclass(kind, (Env, MultiEnv)) and not issubclass(kind, Lanes)]
-    return [kind for kind in kinds if not inspect.isabstract(kind)]
-
-
-def _rllib_kind(form: Any) -> Any:
-    from envoi.adapters.gymnasium import FromGymnasium
-
-    if isinstance(form.core, MultiEnv):
-        from envoi.adapters.rllib_source import FromRLlibMulti
-
-        return FromRLlibMulti
-    if form.core.batch_size is not None:
-        return _importers("gymnasium_vector")[0]
-    return FromGymnasium
-
-
-def twin_of(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:
-    """A core environment in the shape in which it came back: with several agents, or lanes."""
-    if isinstance(returned, MultiEnv):
-        return several_agents(core)
-    if returned.batch_size is None:
-        return core
-    if isinstance(core, MultiEnv):
-        return AgentLanes(core)
-    return core if core.batch_size is not None else make_batch(core, LANES)
-
-
-class FormCheck:
-    """Looks at the form in one framework.
-
-    Args:
-        framework: Its name.
-        subject: The environment itself.
-        env_failed: The requirements that it fails itself.
+        framework: Name of the framework.
+        env: The environment itself.
+        statuses: Status of each requirement on the environment itself.
     """
 
-    def __init__(self, framework: str, subject: Subject, statuses: dict[str, str]) -> None:
-        self.framework, self.subject, self._statuses = framework, subject, statuses
-        self.losses: list[Loss] = []
-        self.is_itself = False
+    def __init__(self, framework: str, env: EnvUnderTest, statuses: Mapping[str, Status]) -> None:
+        self.framework, self.env, self._statuses = framework, env, statuses
+        self._losses: list[Loss] = []
+        self._is_env_itself = False
 
-    def core(self) -> Env | MultiEnv:
-        """A core environment, new where there can be a new one."""
-        return self.subject.new().core()
+    def make(self, exact: bool = False) -> object:
+        """Makes a form, of a new environment where that is possible.
 
-    def make(self, exact: bool = False) -> Any:
-        """A form, of a new environment where there can be a new one."""
-        return make_form(self.framework, self.core(), exact)
+        Args:
+            exact: Convert no spaces for the framework's convenience.
+        """
+        return make_form(self.framework, self.env.new_driver().core_env(), exact)
 
-    def constructs(self) -> Found:
-        """Whether there is a form at all."""
+    def constructs(self) -> Outcome:
+        """Decides whether the form can be made."""
         try:
             FRAMEWORKS[self.framework].load()
         except MissingBackend as error:
-            return Found("not installed", str(error))
+            return Outcome("not installed", str(error))
         try:
-            core = self.subject.hand.core()
+            core = self.env.driver.core_env()
         except LossyConversion as error:
-            return Found("refused", f"envoi cannot bring it here: {error}")
+            return Outcome("refused", f"envoi cannot import it: {error}")
         try:
-            self.losses = losses(core, self.framework)
-            refused = [str(loss) for loss in self.losses if loss.refused]
+            self._losses = losses(core, self.framework)
+            refused = [str(loss) for loss in self._losses if loss.refused]
             if refused:
-                return Found("refused", "; ".join(refused))
-            if self.framework == "gymnasium_vector" and self._take_turns():
-                return Found("refused", "agents: they take turns, and the lanes of a vector env act at once")
-            # Of the very environment, to see whether it is its own form.
+                return Outcome("refused", "; ".join(refused))
+            if self.framework == "gymnasium_vector" and self._takes_turns():
+                return Outcome("refused", "agents: they take turns, and the lanes of a vector env act at once")
+            # Of the very environment under test, to detect that the form is that environment itself.
             form = make_form(self.framework, core)
         except (LossyConversion, SpecError) as error:
-            return Found("refused", str(error))
+            return Outcome("refused", str(error))
         except MissingBackend as error:
-            return Found("not installed", str(error))
-        self.is_itself = form is self.subject.hand.env
-        return Found("passed", "it is the environment itself") if self.is_itself else PASSED
+            return Outcome("not installed", str(error))
+        self._is_env_itself = form is self.env.driver.env
+        return Outcome("passed", "it is the environment itself") if self._is_env_itself else PASSED
 
-    def _take_turns(self) -> bool:
-        several = self.subject.hand.kind == "several"
-        return several and any(len(m.kept.acting) < len(m.kept.agents) for m in self.subject.reference)
+    def _takes_turns(self) -> bool:
+        if self.env.driver.kind != "multi":
+            return False
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return any(len(reply.acting) < len(reply.agents) for reply in replies)
 
-    def _some_take_turns(self) -> bool:
-        return self._take_turns() and any(len(m.kept.acting) > 1 for m in self.subject.reference)
+    def _mixes_turns(self) -> bool:
+        """Returns True if sometimes some of the agents act together, and not all."""
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return self._takes_turns() and any(len(reply.acting) > 1 for reply in replies)
 
-    def loses_nothing(self) -> Found:
-        """What is narrowed."""
-        narrowed = [str(loss) for loss in self.losses if not loss.refused]
-        return Found("narrowed", "; ".join(narrowed)) if narrowed else PASSED
+    def loses_nothing(self) -> Outcome:
+        """Decides whether values are narrowed."""
+        narrowed = [str(loss) for loss in self._losses if not loss.refused]
+        return Outcome("narrowed", "; ".join(narrowed)) if narrowed else PASSED
 
-    def specs_come_back(self) -> Found:
-        """Whether the specs survive."""
-        returned = come_back(self.framework, self.make(exact=True))
-        twin = twin_of(returned, self.core())
-        told = ("reward_spec", "discount_spec") if self.framework in WITH_REWARD_SPECS else ()
-        for name in ("observation_spec", "action_spec", *told):
-            one, two = getattr(twin, name), getattr(returned, name)
-            if not spec_equal(dict(one), dict(two)) if isinstance(twin, MultiEnv) else not spec_equal(one, two):
-                return failed(f"{name}: {one!r} came back as {two!r}")
+    def specs_come_back(self) -> Outcome:
+        """Decides whether the specs are equal after a round trip."""
+        returned = bring_back(self.framework, self.make(exact=True))
+        original = counterpart(returned, self.env.new_driver().core_env())
+        more = ("reward_spec", "discount_spec") if self.framework in WITH_REWARD_SPECS else ()
+        for name in ("observation_spec", "action_spec", *more):
+            one, other = getattr(original, name), getattr(returned, name)
+            if isinstance(original, MultiEnv):
+                one, other = dict(one), dict(other)
+            if not spec_equal(one, other):
+                return failed(f"{name}: {one!r} came back as {other!r}")
         return PASSED
 
-    def trace_comes_back(self) -> Found:
-        """Whether what it does survives."""
-        subject = self.subject
+    def trace_comes_back(self) -> Outcome:
+        """Decides whether the trace is equal after a round trip."""
+        env = self.env
         if self._statuses.get(REPRODUCIBLE) != "passed":
             return skipped(f"see {REPRODUCIBLE}")
+        if self.framework == "pettingzoo_aec" and self._mixes_turns():
+            return skipped("some of its agents act together, which AEC cannot express")
         form = self.make(exact=True)
-        seed = subject.extent.seed
-        if self.framework == "pettingzoo_aec" and self._some_take_turns():
-            return skipped("some of its agents act together, of which AEC tells one by one")
-        returned = come_back(self.framework, form, at_once=not self._take_turns())
-        inner = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
-        episodes, limit = subject.extent.episodes, subject.limit
-        hand = core_hand(returned)
-        got = Player(hand, seed).play(episodes, limit)
-        expected = Player(core_hand(twin_of(returned, self.core())), inner).play(episodes, limit)
-        said = difference(expected, got, hand)
-        narrows = any(loss.field == "precision" for loss in self.losses)
-        if said is not None and narrows and _within(expected, got):
-            said = None
-        return PASSED if said is None else failed(f"here against there: {said}")
+        seed, limit = env.extent.seed, env.trace_limit
+        returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
+        original = counterpart(returned, env.new_driver().core_env())
+        core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed  # pyright: ignore[reportAttributeAccessIssue]
+        driver = core_driver(returned)
+        actual = Collector(driver, seed).collect(env.extent.episodes, limit)
+        expected = Collector(core_driver(original), core_seed).collect(env.extent.episodes, limit)
+        difference = traces_differ(expected, actual, driver)
+        narrows = any(loss.field == "precision" for loss in self._losses)
+        if difference is None or (narrows and _equal_within_float32(expected, actual)):
+            return PASSED
+        return failed(f"here against there: {difference}")
 
-    def hands(self) -> Callable[[], Hand] | None:
-        """How to play the form by its framework's own API; None where there is no hand for it."""
-        if self.is_itself or own_hand(self.make()) is None:
+    def as_env_under_test(self) -> EnvUnderTest | None:
+        """Returns the form, for the requirements that a form could break; None where its API has no driver."""
+        if self._is_env_itself or framework_driver(self.make()) is None:
             return None
-        return lambda: own_hand(self.make())  # pyright: ignore[reportReturnType]
-
-    def as_subject(self) -> Subject | None:
-        """The form as a subject of the requirements that a form could break."""
-        make = self.hands()
-        if make is None:
-            return None
-        extent = self.subject.extent
+        extent = self.env.extent
         smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
-        return Subject(self.framework, make, smaller, self.subject.independent)
+        make: Callable[[], Driver] = lambda: framework_driver(self.make())  # noqa: E731 # pyright: ignore[reportAssignmentType]
+        return EnvUnderTest(self.framework, make, smaller, self.env.independent)
 
 
-def _within(one: Any, two: Any) -> bool:
-    """Whether two traces differ by no more than the rounding that was announced."""
-    if len(one) != len(two):
+def _equal_within_float32(one: list[Transition], other: list[Transition]) -> bool:
+    """Returns True if two traces differ by no more than rounding to float32."""
+    if len(one) != len(other):
         return False
     names = ("observations", "rewards", "terminated", "truncated", "discounts")
     return all(
-        values_differ(dict(getattr(a.kept, name)), dict(getattr(b.kept, name)), name, FLOAT32) is None
-        for a, b in zip(one, two, strict=True)
+        values_differ(dict(getattr(a.reply_copy, name)), dict(getattr(b.reply_copy, name)), name, FLOAT32) is None
+        for a, b in zip(one, other, strict=True)
         for name in names
     )

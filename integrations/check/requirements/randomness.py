@@ -1,4 +1,4 @@
-"""Requirements on what is random: what a seed fixes, and what must have no influence."""
+"""Requirements on randomness: a seed fixes all episodes after it, and nothing else has an influence."""
 
 from __future__ import annotations
 
@@ -8,109 +8,108 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..drivers.core import Hand, NothingThere
-from ..requirement import PASSED, Found, Requirement, failed, remark, skipped
-from ..rollout import Noise, difference
+from ..collector import GlobalSeeds
+from ..differences import traces_differ
+from ..drivers.base import Driver, NotAvailable
+from ..outcome import PASSED, Outcome, failed, remark, skipped
+from ..requirement import Check, Requirement
 
 if TYPE_CHECKING:
-    from ..env_under_test import Subject
+    from ..env_under_test import EnvUnderTest
 
 REPRODUCIBLE = "repeats-anew"
-"""The requirement without which no two traces can be compared."""
+"""Key of the requirement without which no two traces can be compared."""
 
 
-def seed_reaches(subject: Subject) -> Found:
-    """A seed reaches the environment at all."""
-    why = subject.hand.unseeded
-    return remark(why) if why else PASSED
+def seed_reaches(env: EnvUnderTest) -> Outcome:
+    """A seed can reach the environment."""
+    reason = env.driver.unseeded_reason
+    return remark(reason) if reason else PASSED
 
 
-def repeats_anew(subject: Subject) -> Found:
-    """Two new environments do the same under the same seed."""
-    hand = subject.hand
-    said = difference(subject.reference, subject.trace(), hand)
-    if said is None:
+def _if_seeded(check: Check) -> Check:
+    """Makes a check that is skipped where no seed reaches the environment."""
+    return lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env)
+
+
+def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
+    """Two new environments give equal traces under the same seed and actions."""
+    difference = traces_differ(env.reference, env.trace(), env.driver)
+    if difference is None:
         return PASSED
-    if hand.unseeded:
+    if env.driver.unseeded_reason:
         return skipped("see seed-reaches")
-    if not subject.independent:
-        return failed(f"two runs with the seed {subject.extent.seed} differ: {said}")
-    return failed(f"two new environments, both reset(seed={subject.extent.seed}), differ: {said}")
+    if not env.independent:
+        return failed(f"two runs with the seed {env.extent.seed} differ: {difference}")
+    return failed(f"two new environments, both reset(seed={env.extent.seed}), differ: {difference}")
 
 
-def seed_repeats(subject: Subject) -> Found:
-    """The same environment does the same again under the same seed."""
-    if subject.hand.unseeded:
-        return skipped("see seed-reaches")
-    seed = subject.extent.seed
-    with subject.played() as hand:
-        first = subject.trace(hand, 1)
-        # Into an episode, so that what the seed fixes is not what a new environment does anyhow.
-        subject.trace(hand, 1, seed=seed + 1)
-        again = subject.trace(hand, 1)
-    said = difference(first, again, hand)
-    if said is not None:
-        return failed(f"reset(seed={seed}) a second time begins another episode than the first time: {said}")
-    said = difference(first, again, hand, infos=True)
-    return PASSED if said is None else remark(f"the same but for infos: {said}")
+def seed_repeats(env: EnvUnderTest) -> Outcome:
+    """The same environment repeats its episode under the same seed."""
+    seed = env.extent.seed
+    with env.temporary_driver() as driver:
+        first = env.trace(driver, 1)
+        # An episode under another seed between, to tell the seed's influence from that of a new environment.
+        env.trace(driver, 1, seed=seed + 1)
+        again = env.trace(driver, 1)
+    difference = traces_differ(first, again, driver)
+    if difference is not None:
+        return failed(f"reset(seed={seed}) a second time starts another episode than the first time: {difference}")
+    difference = traces_differ(first, again, driver, infos=True)
+    return PASSED if difference is None else remark(f"equal except for infos: {difference}")
 
 
-def seed_lasts(subject: Subject) -> Found:
-    """The seed fixes also the episodes after plain resets."""
-    if subject.hand.unseeded:
-        return skipped("see seed-reaches")
-    with subject.played() as hand:
-        first, again = subject.trace(hand), subject.trace(hand)
-    said = difference(first, again, hand)
-    if said is None:
+def seed_lasts(env: EnvUnderTest) -> Outcome:
+    """The seed also fixes the episodes after plain resets."""
+    with env.temporary_driver() as driver:
+        first, again = env.trace(driver), env.trace(driver)
+    difference = traces_differ(first, again, driver)
+    if difference is None:
         return PASSED
-    return failed(f"after reset(seed={subject.extent.seed}) the episodes of plain resets differ: {said}")
+    return failed(f"after reset(seed={env.extent.seed}) the episodes of plain resets differ: {difference}")
 
 
-def seed_zero(subject: Subject) -> Found:
-    """The seed 0 is a seed like any other."""
-    if subject.hand.unseeded:
-        return skipped("see seed-reaches")
-    said = difference(subject.trace(episodes=1, seed=0), subject.trace(episodes=1, seed=0), subject.hand)
-    return PASSED if said is None else failed(f"two times reset(seed=0): {said}")
+def seed_zero(env: EnvUnderTest) -> Outcome:
+    """The seed 0 fixes the episode as any other seed does."""
+    one, other = env.trace(episodes=1, seed=0), env.trace(episodes=1, seed=0)
+    difference = traces_differ(one, other, env.driver)
+    return PASSED if difference is None else failed(f"two times reset(seed=0): {difference}")
 
 
-def seeds_differ(subject: Subject) -> Found:
+def seeds_differ(env: EnvUnderTest) -> Outcome:
     """Another seed gives other episodes."""
-    if subject.hand.unseeded:
-        return skipped("see seed-reaches")
-    seed = subject.extent.seed
-    if difference(subject.reference, subject.trace(seed=seed + 1), subject.hand) is not None:
+    seed = env.extent.seed
+    if traces_differ(env.reference, env.trace(seed=seed + 1), env.driver) is not None:
         return PASSED
-    return remark(f"the seeds {seed} and {seed + 1} give the same episodes; fine where nothing in it is random")
+    return remark(f"the seeds {seed} and {seed + 1} give the same episodes; fine for a deterministic environment")
 
 
-def no_global_generator(subject: Subject) -> Found:
-    """The process-wide generators have no influence."""
-    guilty = [
+def no_global_generator(env: EnvUnderTest) -> Outcome:
+    """The process-wide generators have no influence, and are not used."""
+    used = [
         name
-        for name, noise in (("np.random", Noise(numpy=1)), ("random", Noise(python=1)))
-        if difference(subject.reference, subject.trace(noise=noise), subject.hand) is not None
+        for name, seeds in (("np.random", GlobalSeeds(numpy=1)), ("random", GlobalSeeds(python=1)))
+        if traces_differ(env.reference, env.trace(global_seeds=seeds), env.driver) is not None
     ]
-    if guilty:
-        names = " and ".join(guilty)
-        return failed(f"what it does depends on the process-wide generator {names}, which no seed of its own fixes")
-    written = _written(subject)
-    if written:
-        return remark(f"it draws from, or seeds, the process-wide generator {written}, on which others may depend")
+    if used:
+        names = " and ".join(used)
+        return failed(f"its episodes depend on the process-wide generator {names}, which no seed of its own fixes")
+    changed = _changed_generator(env)
+    if changed:
+        return remark(f"it uses or seeds the process-wide generator {changed}, on which other code may depend")
     return PASSED
 
 
-def _written(subject: Subject) -> str:
-    """A process-wide generator that a reset or a few steps leave in another state."""
-    with subject.played() as hand:
-        player = subject.player(hand)
+def _changed_generator(env: EnvUnderTest) -> str:
+    """Returns the name of a process-wide generator that a reset or a few steps change; empty where they change none."""
+    with env.temporary_driver() as driver:
+        collector = env.collector(driver)
         for _ in range(4):
-            # As `advance` sets them, and then asks for the actions, which draws from neither.
-            player.advance(subject.limit)
-            state = _states()
-            player.set_generators()
-            clean = _states()
+            # `advance` seeds the generators, then makes the call; choosing actions uses neither.
+            collector.advance(env.trace_limit)
+            state = _generator_states()
+            collector.seed_global_generators()
+            clean = _generator_states()
             if state[0] != clean[0]:
                 return "np.random"
             if state[1] != clean[1]:
@@ -118,89 +117,97 @@ def _written(subject: Subject) -> str:
     return ""
 
 
-def _states() -> tuple[Any, Any]:
-    """The states of the process-wide generators, as values that compare."""
+def _generator_states() -> tuple[Any, Any]:
+    """Returns the states of the process-wide generators of numpy and Python, as values that compare."""
     name, words, *rest = cast("Any", np.random.get_state())  # noqa: NPY002
     return (name, words.tolist(), rest), random.getstate()
 
 
-def _unchanged_by(what: str, act: Callable[[Hand], None]) -> Callable[[Subject], Found]:
-    """The check that doing something between the steps changes nothing."""
+def _without_influence(activity: str, act: Callable[[Driver], None]) -> Check:
+    """Makes a check that an activity between the steps does not change the trace."""
 
-    def check(subject: Subject) -> Found:
+    def check(env: EnvUnderTest) -> Outcome:
         try:
-            trace = subject.trace(between=act)
-        except NothingThere:
-            return skipped("there is nothing to look at")
-        said = difference(subject.reference, trace, subject.hand)
-        return PASSED if said is None else failed(f"{what} between the steps changes what follows: {said}")
+            trace = env.trace(between=act)
+        except NotAvailable:
+            return skipped("there is nothing to read")
+        difference = traces_differ(env.reference, trace, env.driver)
+        return (
+            PASSED if difference is None else failed(f"{activity} between the steps changes later steps: {difference}")
+        )
 
     return check
 
 
-def instances_apart(subject: Subject) -> Found:
-    """Two environments that are played in turn do what each does alone."""
-    if not subject.independent:
-        return skipped("the only environment that there is cannot be copied; give a function that makes it")
-    seed, limit = subject.extent.seed, subject.limit
-    other_alone = subject.trace(seed=seed + 1, start=1)
-    with subject.played() as first:
-        player = subject.player(first)
-        mine, others = [player.advance(limit)], []
-        with subject.played() as second:
-            # Not before the first one's episode, so that building it is one of the disturbances.
-            other = subject.player(second, seed=seed + 1, start=1)
-            while len(mine) < len(subject.reference) or len(others) < len(other_alone):
-                if len(others) < len(other_alone):
-                    others.append(other.advance(limit))
-                if len(mine) < len(subject.reference):
-                    mine.append(player.advance(limit))
-    for reference, said in ((subject.reference, mine), (other_alone, others)):
-        wrong = difference(reference, said, subject.hand)
-        if wrong is not None:
-            return failed(f"another environment of the same kind, built and stepped in turn, changes it: {wrong}")
+def instances_apart(env: EnvUnderTest) -> Outcome:
+    """Two environments that are played in turn give the traces that each gives alone."""
+    if not env.independent:
+        return skipped("the only environment cannot be copied; give a function that makes it")
+    seed, limit = env.extent.seed, env.trace_limit
+    second_alone = env.trace(seed=seed + 1, action_seed=1)
+    with env.temporary_driver() as first_driver:
+        collector = env.collector(first_driver)
+        first, second = [collector.advance(limit)], []
+        # Built within the first one's episode, as building it may be what disturbs that.
+        with env.temporary_driver() as second_driver:
+            other = env.collector(second_driver, seed=seed + 1, action_seed=1)
+            while len(first) < len(env.reference) or len(second) < len(second_alone):
+                if len(second) < len(second_alone):
+                    second.append(other.advance(limit))
+                if len(first) < len(env.reference):
+                    first.append(collector.advance(limit))
+    for alone, beside in ((env.reference, first), (second_alone, second)):
+        difference = traces_differ(alone, beside, env.driver)
+        if difference is not None:
+            return failed(f"another environment of the same kind, built and stepped in turn, changes it: {difference}")
     return PASSED
 
 
 RANDOMNESS = (
     Requirement("seed-reaches", "There is a way for a seed to reach the environment.", (24,), seed_reaches),
     Requirement(
-        REPRODUCIBLE, "Two new environments do the same under the same seed and actions.", (20, 24), repeats_anew
+        REPRODUCIBLE, "Two new environments give equal traces under the same seed and actions.", (20, 24),
+        repeats_in_new_envs,
     ),
     Requirement(
-        "seed-repeats", "The same environment begins the same episode whenever it gets the same seed.", (20,),
-        seed_repeats,
+        "seed-repeats", "The same environment starts the same episode whenever it gets the same seed.", (20,),
+        _if_seeded(seed_repeats),
     ),
     Requirement(
-        "seed-lasts", "A seed fixes also the episodes that plain resets begin after it.", (20,), seed_lasts,
-        needs=("seed-repeats",),
+        "seed-lasts", "A seed also fixes the episodes that plain resets start after it.", (20,),
+        _if_seeded(seed_lasts), needs=("seed-repeats",),
     ),
-    Requirement("seed-zero", "The seed 0 is a seed like any other.", (21,), seed_zero, needs=(REPRODUCIBLE,)),
-    Requirement("seeds-differ", "Another seed gives other episodes.", (20,), seeds_differ, needs=(REPRODUCIBLE,)),
+    Requirement(
+        "seed-zero", "The seed 0 fixes the episode as any other seed does.", (21,), _if_seeded(seed_zero),
+        needs=(REPRODUCIBLE,),
+    ),
+    Requirement(
+        "seeds-differ", "Another seed gives other episodes.", (20,), _if_seeded(seeds_differ), needs=(REPRODUCIBLE,)
+    ),
     Requirement(
         "no-global-generator",
-        "The process-wide generators `random` and `np.random` have no influence, and are left alone.",
+        "The process-wide generators `random` and `np.random` have no influence, and are not changed.",
         (20,),
         no_global_generator,
         needs=(REPRODUCIBLE,),
     ),
     Requirement(
         "sampling-is-free",
-        "Sampling actions does not change what follows.",
+        "Sampling actions does not change later steps.",
         (18,),
-        _unchanged_by("sampling actions", lambda hand: hand.sample()),
+        _without_influence("sampling actions", lambda driver: driver.sample_actions()),
         needs=(REPRODUCIBLE,),
     ),
     Requirement(
         "looking-is-free",
-        "Looking (rendering, reading observation and state) does not change what follows.",
+        "Rendering, and reading observation and state, do not change later steps.",
         (22,),
-        _unchanged_by("looking", lambda hand: hand.look()),
+        _without_influence("rendering, or reading observation or state,", lambda driver: driver.inspect()),
         needs=(REPRODUCIBLE,),
     ),
     Requirement(
         "instances-apart",
-        "Building and stepping another environment of the same kind changes nothing.",
+        "Building and stepping another environment of the same kind has no influence.",
         (22, 49),
         instances_apart,
         needs=(REPRODUCIBLE,),
