@@ -1,7 +1,7 @@
 """The table of RLlib's algorithms that learn from an env, with the settings that they start well with.
 
-RLlib's own registry also names algorithms that only learn from recorded data, does not list the actions that an algorithm
-can choose, and cannot be read without importing Ray (a typo must not cost 10 s). A test compares the two.
+RLlib's own registry also names algorithms that only learn from recorded data, does not list the actions that each can
+choose, and cannot be read without importing Ray (a typo must not cost 10 s). A test compares the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of a run that are damaged: named in one line, stepped back from where a whole checkpoint is left."""
+"""Damaged files of a run are named in one line; a job continues from an intact checkpoint where there is one."""
 
 import json
 import shutil
@@ -15,12 +15,12 @@ NEEDED = (
     "default_policy/module_state.pkl",
     "default_policy/class_and_ctor_args.pkl",
 )
-"""Files of a checkpoint that a policy cannot be without, wherever RLlib puts them."""
+"""Files of a checkpoint that every policy needs, in any folder."""
 
 
 @pytest.fixture
 def copied(trained, tmp_path):
-    """A copy of a run, whose goal is reached and whose trial has one checkpoint."""
+    """A copy of a run that has reached its goal and has one checkpoint."""
     folder = tmp_path / "run"
     shutil.copytree(trained, folder, symlinks=True)
     run = RunFolder(folder)
@@ -33,7 +33,7 @@ def checkpoint_files(run):
 
 
 def cuts(path):
-    """The file at several lengths, and whole again at the end."""
+    """Truncates the file to several lengths in turn, and restores it at the end."""
     whole = path.read_bytes()
     for length in sorted({0, len(whole) // 2, len(whole) - 1}):
         path.write_bytes(whole[:length])
@@ -48,7 +48,7 @@ def check_message(path, code, err):
     assert "interrupted" not in err
 
 
-def test_evaluate_names_each_file_that_is_cut_off(cli, copied):
+def test_evaluate_names_each_truncated_file(cli, copied):
     files = [copied.config, copied.state, copied.progress, *checkpoint_files(copied)]
     assert len(files) > 20
     refused = set()
@@ -62,16 +62,16 @@ def test_evaluate_names_each_file_that_is_cut_off(cli, copied):
     names = {str(path) for path, length in refused if length == 0}
     assert {str(copied.config), str(copied.state)} <= names
     assert all(any(name.endswith(needed) for name in names) for needed in NEEDED)
-    assert cli("evaluate", copied.path, "--episodes", "1")[0] == 0  # all are whole again
+    assert cli("evaluate", copied.path, "--episodes", "1")[0] == 0  # all are restored
 
 
-def test_resume_names_each_file_that_is_cut_off(cli, copied):
+def test_resume_names_each_truncated_file(cli, copied):
     goal = ("--stop-return", "2")
     assert len(checkpoint_files(copied)) > 20
     for path in [copied.state, *checkpoint_files(copied)]:
         for _ in cuts(path):
             code, _, err = cli("train", "--resume", "--out", copied.path, *goal)
-            # A job goes on from the folder that the link `checkpoint` shows.
+            # A job continues from the folder that the link `checkpoint` points to.
             check_message(path.resolve().relative_to(copied.path.resolve()), code, err)
     for path, contents in ((copied.config, b"env: envoi:catch\nalgo: PPO\n"), (copied.progress, b"trial\n\xff\n")):
         whole = path.read_bytes()
@@ -80,7 +80,7 @@ def test_resume_names_each_file_that_is_cut_off(cli, copied):
         path.write_bytes(whole)
 
 
-def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_session, tmp_path):
+def test_resume_continues_from_the_checkpoint_before_a_damaged_one(cli, ray_session, tmp_path):
     run = RunFolder(tmp_path / "run")
     train(Settings("envoi:catch", stop_steps=5000), run.path)
     last = run.read_state(run.read_settings())[0]
@@ -107,7 +107,7 @@ def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_sessio
     assert cli("evaluate", run.path, "--episodes", "1")[0] == 0
 
 
-def test_a_checkpoint_that_only_rllib_finds_damaged_is_named(cli, ray_session, copied):
+def test_checkpoint_that_only_rllib_finds_damaged_is_named(cli, ray_session, copied):
     state = copied.checkpoint / "learner_group" / "learner" / "state.pkl"
     state.write_bytes(state.read_bytes().replace(b"numpy", b"nunpy"))
     assert damaged(copied.checkpoint) is None
@@ -116,16 +116,16 @@ def test_a_checkpoint_that_only_rllib_finds_damaged_is_named(cli, ray_session, c
     assert f"{copied.checkpoint.resolve()} cannot be read: ModuleNotFoundError: No module named 'nunpy'" in err
 
 
-def test_a_whole_checkpoint_has_no_damage(trained):
+def test_intact_checkpoint_has_no_damage(trained):
     assert damaged(RunFolder(trained).checkpoint) is None
 
 
-def test_a_job_of_whole_files_steps_back_from_none(copied, monkeypatch):
+def test_job_of_intact_files_keeps_all_checkpoints(copied, monkeypatch):
     monkeypatch.setattr("envoi.integrations.rllib.training.Job.run", lambda job, observe: job)
     assert resume(copied.path, stop_return=2.0).notes == ()
 
 
-def test_the_state_before_the_last_is_read_as_long_as_its_checkpoint_is_there(tmp_path):
+def test_earlier_state_is_read_while_its_checkpoint_exists(tmp_path):
     run = RunFolder(tmp_path)
     states = [TrialState(f"tune/1/{name}", iteration=i) for i, name in enumerate(("a", "b"))]
     for state in states:
@@ -137,7 +137,7 @@ def test_the_state_before_the_last_is_read_as_long_as_its_checkpoint_is_there(tm
     run.write_state({0: states[1]})
     assert run.read_earlier() == {}
     document = json.loads(run.state.read_text())
-    del document["earlier"]  # as runs of before have none
+    del document["earlier"]  # as in runs of earlier versions
     run.state.write_text(json.dumps(document))
     assert run.read_earlier() == {}
 
@@ -145,20 +145,20 @@ def test_the_state_before_the_last_is_read_as_long_as_its_checkpoint_is_there(tm
 @pytest.mark.parametrize(
     "error", [EOFError(), ValueError("x"), KeyError("y"), ModuleNotFoundError("z"), RuntimeError("w\nv")]
 )
-def test_reading_names_the_file_whatever_is_raised(tmp_path, error):
+def test_reading_names_the_file_for_any_error(tmp_path, error):
     with pytest.raises(envoi.EnvoiError, match=r"state cannot be read: ") as caught, reading(tmp_path / "state"):
         raise error
     assert "\n" not in str(caught.value)
     assert type(error).__name__ in str(caught.value)
 
 
-def test_reading_leaves_an_interruption_alone(tmp_path):
+def test_reading_passes_an_interruption_on(tmp_path):
     with pytest.raises(KeyboardInterrupt), reading(tmp_path):
         raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("command", ["info", "check", "train", "evaluate"])
-def test_an_env_that_raises_eof_error_is_no_interruption(cli, trained, tmp_path, monkeypatch, command):
+def test_eof_error_of_an_env_is_not_an_interruption(cli, trained, tmp_path, monkeypatch, command):
     (tmp_path / "ending.py").write_text("def make():\n    raise EOFError('the simulator hung up')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     env = "python:ending:make"

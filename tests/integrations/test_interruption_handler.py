@@ -1,4 +1,4 @@
-"""Ctrl-C is noticed whenever it comes."""
+"""`Interruption` handles Ctrl-C while a job starts and trains."""
 
 import contextlib
 import signal
@@ -13,13 +13,13 @@ def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_it_raises_while_a_job_starts():
+def test_ctrl_c_raises_while_a_job_starts():
     with Interruption() as interruption, pytest.raises(KeyboardInterrupt):
         press()
     assert interruption.asked
 
 
-def test_it_is_not_forgotten_when_a_library_swallows_it():
+def test_ctrl_c_swallowed_by_a_library_is_raised_again():
     with Interruption() as interruption:
         with contextlib.suppress(BaseException):  # as some libraries do while they start
             press()
@@ -29,7 +29,7 @@ def test_it_is_not_forgotten_when_a_library_swallows_it():
             pytest.fail("training began")
 
 
-def test_the_first_only_asks_while_a_job_trains_and_the_second_raises():
+def test_first_ctrl_c_asks_while_a_job_trains_and_the_second_raises():
     with Interruption() as interruption, interruption.patience():
         press()
         assert interruption.asked
@@ -37,14 +37,14 @@ def test_the_first_only_asks_while_a_job_trains_and_the_second_raises():
             press()
 
 
-def test_the_handler_that_was_there_comes_back():
+def test_earlier_handler_is_restored():
     before = signal.getsignal(signal.SIGINT)
     with Interruption():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
 
 
-def test_in_another_thread_it_leaves_the_handler_alone():
+def test_handler_is_unchanged_in_another_thread():
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:

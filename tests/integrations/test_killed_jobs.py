@@ -16,7 +16,7 @@ def wait_for(condition, process, seconds=90):
         time.sleep(0.05)
 
 
-def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
+def test_job_killed_at_any_moment_can_be_resumed(spawn, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
     wait_for(lambda: run.exists, process)
@@ -43,7 +43,7 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
     assert run.curve.exists()
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(spawn, tmp_path):
+def test_ctrl_c_saves_and_names_the_resume_command(spawn, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
     wait_for(lambda: len(run.read_progress()) > 2, process)
@@ -57,7 +57,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, tmp_path):
     assert run.curve.exists()
 
 
-def test_ctrl_c_before_anything_was_learned(spawn, tmp_path):
+def test_ctrl_c_before_the_first_iteration(spawn, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = spawn("train", "envoi:catch", "--out", run.path)
     wait_for(lambda: run.log.exists(), process)
