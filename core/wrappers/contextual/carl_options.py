@@ -69,7 +69,7 @@ def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
 
     Args:
         given: A selector, its class, a class of CARL with the same name, or None for `RoundRobin`.
-        arguments: What to make a class with.
+        arguments: The arguments of a class.
 
     Raises:
         ContextError: It is none of these; or arguments are given for a selector that is made already.

@@ -32,7 +32,7 @@ class Schedule:
         contexts: The full contexts by id.
         default_context: The default one, or None.
         selector: Chooses out of the set.
-        noise: Adds noise to what is chosen out of the set.
+        noise: Adds noise to the contexts of the set.
         space: The features that the environment describes, or None.
 
     Attributes:
@@ -94,7 +94,7 @@ class Schedule:
         return chosen
 
     def peek(self, rng: np.random.Generator) -> Chosen:
-        """Returns what `select` will give, or what is fixed; the selector stays where it is."""
+        """Returns the fixed context, or the one that `select` will return; the selector stays where it is."""
         fixed = self.fixed[0] if self.fixed else None
         return fixed or self.next or self.selector.peek(rng)
 
@@ -121,7 +121,7 @@ class Schedule:
     # Contexts that the user gives.
 
     def found(self, context: Any, what: str) -> Chosen:
-        """Returns the context that an id or values stand for.
+        """Returns the context that an id or values mean.
 
         Args:
             context: An id of the set, or `{feature: value}`, which has defaults for the features that it leaves out.
@@ -214,7 +214,7 @@ class Schedule:
         return copy.deepcopy((self.selector, self.rng)), self.next, self.fixed
 
     def restore(self, content: Any) -> None:
-        """Puts back what `snapshot` returned."""
+        """Restores the result of `snapshot`."""
         selector_and_rng, self.next, self.fixed = content
         self.selector, self.rng = copy.deepcopy(selector_and_rng)
 

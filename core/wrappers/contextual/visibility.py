@@ -21,13 +21,13 @@ from .schedule import Chosen, Schedule
 
 
 class View:
-    """What the agent sees of contexts, and within which bounds.
+    """The agent's view of contexts: which features, where, and within which bounds.
 
     Args:
         schedule: Whose contexts.
         features: The features that it sees, in order; see `Contextual`.
         mask: Features that it does not see.
-        scale: What divides a seen value: `"no"`, `"by_mean"` or `"by_default"`.
+        scale: The divisor of each seen value: `"no"`, `"by_mean"` or `"by_default"`.
         hidden: If True, it sees none.
         placing: Where observations show them.
         clip: If True, noise keeps values within their bounds.
@@ -87,7 +87,7 @@ class View:
         return self.env_bounds, self._context_bounds, self.visible, self._schedule.noise.bounds
 
     def restore_bounds(self, bounds: Any) -> None:
-        """Puts back what `bounds` returned."""
+        """Restores the result of `bounds`."""
         self.env_bounds, self._context_bounds, self.visible, self._schedule.noise.bounds = bounds
         self._vector_of = {}
 
@@ -131,16 +131,16 @@ class View:
         return layout.spec, see
 
     def hold(self, vectors: NDArray[np.float64]) -> None:
-        """Holds what coming observations show.
+        """Holds the contexts that coming observations show.
 
         Args:
-            vectors: What is seen of the contexts in force, shape (numbers,), in a batch (n, numbers).
+            vectors: The visible part of the contexts in force, shape (numbers,), in a batch (n, numbers).
         """
         for agent, layout in self._layouts.items():
             self._held[agent] = layout.hold(vectors)
 
     def vector(self, chosen: Chosen) -> NDArray[np.float64]:
-        """Returns what is seen of a context, shape (numbers,)."""
+        """Returns the visible part of a context, shape (numbers,)."""
         key, context = chosen
         if key not in self._schedule.contexts or context is not self._schedule.contexts[key]:
             return self.visible.vector(context)
@@ -156,7 +156,7 @@ class View:
             what: The name of the argument, for messages.
 
         Raises:
-            ContextError: What is seen of it lies outside of the bounds.
+            ContextError: Its visible part lies outside of the bounds.
         """
         vector = self.visible.vector(context)
         if (vector < self.visible.low).any() or (vector > self.visible.high).any():

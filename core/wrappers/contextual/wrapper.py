@@ -36,12 +36,12 @@ class Contextual(Lifted):
     """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
 
     Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
-    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` says which it is.
+    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` is its id.
     A context that was given by its values, by options or `set`, is not one of the set: in its episode
     `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature. Of a `Contextual` around
     another one, the id is that of the outer, and the values are there in each episode, for the inner is given them.
-    A reset with a seed begins the selector anew, for it fixes everything that follows: who seeds every episode, and
-    wants more than the first context of a round, takes `Random`, or chooses by options.
+    A reset with a seed restarts the selector, because a seed fixes everything that follows. To seed every episode and
+    see more than the first context of a round, use `Random`, or choose by options.
     Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
 
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
@@ -49,30 +49,30 @@ class Contextual(Lifted):
     Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
 
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
-    selector where it stands; options that are named like a feature set it over the chosen context. An option whose name
+    selector where it is; options that are named like a feature set it over the chosen context. An option whose name
     is nearly one of these is a `ContextError`; the others go to the environment. In a batch every lane has a context of
-    its own, which changes only when that lane begins anew. Several agents share one.
+    its own, which changes only when that lane is reset. Several agents share one.
 
     Args:
         env: The environment: one agent's, several agents', or a batch.
         contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
-            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. What a context leaves out has
-            its default. None or an empty set is the default context alone.
+            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. Features that a context leaves
+            out have their defaults. None or an empty set is the default context alone.
         default_context: Defaults, over those that the environment has by itself.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
-        context_selector_kwargs: What to make the selector's class with.
-        hide_context: Whether the agent does not see the context; specs then are those of `env`.
+        context_selector_kwargs: The arguments of the selector's class.
+        hide_context: If True, the agent does not see the context; specs then are those of `env`.
         state_context_features: The features that it sees, in this order; None for all, `[]` for none,
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
-        context_mask: Features that it does not see, whatever else is said.
-        scale_context_features: By what a seen value is divided: `"no"`, `"by_mean"` of the set, `"by_default"`, the
+        context_mask: Features that it does not see, whatever the other options.
+        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
             default value; by 1 where that is 0.
-        add_gaussian_noise_to_context: Whether each episode's values are drawn around those of the set, with standard
+        add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
-        max_episode_length: After how many steps an episode is truncated, if no limit inside comes first; None for no
-            limit of its own.
-        dict_observation_space: Whether the agent sees `{"state": …, "context": …}` (the context a vector), which any
+        max_episode_length: The number of steps after which an episode is truncated, if no limit inside comes first; or
+            None.
+        dict_observation_space: If True, the agent sees `{"state": …, "context": …}` (the context a vector), which any
             observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
         logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
             such a method `write_context`.
@@ -80,7 +80,7 @@ class Contextual(Lifted):
             `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
         n_envs: Make a batch of so many lanes of `env`.
         noisy_features: Which features get noise; None for all numbers.
-        clip_noise: Whether noise keeps a value within its feature's bounds.
+        clip_noise: If True, noise keeps a value within its feature's bounds.
         context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
             the environment does not describe.
         obs_context_features: Another name of `state_context_features`, CARL's newer one.
@@ -89,7 +89,7 @@ class Contextual(Lifted):
 
     Attributes:
         contexts: The full contexts by id.
-        default_context: The default one, or None where nothing says it.
+        default_context: The default one, or None where there are no defaults.
         context_selector: The selector.
         context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
@@ -146,7 +146,7 @@ class Contextual(Lifted):
         deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
         noise = Noise(deviation, noisy_features, context, {} if space is None else space.features)
         if noisy_features is not None and not add_gaussian_noise_to_context:
-            raise ContextError("noisy_features: there is no noise; say add_gaussian_noise_to_context=True")
+            raise ContextError("noisy_features: there is no noise; give add_gaussian_noise_to_context=True")
         self._schedule = Schedule(set_of_contexts, default, selector, noise, space)
         self._schedule.begin()
         self._view = View(
@@ -175,7 +175,7 @@ class Contextual(Lifted):
         """True if contexts reach single environments only, so that a batch must be a loop over such."""
         return not isinstance(self._binding, Native)
 
-    # What the agent sees.
+    # Observations and infos.
 
     def change(self, specs: Specs) -> Change:
         limit, lanes = self._limit, specs.lanes
@@ -205,7 +205,7 @@ class Contextual(Lifted):
         self._show()
 
     def _show(self) -> None:
-        """Holds what observations and infos show of the contexts in force."""
+        """Holds the part of the contexts in force that observations and infos show."""
         lanes = self._lanes is not None
         self._shown_in_infos = entries(self._ids, self._in_force, self._unnamed, lanes)
         self._view.hold(self._vectors if lanes else self._vectors[0])
@@ -300,7 +300,7 @@ class Contextual(Lifted):
         """The full contexts by id.
 
         Raises:
-            ContextError: On setting them: what the agent sees, snapshots and batches follow from the set.
+            ContextError: On setting them, because specs, snapshots and batches follow from the set.
         """
         return self._schedule.contexts
 
