@@ -14,8 +14,6 @@ UNFINISHED = (
     "core/protocol/multi_env.py",
     "core/wrappers",
     "core/wrapping",
-    "docs/adding_a_framework.md",
-    "docs/coming_from.md",
     "docs/fidelity.md",
     "docs/writing_a_wrapper.md",
     "integrations",
