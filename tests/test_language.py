@@ -7,7 +7,6 @@ from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_
 
 UNFINISHED = (
     "adapters",
-    "benchmarks",
     "core/authoring/multi_model.py",
     "core/batching/values.py",
     "core/protocol/env.py",
