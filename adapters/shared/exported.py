@@ -35,8 +35,8 @@ class AnyForm(Planned, ReachesInside):
     _framework: ClassVar[str]
     """Its name, as the registry has it."""
 
-    _of_lanes: ClassVar[bool | None] = False
-    """Whether the core is a batch; None for either."""
+    _of_lanes: ClassVar[bool] = False
+    """True for a form of batches."""
 
     _memory: ClassVar[tuple[str, ...]] = ()
     _closed: bool = False
