@@ -57,6 +57,8 @@ from .specs import NAME, from_spec, to_spec
 from .string_arrays import Strings
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromDmEnv",
     "Strings",
     "ToDmEnv",
@@ -69,6 +71,9 @@ __all__ = [
     "to_dm_env",
     "to_spec",
 ]
+
+FORM, IMPORTER = ToDmEnv, FromDmEnv
+"""The classes that stand for an environment of one agent and one lane, there and here."""
 
 
 def recognises(env: object) -> bool:

@@ -49,6 +49,8 @@ from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromGymnasium",
     "ToGymnasium",
     "from_gymnasium",
@@ -59,6 +61,9 @@ __all__ = [
     "to_gymnasium",
     "to_space",
 ]
+
+FORM, IMPORTER = ToGymnasium, FromGymnasium
+"""The classes that stand for an environment of one agent and one lane, there and here."""
 
 
 def recognises(env: object) -> bool:

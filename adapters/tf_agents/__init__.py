@@ -59,6 +59,8 @@ from .specs import NAME, ArraySpec, BoundedArraySpec, PyEnvironment, StepType, T
 from .specs import losses as _losses
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "ArraySpec",
     "BoundedArraySpec",
     "FromTFAgents",
@@ -77,6 +79,9 @@ __all__ = [
     "to_spec",
     "to_tf_agents",
 ]
+
+FORM, IMPORTER = ToTFAgents, FromTFAgents
+"""The classes that stand for an environment of one agent and one lane, there and here."""
 
 
 def recognises(env: object) -> bool:
