@@ -97,6 +97,10 @@ class Around(Process):
         self.env.rewarder = rewarder
 
     @property
+    def is_unchanged(self) -> bool:
+        return self.env.is_unchanged
+
+    @property
     def declared_reward_spec(self) -> SpecTree:
         return self.env.declared_reward_spec
 
