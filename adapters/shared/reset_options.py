@@ -1,4 +1,4 @@
-"""Options of a reset, on their way to a source: whether they reach it, and the warning where they do not."""
+"""Reset options for sources: the way to those that take them, and a warning for those that do not."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .loss import DroppedOptionsWarning, Loss, warn_user
 
 
 class ResetOptions:
-    """Answers for an importer whether options of a reset reach its source.
+    """Passes reset options on to the source of an importer.
 
-    A form of envoi takes them in any framework, and so its core answers, through whatever wraps it.
+    A form of envoi takes options in any framework, even inside wrappers of that framework: then its core decides.
 
     Attributes:
-        has_place: Whether resets of the framework take options. Where they take none, options go to a form of envoi
-            inside, or are dropped.
+        has_place: True if `reset` of the framework takes options. If not, options go to a form of envoi inside, or are
+            dropped.
     """
 
     has_place: ClassVar[bool] = True
@@ -29,7 +29,7 @@ class ResetOptions:
 
     @property
     def form_inside(self) -> CoreHolder | None:
-        """The form of envoi that the source is, or that lies inside its wrappers; None where there is none."""
+        """The form of envoi that the source is or wraps, or None."""
         native = self.unwrapped
         return native if isinstance(native, CoreHolder) else None
 
@@ -41,7 +41,7 @@ class ResetOptions:
 
     @property
     def takes_options(self) -> bool:
-        """Whether options of a reset reach the source."""
+        """True if reset options reach the source."""
         form = self.form_inside
         return self.has_place if form is None else form.core.takes_options
 
@@ -53,10 +53,10 @@ class ResetOptions:
         return form.core.untaken(options)
 
     def _give_options(self, options: Mapping[str, Any] | None) -> None:
-        """Prepares the reset that comes, where resets take no options: call it before the source is asked for anything.
+        """Prepares the next reset of a source whose `reset` takes no options; called before the source is reset.
 
         Args:
-            options: The options; None and an empty mapping are none.
+            options: The options; None and an empty mapping mean none.
         """
         if not options:
             return
@@ -65,7 +65,7 @@ class ResetOptions:
             form.reset_options = fresh(options)
         elif not self._warned_of_options:
             native = type(self.unwrapped)
-            # In the same words for all lanes of a batch, so that Python shows them once.
+            # The same text for all lanes of a batch, so that Python shows it once.
             warn_user(
                 f"options: a reset of {native.__module__}.{native.__qualname__} takes no options, so "
                 f"{', '.join(map(repr, options))} changed nothing, nor will others; validate=True makes them an error",
@@ -75,7 +75,7 @@ class ResetOptions:
 
 
 def options_lost(env: Env | MultiEnv) -> list[Loss]:
-    """Returns the loss of an environment whose source has no place for the options of a reset."""
+    """Returns the loss of an environment whose source takes no reset options, in a list, or an empty one."""
     if env.takes_options:
         return []
     hint = "options of a reset change nothing there; a warning says so once, and validate=True makes it an error"
