@@ -182,6 +182,14 @@ class ToTFAgents(AnyForm, PyEnvironment):
         """
         self.put_back(state)
 
+    def has_returned(self, time_step: Any) -> bool:
+        """Returns True for the very time step that this form returned last, which no wrapper has replaced.
+
+        Args:
+            time_step: The time step, as it came through the wrappers around this form.
+        """
+        return self._current_time_step is time_step
+
     def render(self, mode: str = "rgb_array") -> Any:
         """Returns a picture.
 
