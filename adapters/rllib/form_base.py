@@ -31,7 +31,7 @@ class WorkerSeeds:
 
     Args:
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
     """
 
     def __init__(self, worker: int = 0, in_evaluation: bool = False) -> None:
@@ -142,7 +142,7 @@ class CodedForm(RLlibForm):
     Args:
         core: The core environment.
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
         validate: Check every value against its spec.
         canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
         action_masks: Put each observation beside the mask of its actions.

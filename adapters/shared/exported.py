@@ -79,7 +79,11 @@ class AnyForm(Planned, ReachesInside):
         return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content` gave."""
+        """Makes the form hold again what `content` returned.
+
+        Args:
+            content: What `content` returned.
+        """
         snapshot, *held = content
         self._env.restore(snapshot)
         for name, value in zip(declared_names(type(self), "_memory"), held, strict=True):

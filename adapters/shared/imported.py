@@ -35,7 +35,7 @@ from .reset_options import ResetOptions
 
 
 class FromSource(Process):
-    """A core environment that stands for one of a framework.
+    """A core environment that represents one of a framework.
 
     Attributes:
         source: The framework's environment, wrappers and all.

@@ -66,7 +66,7 @@ def warn_user(message: str, category: type[UserWarning]) -> None:
 
 
 def warn_narrowed(losses: Iterable[Loss]) -> None:
-    """Warns, in one sentence, of the precision that a conversion which goes on will lose.
+    """Warns, in one sentence, of the precision that a conversion loses without being refused.
 
     Args:
         losses: All losses of the conversion.

@@ -1,4 +1,4 @@
-"""What environments of TF-Agents declare, through all their wrappers, and how they are seeded and put back."""
+"""The base of TF-Agents' importers: declared specs, seeds and snapshots, through all wrappers of a source."""
 
 from __future__ import annotations
 
