@@ -2,8 +2,8 @@
 
 An environment of a framework goes there as it is. A core one that came from there, and was not changed since, gives
 its source. Any other gets a form. On the way here a form gives its core, an environment of another framework is
-refused by name, and any other gets an importer. An argument that asks
-for more than the conversion, such as validation, always makes a form.
+refused by name, and any other gets an importer. An argument that asks for more
+than the conversion, such as validation, always makes a form.
 """
 
 from __future__ import annotations

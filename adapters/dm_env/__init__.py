@@ -137,7 +137,8 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
 
 def _import(env: Any, seed: Callable[[int], Any] | None, copy: Copy) -> FromDmEnv:
     if callable(env) and not recognises(env):
-        return FromDmEnv(cast("Any", env)(seed=None), seed, copy, env)
+        factory = cast("Callable[..., dm_env.Environment]", env)
+        return FromDmEnv(factory(seed=None), seed, copy, factory)
     return FromDmEnv(cast("dm_env.Environment", env), seed, copy)
 
 

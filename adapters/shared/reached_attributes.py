@@ -107,7 +107,7 @@ class ReachesInside(CoreHolder):
 
 
 def is_own(name: str) -> bool:
-    """Returns True if an attribute of a core environment is one that its author gave it, public and not of the protocol."""
+    """Returns True for a public attribute of a core environment that is not of the core's own protocol."""
     return not name.startswith("_") and name not in _CORE
 
 
