@@ -49,7 +49,11 @@ class AnyForm(Planned, ReachesInside):
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         self._closed = False
+        self._describe()
         self._plan()
+
+    def _describe(self) -> None:
+        """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
 
     def _check_lanes(self, core: Any) -> None:
         n, of_lanes = core.batch_size, self._of_lanes

@@ -66,10 +66,13 @@ class ToTFAgents(AnyForm, PyEnvironment):
         self._seed: Any = None
         self._over: Any = None
         super().__init__(core, validate)
+        warn_narrowed(losses(core, exact))
+
+    def _describe(self) -> None:
+        core = self.core
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
-        self._discount_spec = to_number_spec(core.discount_spec, "discount", exact)
-        warn_narrowed(losses(core, exact))
+        self._discount_spec = to_number_spec(core.discount_spec, "discount", self._exact)
 
     def _plan(self) -> None:
         core = self.core
