@@ -12,8 +12,7 @@ from typing import Any
 from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
-from .shared.loss import Loss
-from .shared.reset_options import options_lost
+from .shared.loss import Loss, options_lost
 
 
 @dataclass(frozen=True)

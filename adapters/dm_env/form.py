@@ -88,6 +88,9 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         self._seed: int | None = None
         self._restart = True
         super().__init__(core, validate)
+
+    def _describe(self) -> None:
+        core = self.core
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
         self._discount_spec = to_spec(core.discount_spec, "discount")

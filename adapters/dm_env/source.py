@@ -195,6 +195,7 @@ class FromDmEnv(SeedsSource, TakesContext):
             return super()._call_seed_method(seed)
         self.source.close()
         self.source = self._factory(seed=seed)
+        self._find_form()
         self._plan()
         return True
 

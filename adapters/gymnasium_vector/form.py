@@ -81,9 +81,8 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self.metadata["autoreset_mode"] = self._mode
         self.single_observation_space, self.single_action_space = self._spaces()
         seen = batched_space(self.single_observation_space, self.num_envs)
-        done = batched_space(self.single_action_space, self.num_envs)
         self.observation_space = like_source(seen, core, "observation", lanes=True)
-        self.action_space = like_source(done, core, "action", lanes=True)
+        self.action_space = self._batch_action_space()
 
     def _check_lanes(self, core: Any) -> None:
         super()._check_lanes(core)
@@ -98,6 +97,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         """The spaces of a lane."""
         seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
         return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
+
+    def _batch_action_space(self) -> spaces.Space[Any]:
+        done = batched_space(self.single_action_space, self.num_envs)
+        return like_source(done, self.core, "action", lanes=True)
 
     def _plan(self) -> None:
         core = self.core

@@ -64,7 +64,7 @@ class FromGymnasiumVector(ImportedBatch):
     def __init__(self, source: VectorEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         none = np.zeros(source.num_envs, bool)
         self._kept: Mask = none  # lanes of which the source has begun the next episode already
-        self._beginning: Reset | None = None  # what it told of those
+        self._beginning: Reset | None = None  # the beginnings of those episodes
         super().__init__(source, source.num_envs, copy)
 
     def _describe(self) -> None:

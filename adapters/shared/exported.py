@@ -49,7 +49,11 @@ class AnyForm(Planned, ReachesInside):
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         self._closed = False
+        self._describe()
         self._plan()
+
+    def _describe(self) -> None:
+        """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
 
     def _check_lanes(self, core: Any) -> None:
         n, of_lanes = core.batch_size, self._of_lanes
@@ -79,7 +83,11 @@ class AnyForm(Planned, ReachesInside):
         return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content` gave."""
+        """Makes the form hold again what `content` returned.
+
+        Args:
+            content: What `content` returned.
+        """
         snapshot, *held = content
         self._env.restore(snapshot)
         for name, value in zip(declared_names(type(self), "_memory"), held, strict=True):

@@ -51,11 +51,11 @@ class ReachesInside(CoreHolder):
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
-        """Whether a form of a core environment has the public attributes of what lies inside."""
+        """Returns True if a form of a core environment has the public attributes of what lies inside."""
         return True
 
     def has_wrapper_attr(self, name: str) -> bool:
-        """Whether this form, a wrapper of its core, its model or its source has an attribute."""
+        """Returns True if this form, a wrapper of its core, its model or its source has an attribute."""
         return hasattr(self, name) or self._reach(name) is not None
 
     def get_wrapper_attr(self, name: str) -> Any:
@@ -107,7 +107,7 @@ class ReachesInside(CoreHolder):
 
 
 def is_own(name: str) -> bool:
-    """Whether an attribute of a core environment is one that its author gave it, public and not of the protocol."""
+    """Returns True for a public attribute of a core environment that is not of the core's own protocol."""
     return not name.startswith("_") and name not in _CORE
 
 

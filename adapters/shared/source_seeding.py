@@ -23,7 +23,7 @@ class SeedsSource(Imported):
     has_place = False
 
     _layer: ClassVar[type]
-    """What every layer of a source is an instance of."""
+    """The class of every layer of a source."""
 
     _most_seeds: ClassVar[int] = 2**32
     """The source takes seeds below this one."""
@@ -36,7 +36,7 @@ class SeedsSource(Imported):
 
     @property
     def _has_seeder(self) -> bool:
-        """True where the user has said how the source is seeded."""
+        """True where the user gives a way to seed the source."""
         return self._seeder is not None
 
     @property
