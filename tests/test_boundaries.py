@@ -15,7 +15,7 @@ FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi
 FRAMEWORKS = (
     "gymnasium", "dm_env", "pettingzoo", "ray", "torch", "tensorflow", "tf_agents", "typer", "rich", "matplotlib",
     "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
-    "qgym",
+    "qgym", "stable_baselines3",
 )  # fmt: skip
 MAY_IMPORT = {
     "context_catalogue": {"mujoco"},
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "pettingzoo": {"pettingzoo", "gymnasium"},
     "pettingzoo_aec": {"pettingzoo", "gymnasium"},
     "rllib": {"ray", "gymnasium"},
+    "sb3": {"stable_baselines3", "gymnasium"},
     "tf_agents": {"tf_agents", "tensorflow"},
 }
 """The frameworks that a package of the adapters may import; the others import none."""

@@ -244,8 +244,11 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
 
-    def _place(self, name: str) -> Any:
-        """Where the attribute of each lane is.
+    def place_of(self, name: str) -> Any:
+        """Finds the holders of an attribute of the lanes.
+
+        Args:
+            name: The attribute: of a wrapper, a model, or the source.
 
         Returns:
             A list of gymnasium environments, one a lane; a vector environment; or what all lanes share.
@@ -288,7 +291,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             return self.render() or (None,) * n
         if name in ("observation_space", "action_space"):
             return (getattr(self, f"single_{name}"),) * n
-        place = self._place(name)
+        place = self.place_of(name)
         if isinstance(place, VectorEnv) and hasattr(place, "call"):
             return tuple(cast("Any", place).call(name, *args, **kwargs))
         found = [one.get_wrapper_attr(name) for one in place] if isinstance(place, list) else [getattr(place, name)]
@@ -314,7 +317,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         each = list(cast("Any", values)) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(f"values: expected one for each of {self.num_envs} lanes, got {len(each)}")
-        place = self._place(name)
+        place = self.place_of(name)
         if isinstance(place, VectorEnv) and hasattr(place, "call"):
             cast("Any", place).set_attr(name, each)
         elif isinstance(place, list):

@@ -62,8 +62,7 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         super().__init__(source.num_envs)
         self.source, self.mode = source, mode_of(source)
         for kind in ("observation", "action"):
-            space = getattr(source, f"single_{kind}_space")
-            setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
+            setattr(self, f"{kind}_spec", from_space(self.native_space(kind), f"single_{kind}_space"))
         base = bare(source)
         # Custom spaces of gymnasium's own may differ from lane to lane.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
@@ -175,7 +174,7 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
-        observation, reward, terminated, truncated, said = self.source.step(self._sent(action))
+        observation, reward, terminated, truncated, said = self._step_source(self._sent(action))
         observation = self._incoming(observation)
         reward = self._rewards(reward)
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
@@ -194,6 +193,9 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
             if restart is not None:
                 reward[restart] = 0
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+
+    def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        return self.source.step(action)
 
     def _check_restart(self, restart: Mask) -> None:
         if self.mode is AutoresetMode.NEXT_STEP:

@@ -1,0 +1,155 @@
+"""Stable-Baselines3's vector environments as core batches. See `envoi.adapters.sb3`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecEnvWrapper
+
+from envoi import Infos, Reset, SnapshotUnsupported, SpecError
+from envoi.protocol.batch_env import Mask
+from envoi.seeding import Streams, lane_seeds
+
+from ..gymnasium_vector.source import FromGymnasiumVector
+from ..gymnasium_vector.sync_source import FromSyncVector
+from ..shared.arrival import Copy
+from .form import ToSB3
+
+_OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
+"""The keys of infos that say what a core step has a place for."""
+
+
+class FromSB3(FromGymnasiumVector):
+    """A `VecEnv`, of which only all lanes together can be stepped, as a core batch; see `FromGymnasiumVector`.
+
+    It resets a lane as soon as that has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Its rewards
+    come in float64, which holds those of any source.
+
+    Args:
+        source: The environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The environment.
+    """
+
+    def __init__(self, source: VecEnv, copy: Copy = "auto") -> None:
+        super().__init__(cast("Any", source), copy)
+        self.mode, self.restarts = AutoresetMode.SAME_STEP, frozenset({"reset"})
+        form: Any = self.form_inside
+        if form is not None:
+            self.reward_spec, self.discount_spec = form.core.reward_spec, form.core.discount_spec
+        self._takes_seeds = type(self.unwrapped).seed is VecEnv.seed
+
+    def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
+        if isinstance(seed, list):
+            self.unwrapped._seeds = seed
+        elif seed is not None:
+            self.source.seed(seed)
+        if options:
+            self.source.set_options(options)
+        observation = self.source.reset()
+        return self._incoming(observation), Infos([dict(info) for info in self.unwrapped.reset_infos])
+
+    def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        observation, reward, over, infos = self.source.step(action)
+        cut = np.array([bool(info.get("TimeLimit.truncated")) for info in infos]) & over
+        ended = over & ~cut
+        form: Any = self.form_inside
+        if isinstance(form, ToSB3):
+            last: Any = form.last
+            reward = last.reward if reward is form.rewards else reward
+            if np.array_equal(over, last.terminated | last.truncated):
+                ended, cut = last.terminated, last.truncated
+        lanes = [{key: value for key, value in info.items() if key not in _OWN} for info in infos]
+        said: dict[str, Any] = {"infos": lanes}
+        if any("discount" in info for info in lanes):
+            said["discount"] = True
+        if np.count_nonzero(over):
+            for index in np.flatnonzero(over).tolist():
+                if "terminal_observation" not in infos[index]:
+                    raise SpecError(
+                        f"step: expected info['terminal_observation'] of lane {index} of {self.source}, whose episode "
+                        f"has ended, got {list(infos[index])}"
+                    )
+            begun = self.unwrapped.reset_infos
+            said["final_obs"] = [info.get("terminal_observation") for info in infos]
+            said["final_info"] = lanes
+            said["infos"] = [dict(begun[i]) if done else lanes[i] for i, done in enumerate(over)]
+        return observation, reward, ended, cut, said
+
+    def _rewards(self, reward: Any) -> Any:
+        return np.array(reward, np.float64) if self.form_inside is None else np.array(reward, self.reward_spec.dtype)
+
+    def _read(self, said: Mapping[Any, Any]) -> Infos:
+        return Infos(said["infos"])
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the source's `"observation"` or `"action"` space, which is that of one lane."""
+        return getattr(self.source, f"{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """Returns None: the source has no space of all lanes."""
+        return None
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A generator for the batch; setting it seeds the lanes at the next reset."""
+        return self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self.unwrapped._seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
+        self._streams = Streams.from_generator(generator)
+
+    def _check_copies(self) -> None:
+        if isinstance(self.unwrapped, SubprocVecEnv):
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
+
+    def _layers(self) -> list[Any]:
+        layers: list[Any] = [self.source]
+        while isinstance(layers[-1], VecEnvWrapper):
+            layers.append(layers[-1].venv)
+        spaces = {id(space): space for one in layers for space in (one.observation_space, one.action_space)}
+        return [*layers, *spaces.values()]
+
+    def __repr__(self) -> str:
+        return f"from_sb3({self.source})"
+
+
+def loops_only(source: VecEnv) -> bool:
+    """Returns whether a `VecEnv` is no more than a loop over sub-environments that can be reached."""
+    kind = type(source)
+    names = ("reset", "step_async", "step_wait", "step", "seed", "set_options")
+    return isinstance(source, DummyVecEnv) and all(getattr(kind, name) is getattr(DummyVecEnv, name) for name in names)
+
+
+class FromDummyVecEnv(FromSyncVector):
+    """A `DummyVecEnv` as the lanes that it loops over, whose rewards keep their precision; see `FromSyncVector`.
+
+    Seeds that its `seed` gave before are those of the first reset.
+    """
+
+    def __init__(self, source: VecEnv, copy: Copy = "auto") -> None:
+        super().__init__(cast("Any", source), copy)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        source: Any = self.source
+        if seed is None and any(one is not None for one in source._seeds):
+            seed = source._seeds
+        source._reset_seeds()
+        return super().reset(seed=seed, options=options, mask=mask)
+
+    native_space = FromSB3.native_space
+    native_lanes_space = FromSB3.native_lanes_space
+    __repr__ = FromSB3.__repr__
