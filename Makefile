@@ -1,8 +1,10 @@
-# make demo    set everything up in .venv, train PPO on CartPole through envoi and RLlib Tune, evaluate it
-# make test    set everything up and run the tests
-# make test-tf set TF-Agents up in .venv-tf, for its pins exclude those of the others, and run the tests that need it
-# make lint    ruff, and pyright on the built wheel
-# make bench   what the core and the conversions cost, beside their peers; make bench-tf for TF-Agents
+# make demo      set up in .venv what RLlib needs, train PPO on CartPole through envoi and RLlib Tune, evaluate it
+# make test      set everything up in .venv and run the tests, with few examples of each property
+# make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
+# make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
+# make test-all  run all tests at full depth, those that need TF-Agents included
+# make lint      run ruff, and pyright on the built wheel
+# make bench     measure the core and the conversions beside their peers; make bench-tf for TF-Agents
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,17 +15,29 @@ RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 # Two threads on two cores make tiny networks several times slower.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-tf lint bench bench-tf clean
+# Tests run in a process per core. A file's tests stay together, because they share what they set up; the files
+# with the longest tests come first (tests/conftest.py).
+WORKERS ?= auto
+PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-demo: $(VENV)/ready
+.PHONY: demo test test-deep test-tf test-all lint bench bench-tf clean
+
+demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
 	$(BIN)/envoi evaluate $(RUN) --episodes 20 --form both
 
 test: $(VENV)/ready
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) -m "not deep"
+
+test-deep: $(VENV)/ready
+	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full -m "deep or hypothesis"
 
 test-tf: $(TF_VENV)/ready
-	$(TF_VENV)/bin/pytest tests/tf tests/adapters/test_tf_agents.py
+	$(TF_VENV)/bin/pytest $(PARALLEL) --hypothesis-profile full tests/tf tests/adapters/test_tf_agents.py
+
+test-all: $(VENV)/ready
+	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full
+	$(MAKE) test-tf
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -47,19 +61,26 @@ bench-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
 	$(TF_VENV)/bin/python benchmarks/wrappers.py --only TF
 
-$(VENV)/ready: pyproject.toml constraints.txt
-	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready-demo: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "setting up in $(VENV) what the demo needs: about a minute, and 1 GB"
+	$(BIN)/pip install -q -c constraints.txt -e '.[rllib,gymnasium,cli,plots]'
+	touch $@
+
+$(VENV)/ready: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "setting everything up in $(VENV): about a minute, and 2 GB"
 	$(BIN)/pip install -q -c constraints.txt setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps qgym  # its pygame would overwrite pygame-ce, which stands in for it
 	$(BIN)/pip install -q -c constraints.txt --no-deps carl-bench omegaconf  # CARL asks for a gymnasium below 1
-	touch $@
+	touch $(VENV)/ready-demo $@
 
 $(TF_VENV)/ready: pyproject.toml constraints-tf.txt
 	@echo "setting TF-Agents up in $(TF_VENV): about a minute, and 2 GB"
 	$(PYTHON) -m venv $(TF_VENV)
-	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt -e '.[tf-agents,gymnasium,dm-env]' pytest hypothesis
+	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt -e '.[tf-agents,gymnasium,dm-env]' pytest pytest-xdist hypothesis
 	touch $@
 
 clean:

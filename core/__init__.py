@@ -6,7 +6,7 @@
     observation, info = env.reset(seed=0)
     observation, reward, terminated, truncated, discount, info = env.step(env.sample_action())
 
-`envoi.adapters` takes environments to the frameworks and brings theirs here; `envoi.models` are small examples.
+`envoi.adapters` exports environments to other frameworks and imports theirs; `envoi.models` has small examples.
 """
 
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from .wrapping.multi_wrapper import MultiWrapper
     from .wrapping.one_agent import as_multi, as_single
 else:
-    # Modules that few programs need at once are imported when the first of their names is asked for.
+    # Modules that only some programs need are imported on first access to one of their names.
     _LATER = {
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",

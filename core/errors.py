@@ -1,8 +1,7 @@
-"""Everything envoi raises on purpose.
+"""The errors that envoi raises, and suggestions for misspelt names.
 
-Each error also is the built-in error that its cause would have been, so that code which knows nothing of
-envoi can still catch it. A message names the place (`observation['cart'][2]`), what was expected, what came,
-and what to do.
+Each class also derives from the matching built-in error, so that code that does not import envoi can catch it. A
+message names the place (`observation['cart'][2]`), what was expected, what came, and what to do.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import lru_cache
 
 
 class EnvoiError(Exception):
-    """The root of all errors of envoi."""
+    """The base class of all errors of envoi."""
 
 
 class SpecError(EnvoiError, ValueError):
@@ -20,7 +19,7 @@ class SpecError(EnvoiError, ValueError):
 
 
 class EpisodeError(EnvoiError, RuntimeError):
-    """A call that the episode does not allow now, such as a step after the end."""
+    """A call that the episode does not allow at this point, such as a step after its end."""
 
 
 class ContextError(EnvoiError, ValueError):
@@ -28,32 +27,32 @@ class ContextError(EnvoiError, ValueError):
 
 
 class UnknownName(EnvoiError, LookupError):
-    """A name that nothing answers to; the message lists near ones."""
+    """An unknown name; the message suggests similar ones."""
 
 
 class SnapshotUnsupported(EnvoiError, NotImplementedError):
-    """The environment holds something that cannot be copied, so it cannot be put back as it was."""
+    """A snapshot is impossible, because a part of the environment cannot be copied."""
 
 
 class NotRepresented(EnvoiError, NotImplementedError):
-    """A state or observation is asked for that nothing turns into arrays."""
+    """A state or observation was requested that no representation turns into arrays."""
 
 
 class MissingBackend(EnvoiError, ImportError):
-    """A framework is asked for that is not installed."""
+    """A requested framework is not installed."""
 
 
 class LossyConversion(EnvoiError, TypeError):
     """A target framework cannot express a part of an environment.
 
-    Like all errors of envoi it can be made from its message alone, which is how gymnasium and others raise an error
-    again with words of their own; its fields are empty then.
+    Like all errors of envoi it can be constructed from a message alone, because gymnasium and others re-raise errors
+    with a message of their own; its fields are then empty.
 
     Args:
-        path: The leaf that would be lost, such as `observation['text']`; a whole message if nothing else is given.
-        field: What of it would be lost, such as `dtype`.
-        source: What it is in the core.
-        target: The framework that cannot say it.
+        path: The leaf that would be lost, such as `observation['text']`; the whole message if it is the only argument.
+        field: The property of the leaf that would be lost, such as `dtype`.
+        source: The value of that property in the core.
+        target: The framework that cannot express it.
         hint: What to do instead.
     """
 
@@ -64,19 +63,19 @@ class LossyConversion(EnvoiError, TypeError):
         else:
             path = ""
         self.path, self.field, self.source, self.target, self.hint = path, field, source, target, hint
-        # The message is the only argument, so that copies and pickles are made from it and take the fields along.
+        # The message is the only argument, so that copying and unpickling call `__init__` with it, then set the fields.
         super().__init__(message)
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
-    """A closing clause for a message about an unknown name: the nearest known ones, or all when few.
+    """Returns the last clause of a message about an unknown name: similar known names, or else the list of all.
 
     Args:
-        name: What was asked for.
-        known: What there is.
-        count: How many to suggest at most.
+        name: The unknown name.
+        known: The known names.
+        count: The largest number of suggestions.
     """
-    import difflib  # only errors need it
+    import difflib  # imported here, because only errors need it
 
     names = sorted(set(known))
     lowered = {n.lower(): n for n in names}
@@ -89,27 +88,27 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
 
 
 def near_misses(name: object, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns the known names of which a name is a misspelling, rather than another word.
+    """Returns the known names that a name is likely to be a misspelling of.
 
-    A misspelling is, but for case, more than 0.8 alike by `difflib.SequenceMatcher.ratio`, and at most two letters
-    longer or shorter. So one wrong letter counts in names of six and more, and two that changed places too, while
-    `initial_state` is another word than `initial_state_lower`, and `mask` than `mass`.
+    Two names count as such if, ignoring case, their `difflib.SequenceMatcher.ratio` is above 0.8 and their lengths
+    differ by at most two. One wrong letter, or two swapped ones, make a misspelling of a name of six or more
+    letters. `initial_state` does not count as one of `initial_state_lower`, nor `mask` of `mass`.
 
     Args:
-        name: What was written; anything but a string, and a known name, misses none.
-        known: The names that there are.
-        count: How many to return at most.
+        name: The name to look up; for a known name, or anything but a string, the result is empty.
+        known: The known names.
+        count: The largest number of names to return.
 
     Returns:
-        The known names, the nearest first.
+        The known names, the most similar first.
     """
     names = tuple(known)
     return [] if not isinstance(name, str) or name in names else list(_near(name, names)[:count])
 
 
-@lru_cache(1024)  # each lane of a batch asks
+@lru_cache(1024)  # each lane of a batch asks with the same names
 def _near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    import difflib  # only errors need it
+    import difflib  # imported here, because only errors need it
 
     lowered, found = name.lower(), list[tuple[float, str]]()
     alike = difflib.SequenceMatcher(b=lowered)

@@ -1,8 +1,9 @@
-"""Seeded random streams: one seed, independent generators.
+"""Random streams: several independent generators from one seed.
 
-What an environment draws for its dynamics, for its observations, for its context, for sampled actions and for random
-rewards comes from five generators, so that looking at an observation or sampling an action never changes the future.
-The children are those of `numpy.random.SeedSequence.spawn`; s and s+1 share nothing.
+An environment takes its random numbers from five generators: for its dynamics, its observations, its context, sampled
+actions, and random rewards. Observing a state or sampling an action therefore never changes the dynamics. The
+generators are seeded by the children of `numpy.random.SeedSequence`, so that even the seeds s and s + 1 give
+independent streams.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from .errors import SpecError
 
 
 def check_seed(seed: Any) -> int | None:
-    """`seed` as a Python int of at least 0, or None.
+    """Returns a seed as a Python int, or None.
+
+    Args:
+        seed: An integer of at least 0, of Python or numpy, or None.
 
     Raises:
-        SpecError: It is neither.
+        SpecError: `seed` is neither.
     """
     if seed is None:
         return None
@@ -31,14 +35,17 @@ def check_seed(seed: Any) -> int | None:
 
 
 def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | None]:
-    """One seed for each of `n` lanes: spawned from one seed, or as given.
+    """Returns one seed for each of n lanes.
 
     Args:
-        seed: None, one seed for all (the lanes' seeds are derived from it, pairwise distinct), or one a lane.
-        n: How many lanes.
+        seed: None; one seed, from which n pairwise distinct ones are derived; or a sequence of n seeds.
+        n: The number of lanes.
+
+    Returns:
+        n seeds; those derived are below 2³¹. All are None if `seed` is None.
 
     Raises:
-        SpecError: Not one seed a lane.
+        SpecError: A sequence has another length than n, or a seed is not an integer of at least 0 or None.
     """
     if seed is None:
         return [None] * n
@@ -48,7 +55,7 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
         return [check_seed(s) for s in seed]
     root, size = np.random.SeedSequence(check_seed(seed)), n
     while True:
-        # 31 bits, so that any framework's seed holds them; the few that collide are passed over.
+        # 31 bits, which the seed of every framework can hold. Duplicates are dropped, and more are generated.
         seeds = list(dict.fromkeys((root.generate_state(size, np.uint32) >> 1).tolist()))
         if len(seeds) >= n:
             return seeds[:n]
@@ -56,7 +63,7 @@ def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | No
 
 
 class Streams:
-    """The five generators of an environment, each made when it is first asked for.
+    """The five random generators of an environment, each created on first access.
 
     Args:
         seed: An integer of at least 0; None takes entropy from the operating system.
@@ -64,9 +71,9 @@ class Streams:
     Attributes:
         dynamics: For initial states and transitions.
         observation: For noise in observations.
-        context: For choosing contexts.
-        action: For sampling actions.
-        reward: For rewards and terminations that are drawn.
+        context: For the selection of contexts.
+        action: For sampled actions.
+        reward: For random rewards and terminations.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -74,9 +81,12 @@ class Streams:
 
     @classmethod
     def from_generator(cls, generator: np.random.Generator) -> Streams:
-        """Streams whose dynamics are exactly `generator`; the others are seeded from a copy of it.
+        """Returns streams whose `dynamics` is the given generator itself; the others are seeded from a copy of it.
 
-        The generator itself is not advanced, so it draws next what it would have drawn.
+        The generator does not advance, so its next numbers are the same as without this call.
+
+        Args:
+            generator: The generator for the dynamics.
         """
         words = copy.deepcopy(generator).integers(2**32, size=4, dtype=np.uint32)
         streams = cls.__new__(cls)
@@ -100,19 +110,19 @@ class Streams:
 
     @cached_property
     def context(self) -> np.random.Generator:
-        """For choosing contexts."""
+        """For the selection of contexts."""
         return self._child(2)
 
     @cached_property
     def action(self) -> np.random.Generator:
-        """For sampling actions."""
+        """For sampled actions."""
         return self._child(3)
 
     @cached_property
     def reward(self) -> np.random.Generator:
-        """For rewards and terminations that are drawn."""
+        """For random rewards and terminations."""
         return self._child(4)
 
     def copy(self) -> Streams:
-        """Streams that will draw what these will, independently of them."""
+        """Returns independent streams in the same state, which generate the same numbers from here on."""
         return copy.deepcopy(self)

@@ -1,4 +1,4 @@
-"""Values that are compared by what they are made of: their class and their attributes, all the way down."""
+"""Structural equality: values that compare by class and attributes, recursively."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from . import tree
 
 
 class Structured:
-    """Equal to another of its class when their attributes are equal, be they kept in slots or in a dict."""
+    """Base class of objects that are equal if they have the same class and equal attributes, in slots or a dict."""
 
     def parts(self) -> list[tuple[str, Any]]:
-        """What makes two instances equal: the attributes by name."""
+        """Returns the `(name, value)` of each attribute that counts for equality."""
         return attributes(self)
 
     def __eq__(self, other: object) -> bool:
@@ -27,19 +27,19 @@ class Structured:
         return hash(structure(self))
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.parts())
-        return f"{type(self).__name__}({said})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parts())
+        return f"{type(self).__name__}({arguments})"
 
 
 def attributes(value: Any) -> list[tuple[str, Any]]:
-    """The attributes that an object holds itself, in slots of any of its classes or in a dict, sorted by name."""
+    """Returns the `(name, value)` of each instance attribute of an object, from slots and dict, sorted by name."""
     kind = type(cast("object", value))
     found = {name: getattr(value, name) for name in slots(kind) if hasattr(value, name)}
     return sorted({**found, **cast("dict[str, Any]", getattr(value, "__dict__", {}))}.items())
 
 
 def slots(kind: type) -> set[str]:
-    """The names of the slots of a class and of its bases."""
+    """Returns the attribute names of the slots of a class and of its bases."""
     return {name for base in kind.__mro__ for name in _own_slots(base)}
 
 
@@ -52,17 +52,17 @@ def _own_slots(kind: type) -> tuple[str, ...]:
 
 
 def structure(value: Any) -> Hashable:
-    """A hashable stand-in, equal for values that are equal all the way down."""
+    """Returns a hashable key for a value; the keys of two values are equal if the values are structurally equal."""
     if isinstance(value, Structured):
         return (type(value), *((name, structure(part)) for name, part in value.parts()))
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
-        held = structure(array.tolist()) if array.dtype.hasobject else array.tobytes()  # objects' bytes are addresses
+        held = structure(array.tolist()) if array.dtype.hasobject else array.tobytes()  # bytes of objects are addresses
         return ("array", array.shape, array.dtype.str, held)
     if isinstance(value, (set, frozenset)):
         return ("set", frozenset(structure(element) for element in cast("set[Any]", value)))
     if isinstance(value, dict):
-        # Order does not matter for equality of dicts, so it must not matter here.
+        # Equality of dicts ignores their order, so the key must ignore it too.
         pairs = cast("dict[Hashable, Any]", value).items()
         return ("dict", frozenset((key, structure(element)) for key, element in pairs))
     if tree.is_branch(value):
@@ -71,6 +71,6 @@ def structure(value: Any) -> Hashable:
         hash(value)
     except TypeError:
         kind, held = type(cast("object", value)), attributes(value)
-        # Who can be compared and not hashed is compared by attributes, as a dataclass is.
+        # An unhashable object, such as a plain dataclass, compares by its attributes.
         return (kind, *((name, structure(part)) for name, part in held)) if held else (kind, id(value))
     return cast("Hashable", value)

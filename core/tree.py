@@ -1,7 +1,7 @@
 """Nested structures: dicts, lists, tuples and named tuples, to any depth; anything else is a leaf.
 
-Dict order is the insertion order and is kept. A leaf's path is written as Python would index it
-(`['cart'][2]`, `.speed` for a named tuple's field), so that an error can point at it.
+Dicts keep their insertion order. The path of a leaf is the Python expression that reads it (`['cart'][2]`, `.speed`
+for a field of a named tuple), for use in error messages.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Tree: TypeAlias = Any
 
 
 def is_branch(tree: Tree) -> bool:
-    """Whether `tree` has children (possibly none at all: an empty dict is a branch)."""
+    """Returns True for a dict, list, tuple or named tuple, also an empty one."""
     return isinstance(tree, (dict, list, tuple))
 
 
 def children(tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
-    """The `(path part, key, child)` of each child of a branch, in order."""
+    """Yields the `(path part, key, child)` of each child of a branch, in order."""
     if isinstance(tree, dict):
         for key, child in cast("dict[Any, Any]", tree).items():
             yield f"[{key!r}]", key, child
@@ -30,7 +30,12 @@ def children(tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
 
 
 def rebuild(tree: Tree, new_children: Iterable[Any]) -> Tree:
-    """A branch of the same kind as `tree`, with the same keys, holding `new_children`."""
+    """Returns a branch of the type of `tree`, with the same keys and new children.
+
+    Args:
+        tree: A branch.
+        new_children: As many children as `tree` has, in order.
+    """
     if isinstance(tree, dict):
         branch = cast("dict[Any, Any]", tree)
         return type(branch)(zip(branch, new_children, strict=True))
@@ -46,7 +51,16 @@ def map_leaves(function: Callable[[Any, Any], Any], tree: Tree, other: Tree, /) 
 @overload
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree: ...
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
-    """Applies `function(leaf, *other leaves)` to each leaf, keeping the structure of `tree`."""
+    """Applies a function to each leaf.
+
+    Args:
+        function: Takes a leaf of `tree`, and the leaves at the same place in each of `others`.
+        tree: The structure of the result.
+        *others: More trees of the same structure.
+
+    Returns:
+        The structure of `tree`, with the function's results as leaves.
+    """
     if isinstance(tree, dict):
         branch = cast("dict[Any, Any]", tree)
         return rebuild(branch, [map_leaves(function, branch[key], *(o[key] for o in others)) for key in branch])
@@ -58,7 +72,12 @@ def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
 
 
 def leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The `(path, leaf)` of each leaf, depth first, in order."""
+    """Yields the `(path, leaf)` of each leaf, depth first, in order.
+
+    Args:
+        tree: A leaf or a branch.
+        path: The name of the whole, with which all paths begin.
+    """
     if not is_branch(tree):
         yield path, tree
         return

@@ -12,7 +12,7 @@ from envoi.adapters import to_dm_env, to_gymnasium_vector, to_pettingzoo, to_rll
 RIGHT = 1
 
 if __name__ == "__main__":
-    # gymnasium's vector environments: eight corridors at once, each begins anew when its walker arrives.
+    # gymnasium's vector environments: eight corridors at once, each reset when its walker arrives.
     lanes = to_gymnasium_vector(make, 8)
     lanes.reset(seed=0)
     arrived = sum(int(lanes.step(np.full(8, RIGHT))[2].sum()) for _ in range(40))

@@ -15,7 +15,7 @@ SIZE, MOVES = 4, ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 @dataclass(frozen=True)
 class Room:
-    """Where the collector stands, and where coins lie."""
+    """The place of the collector, and those of the coins."""
 
     place: tuple[int, int]
     coins: frozenset[tuple[int, int]]

@@ -22,7 +22,7 @@ EXPECTED = {
     r"rllib\n    options: reach lost.*\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
     r"dm_env\n    agents: number refused",
     "contexts.py": r"hidden: \(3,\) \['light', 'heavy', 'light'\]\nseen: \(5,\) \[\[10\.0, 0\.5\], \[10\.0, 2\.0\]\]\n"
-    r"drawn: \[.*\] \(5,\)\nchosen: 4\.0 None\n",
+    r"sampled: \[.*\] \(5,\)\nchosen: 4\.0 None\n",
     "corridor.py": r"at 10 after walking right all the way, return 0\.\d",
     "frameworks.py": r"gymnasium: \(8, 1\) observations, [1-9]\d arrivals in 40 steps\ndm_env: LAST with discount 1, "
     r"\[10\.\]\nPettingZoo: \['agent_0'\] earned -0\.1\nRLlib: Box\(.*\), Discrete\(2\)\nand back: True\n",

@@ -1,4 +1,4 @@
-"""What an environment does, as values that compare with `==` exactly: dtype, shape and bytes."""
+"""Traces of environments, as values that `==` compares exactly: dtype, shape and bytes."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from envoi import Infos
 
 
 def exact(value):
-    """A stand-in that is equal only for equal structures of equal types and equal bytes."""
+    """Returns a key that is equal only for equal structures of equal types and equal bytes."""
     if isinstance(value, Infos):
         return [exact(info) for info in value]
     if isinstance(value, (np.ndarray, np.generic)):
@@ -19,7 +19,7 @@ def exact(value):
 
 
 class Player:
-    """Plays an environment with its own sampled actions, on from wherever it stands, and begins ended episodes anew."""
+    """Plays an environment with sampled actions, from its present state on; it resets episodes that have ended."""
 
     def __init__(self, env, seed=None):
         self.env = env
@@ -27,9 +27,9 @@ class Player:
         self.over = False if env.batch_size is None else np.zeros(env.batch_size, bool)
 
     def play(self, steps, env=None, over=None):
-        """The next `steps` steps of `env`, or of the environment that the player was made with."""
+        """Returns the next `steps` steps of `env`, or of the environment that the player was made with."""
         env, given = (self.env if env is None else env), over is not None
-        over, said = (over if given else self.over), []
+        over, steps_taken = (over if given else self.over), []
         for _ in range(steps):
             action = env.sample_action()
             if env.batch_size is not None:
@@ -40,13 +40,13 @@ class Player:
             else:
                 step = env.step(action)
                 over = step.terminated or step.truncated
-            said.append((exact(action), exact(step)))
+            steps_taken.append((exact(action), exact(step)))
         if not given:
             self.over = over
-        return said
+        return steps_taken
 
 
 def trace(env, steps, seed=None):
-    """The first reset and the steps that follow it."""
+    """Returns the first reset and the steps after it."""
     player = Player(env, seed)
     return [player.first, *player.play(steps)]

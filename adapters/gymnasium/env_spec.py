@@ -41,7 +41,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 import envoi
 from envoi import ActionRepeat, Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel
 from envoi.wrapping.delegate import Around
-from envoi.wrapping.lifted_single import OverOne
+from envoi.wrapping.lifted_single import LiftedEnv
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
 from ..shared.introspection import own_names
@@ -327,9 +327,9 @@ def _unnoticed(core: Any) -> bool:
         if origin_of(layer) is not None or not isinstance(layer, Around):
             spec = _source_spec(layer)
             return spec is None or not spec.additional_wrappers
-        if not isinstance(layer, OverOne) or (type(layer).step, type(layer).raw_step) != (
-            OverOne.step,
-            OverOne.raw_step,
+        if not isinstance(layer, LiftedEnv) or (type(layer).step, type(layer).raw_step) != (
+            LiftedEnv.step,
+            LiftedEnv.raw_step,
         ):
             return False
         if layer._end is not None and _own_limit(layer) is None:

@@ -1,4 +1,4 @@
-"""Models over a leading lane axis: the dynamics written once, for one lane and for thousands."""
+"""Models with a leading lane axis: dynamics written once, for a single lane and for thousands."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from .model import Model
 
 
 class BatchModel(Model):
-    """A model whose functions are written over a leading lane axis, so that one numpy call steps all lanes.
+    """A model whose functions take a leading lane axis, so that one numpy call steps all lanes.
 
-    States are arrays, or dicts, lists, tuples or named tuples of arrays, all of shape (n, …). It is an `Env` of
-    one lane as it stands (without the axis), and `envoi.batch(model, n)` makes n lanes of it. Functions that index
-    from the end (`state[..., 0]`) also take one state without the axis, so that a planner or a rewarder can go from
-    `env.state`.
+    States are arrays, or dicts, lists, tuples or named tuples of arrays, all of shape (n, …). The model itself is an
+    `Env` of a single lane, whose values do not have the axis; `envoi.batch(model, n)` makes a batch of n lanes.
+    Functions that index from the end (`state[..., 0]`) also accept a single state without the axis, such as
+    `env.state`, from a planner or a rewarder.
     """
 
     _one: ModelBatch | None = None
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The states in which `size` episodes begin.
+        """Returns the states in which `size` episodes begin.
 
         Args:
-            rng: Draws from the dynamics stream.
-            context: As for `Model.initial`, each value an array of shape (size,): contexts may differ per lane.
-            size: How many lanes.
+            rng: The dynamics stream.
+            context: As for `Model.initial`, with an array of shape (size,) for each feature: contexts may differ
+                between lanes.
+            size: The number of lanes.
         """
         raise NotImplementedError
 
-    # As an Env of one lane, it is a batch of one without the axis.
+    # As an Env, it runs a batch of one lane and removes the lane axis.
 
     @property
     def _lanes(self) -> ModelBatch:
@@ -52,7 +53,7 @@ class BatchModel(Model):
         lanes = self._lanes
         if seed is not None:
             lanes.use(Streams(seed))
-        # What is said of the one lane gets the axis that the model's functions expect.
+        # The values for the single lane get the axis that the model's functions expect.
         options = options and {name: self._with_axis(name, value) for name, value in options.items()}
         observation, info = lanes.reset(options=options)
         return Reset(lane(self.observation_spec, observation, 0), info[0])
@@ -62,7 +63,7 @@ class BatchModel(Model):
         if name != CONTEXT or space is None or name in space.features:
             return np.asarray(value)[None]
         if not isinstance(value, Mapping):
-            return value  # which the lanes refuse
+            return value  # the reset of the lanes raises the error
         context = cast("Mapping[str, Any]", value)
         return {feature: np.asarray(one)[None] for feature, one in context.items()}
 
@@ -80,13 +81,13 @@ class BatchModel(Model):
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, defaults filled in; settable."""
+        """The context of the coming episodes, with defaults filled in; can be set."""
         return super().context
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
         before = self._context
-        self._context = {}  # what is not in `context` goes back to its default
+        self._context = {}  # features that `context` leaves out return to their defaults
         try:
             self._lanes.context = context
         except ContextError:
@@ -96,7 +97,7 @@ class BatchModel(Model):
 
     @property
     def state(self) -> Any:
-        """The state, without the lane axis; settable, see `Model.state`."""
+        """The state, without the lane axis; can be set, see `Model.state`."""
         return take(self._lanes.state, 0)
 
     @state.setter
@@ -113,7 +114,7 @@ class BatchModel(Model):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of the dynamics; settable."""
+        """The generator of the dynamics; can be set."""
         return self._lanes.rng
 
     @rng.setter
@@ -122,7 +123,7 @@ class BatchModel(Model):
 
     @property
     def rewarder(self) -> Rewarder:
-        """What computes the reward; settable."""
+        """The reward function; can be set."""
         return super().rewarder
 
     @rewarder.setter

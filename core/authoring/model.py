@@ -1,8 +1,8 @@
 """Models: environments written as pure functions over an explicit state.
 
-An author writes the definition of a Markov decision process; everything with a memory (episodes, seeds,
-snapshots, memoised observations) follows from it once, here. Because the functions are pure, a planner can call
-them itself: `model.transition(model.state, action, rng)` looks ahead and changes nothing.
+An author writes the definition of a Markov decision process; the base class adds everything that has a state
+(episodes, seeds, snapshots, the latest observation). Because the functions are pure, a planner can call them directly:
+`model.transition(model.state, action, rng)` looks ahead and changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import ENDED, NOT_RESET, Env, Reset, Step, full_step
+from ..protocol.env import Env, Reset, Step, full_step
+from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from ..context import ContextSpace
 
 UNSET: Any = None
-"""The state before the first reset."""
+"""The value of a model's state before the first reset."""
 
 
 class Model(Env):
-    """An environment by its definition; subclass it, set the specs, and write the functions.
+    """An environment defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Corridor(envoi.Model):
             observation_spec = envoi.Array((1,), "float32", 0, 10)    # or a dict, list or tuple of specs
@@ -37,67 +38,84 @@ class Model(Env):
     Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `discount`, `info`, `draw`
     and `context_space` have defaults.
 
-    A state is any value, and is never changed: `transition` makes a new one. All randomness comes from the `rng`
-    that a function is given.
+    A state is any value, and is never modified: `transition` returns a new one. All randomness comes from the `rng`
+    that a function receives.
 
     Attributes:
-        context_space: The features that a context of this model may set, with defaults and bounds, or None.
+        context_space: The features of this model's contexts, with defaults and bounds; None if it has none.
     """
 
     context_space: ContextSpace | None = None
 
     _state: Any = UNSET
     _observation: Any = None
-    _over: str | None = NOT_RESET
+    _episode_state: EpisodeState = NOT_BEGUN
     _context: Mapping[str, Any] = {}
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
-        """The state in which an episode begins.
+        """Returns the state in which an episode begins.
 
         Args:
-            rng: Draws from the dynamics stream.
-            context: The values of this episode: the defaults of `context_space`, then `env.context`, then
-                the `options` of `reset`. What the dynamics need of it belongs in the state. Of a model with a
-                `context_space`, `options={"context": {…}}` takes the place of `env.context`, and an option whose name
-                is nearly that of a feature is a `ContextError`.
+            rng: The dynamics stream.
+            context: The values of this episode: the defaults of `context_space`, overridden by `env.context`,
+                overridden by the `options` of `reset`. Values that the dynamics need belong in the state. If the model
+                has a `context_space`, `options={"context": {…}}` replaces `env.context`, and an option whose name is a
+                likely misspelling of a feature raises a `ContextError`.
         """
         raise NotImplementedError
 
     @abstractmethod
     def transition(self, state: Any, action: Any, rng: np.random.Generator) -> Any:
-        """The state that follows `state` under `action`."""
+        """Returns the next state.
+
+        Args:
+            state: The current state.
+            action: A value of `action_spec`.
+            rng: The dynamics stream.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def observe(self, state: Any, rng: np.random.Generator) -> Any:
-        """What the agent sees of `state`: a value of `observation_spec`. Draws from a stream of its own."""
+        """Returns the observation of a state, a value of `observation_spec`.
+
+        Args:
+            state: The state.
+            rng: The observation stream, which is separate from that of the dynamics.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def reward(self, state: Any, action: Any, next_state: Any) -> Any:
-        """The reward of a transition, unless another rewarder is set."""
+        """Returns the reward of a transition; not used while another rewarder is set.
+
+        Args:
+            state: The state before the action.
+            action: The action.
+            next_state: The state after it.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def terminal(self, state: Any) -> Any:
-        """Whether `state` ends the episode."""
+        """Returns True if `state` is an end state."""
         raise NotImplementedError
 
     def truncated(self, state: Any) -> Any:
-        """Whether the episode is cut off at `state`."""
+        """Returns True if the episode is cut off at `state`."""
         return False
 
     def discount(self, state: Any) -> Any:
-        """The factor on all that follows `state`; None for 0 after a termination and 1 otherwise."""
+        """Returns the factor on all rewards after `state`; None for 0 after a termination and 1 otherwise."""
         return None
 
     def info(self, state: Any) -> Info:
-        """What else there is to say of `state`; a fresh dict."""
+        """Returns a new dict of additional entries about `state`."""
         return {}
 
     def draw(self, state: Any) -> Any:
-        """A picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
         raise NotImplementedError
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -106,7 +124,7 @@ class Model(Env):
             cls.render_mode = "rgb_array"
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
 
-    # From here on the episode, which no author needs to touch.
+    # The rest runs the episode; authors do not override it.
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context
@@ -117,14 +135,14 @@ class Model(Env):
         observation = self.observe(state, streams.observation)
         result = Reset(observation, self.info(state))
         # Only now, as in `step`.
-        self._state, self._observation, self._over = state, observation, None
+        self._state, self._observation, self._episode_state = state, observation, RUNNING
         return result
 
     def step(self, action: Any) -> Step:
         return full_step(self.raw_step(action))
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
+        if self._episode_state is not RUNNING:
             self._refuse()
         before, streams, rewarder = self._state, self._streams or self.streams, self._rewarder or self.reward
         state = self.transition(before, action, streams.dynamics)
@@ -135,40 +153,40 @@ class Model(Env):
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._observation = state, observation
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         return result
 
     def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
+        raise EpisodeError(f"step: {self._episode_state}")
 
     @property
     def state(self) -> Any:
-        """The state; settable, to any state of the model: the episode goes on (or has ended) from there.
+        """The state; can be set to any state of the model, from which the episode continues (or has ended).
 
         Raises:
-            EpisodeError: On reading it before the first reset.
+            EpisodeError: It is read before the first reset.
         """
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
     @state.setter
     def state(self, state: Any) -> None:
         self._observation = self.observe(state, self.streams.observation)
-        self._state, self._over = state, ENDED if self.terminal(state) or self.truncated(state) else None
+        self._state, self._episode_state = state, OVER if self.terminal(state) or self.truncated(state) else RUNNING
 
     @property
     def observation(self) -> Any:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"observation: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, defaults filled in; settable, checked against `context_space`.
+        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
 
         Raises:
-            ContextError: On setting a feature that the model does not have, or a value out of its bounds.
+            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
         """
         return {**(self.context_space.defaults if self.context_space else {}), **self._context}
 
@@ -182,11 +200,11 @@ class Model(Env):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        held = (self._state, self._observation, self._over, self._context, self.streams.copy())
+        held = (self._state, self._observation, self._episode_state, self._context, self.streams.copy())
         return Snapshot(type(self), held)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._state, self._observation, self._over, self._context, streams = self._content(snapshot)
+        self._state, self._observation, self._episode_state, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
 
     def render(self) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.env import ENDED, NOT_RESET
+from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.multi_env import (
     COMMON,
     MASK,
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 
 class _Turn:
-    """`turn` of a model whose author defines `turn(self, state)`: who acts now, as in every `MultiEnv`.
+    """The property `turn` of a model whose author defines a method `turn(self, state)`.
 
-    A subclass that overrides it finds the author's function by `super().turn`.
+    On an instance it is the agents that act next, as in every `MultiEnv`. In a subclass, `super().turn` is the author's
+    method.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -44,12 +45,12 @@ class _Turn:
     def __get__(self, env: MultiModel | None, owner: type[MultiModel]) -> Any:
         if env is None:
             return self
-        is_its_own = cast("Any", type(env)).turn is self  # and not that of a class above
+        is_its_own = cast("Any", type(env)).turn is self  # and not that of a base class
         return cast("Any", env)._turn if is_its_own else self._function.__get__(env)
 
 
 class MultiModel(MultiEnv):
-    """An environment of several agents by its definition; subclass it, set the specs, and write the functions.
+    """An environment of several agents defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Matching(envoi.MultiModel):
             possible_agents = ("even", "odd")
@@ -59,15 +60,15 @@ class MultiModel(MultiEnv):
     Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `turn`, `live`, `mask`,
     `discount`, `info`, `draw` and `context_space` have defaults.
 
-    As in a `Model`, a state is never changed and all randomness comes from the given `rng`. A subclass whose agents
-    take turns defines `turn(self, state)`, which gives the agents that act in `state`; on an instance, `turn` reads as
-    the agents that act next, as in every `MultiEnv`.
+    As in a `Model`, a state is never modified, and all randomness comes from the given `rng`. A subclass whose agents
+    take turns defines a method `turn(self, state)`, which returns the agents that act in `state`. On an instance,
+    `turn` is a property, as in every `MultiEnv`: the agents that act next.
     """
 
     context_space: ContextSpace | None = None
 
     _state: Any = None
-    _over: str | None = NOT_RESET
+    _episode_state: EpisodeState = NOT_BEGUN
     _context: Mapping[str, Any] = {}
     _agents: tuple[Any, ...] = ()
     _turn: tuple[Any, ...] | None = None
@@ -76,54 +77,89 @@ class MultiModel(MultiEnv):
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
-        """The state in which an episode begins; see `Model.initial`."""
+        """Returns the state in which an episode begins.
+
+        Args:
+            rng: The dynamics stream.
+            context: The values of this episode; see `Model.initial`.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def transition(self, state: Any, actions: Mapping[Any, Any], rng: np.random.Generator) -> Any:
-        """The state that follows `state` under the actions of those who act."""
+        """Returns the next state.
+
+        Args:
+            state: The current state.
+            actions: The actions of the acting agents.
+            rng: The dynamics stream.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def observe(self, state: Any, agent: Any, rng: np.random.Generator) -> Any:
-        """What an agent sees of `state`: a value of `observation_spec[agent]`.
+        """Returns the observation of an agent.
 
-        None where an agent that has ended sees nothing more: then its last observation is repeated, and marked so.
+        Args:
+            state: The state.
+            agent: The agent.
+            rng: The observation stream, which is separate from that of the dynamics.
+
+        Returns:
+            A value of `observation_spec[agent]`. None, for an agent that has just ended, if there is no final
+            observation: its previous one is then repeated, and marked in its info.
         """
         raise NotImplementedError
 
     @abstractmethod
     def reward(self, state: Any, actions: Mapping[Any, Any], next_state: Any) -> Mapping[Any, Any]:
-        """The reward of each agent for a transition; 0 for an agent that it leaves out."""
+        """Returns the rewards of a transition by agent; an agent that is left out gets 0.
+
+        Args:
+            state: The state before the actions.
+            actions: The actions of the acting agents.
+            next_state: The state after them.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def terminal(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
-        """The agents for whom `state` is an end, or a flag for each; True for all."""
+        """Returns the agents for which `state` is an end state, or a flag for each agent, or True for all."""
         raise NotImplementedError
 
     def truncated(self, state: Any) -> Collection[Any] | Mapping[Any, bool] | bool:
-        """The agents that are cut off at `state`, or a flag for each; True for all."""
+        """Returns the agents that are cut off at `state`, or a flag for each agent, or True for all."""
         return False
 
     def live(self, state: Any) -> Collection[Any] | None:
-        """The agents in play at `state`; None for all that have not ended. Who joins late is absent until then."""
+        """Returns the agents in play at `state`; None for all that have not ended.
+
+        An agent that joins late is left out until it joins.
+        """
         return None
 
     def mask(self, state: Any, agent: Any) -> Any:
-        """Which actions are legal: for `Discrete` int8 of shape (n,), 1 where legal; None for all."""
+        """Returns the mask of an agent's legal actions.
+
+        Args:
+            state: The state.
+            agent: The agent.
+
+        Returns:
+            For `Discrete`, int8 of shape (n,), 1 where an action is legal; None if all are.
+        """
         return None
 
     def discount(self, state: Any) -> Mapping[Any, Any] | None:
-        """The factors on all that follows, of the agents where that is not 0 after a termination and 1 otherwise."""
+        """Returns the discounts of the agents for which they are not 0 after a termination and 1 otherwise."""
         return None
 
     def info(self, state: Any) -> Mapping[Any, Info]:
-        """What else there is to say of `state`, by agent or under `"__common__"`; fresh dicts."""
+        """Returns new dicts of additional entries about `state`, by agent, and under `"__common__"` for no agent."""
         return {}
 
     def draw(self, state: Any) -> Any:
-        """A picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
+        """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
         raise NotImplementedError
 
     def _turn_in(self, state: Any) -> Collection[Any] | None:
@@ -133,13 +169,13 @@ class MultiModel(MultiEnv):
         super().__init_subclass__(**kwargs)
         turn: Any = cls.turn
         if callable(turn):
-            setattr(cls, "_turn_in", turn)  # noqa: B010 (type checkers know of methods and properties alone)
+            setattr(cls, "_turn_in", turn)  # noqa: B010 (type checkers accept only methods and properties here)
             setattr(cls, "turn", _Turn(turn))  # noqa: B010
         if "draw" in cls.__dict__ and cls.render_mode is None:
             cls.render_mode = "rgb_array"
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
 
-    # From here on the episode, which no author needs to touch.
+    # The rest runs the episode; authors do not override it.
 
     @property
     def agents(self) -> tuple[Any, ...]:
@@ -156,21 +192,21 @@ class MultiModel(MultiEnv):
         state = self.initial(self.streams.dynamics, context)
         agents, ended, cut = self._standing(state, (), frozenset())
         if ended or cut or not agents:
-            raise SpecError(f"initial: expected a state from which somebody acts, got {state!r}")
+            raise SpecError(f"initial: expected a state in which agents are in play and none has ended, got {state!r}")
         turn = self._turn_at(state, agents)
         acting = agents if turn is None else turn
         seen = {agent: self.observe(state, agent, self.streams.observation) for agent in acting}
         infos = self._infos(state, agents, acting)
         # Only now, as in `step`.
         self._state, self._agents, self._turn, self._seen = state, agents, turn, seen
-        self._ended, self._over = frozenset(), None
+        self._ended, self._episode_state = frozenset(), RUNNING
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.raw_step(actions))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        check_actions(actions, self._agents if self._turn is None else self._turn, self._over)
+        check_actions(actions, self._agents if self._turn is None else self._turn, self._episode_state)
         before, streams, playing = self._state, self.streams, self._agents
         given = dict(actions)
         state = self.transition(before, given, streams.dynamics)
@@ -202,13 +238,13 @@ class MultiModel(MultiEnv):
         else:
             self._seen = {**{agent: last for agent, last in self._seen.items() if agent in self._ended}, **seen}
         if not agents:
-            self._over = ENDED
+            self._episode_state = OVER
         return seen, rewards, terminated, truncated, discounts, infos
 
     def _standing(
         self, state: Any, playing: tuple[Any, ...], ended: frozenset[Any]
     ) -> tuple[tuple[Any, ...], set[Any], set[Any]]:
-        """Who is in play at `state`, who was terminated and who was truncated in coming there."""
+        """Returns the agents in play at `state`, and those that are terminated and truncated by reaching it."""
         live, terminal, truncated = self.live(state), self.terminal(state), self.truncated(state)
         if live is None and playing and not terminal and not truncated:
             return playing, set(), set()
@@ -232,9 +268,9 @@ class MultiModel(MultiEnv):
     def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> set[Any]:
         if isinstance(agents, (bool, np.bool_)):
             return set(here) if agents else set()
-        if isinstance(agents, Mapping):  # as PettingZoo's authors write it
+        if isinstance(agents, Mapping):  # flags by agent, as in PettingZoo
             agents = [agent for agent, flag in cast("Mapping[Any, Any]", agents).items() if flag]
-        if isinstance(agents, str):  # would be taken letter by letter
+        if isinstance(agents, str):  # would be read as a collection of letters
             raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
         chosen = set(agents)
         if strange := chosen.difference(self.possible_agents):
@@ -268,14 +304,14 @@ class MultiModel(MultiEnv):
         return {agent: given.get(agent, 0.0) for agent in spoken}
 
     def _infos(self, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
-        said = self.info(state)
-        infos: dict[Any, Info] = {agent: dict(said.get(agent, ())) for agent in agents}
+        given = self.info(state)
+        infos: dict[Any, Info] = {agent: dict(given.get(agent, ())) for agent in agents}
         for agent in acting:
             mask = self.mask(state, agent)
             if mask is not None:
                 infos[agent][MASK] = mask
-        if COMMON in said:
-            infos[COMMON] = dict(said[COMMON])
+        if COMMON in given:
+            infos[COMMON] = dict(given[COMMON])
         return infos
 
     def observation(self, agent: Any) -> Any:
@@ -283,27 +319,33 @@ class MultiModel(MultiEnv):
             return self._seen[agent]
         if agent not in self._agents:
             self._refuse(agent)
-        # A waiting agent looks with a copy of the generator, so that looking leaves no trace.
+        # A waiting agent observes with a copy of the generator, so that the call does not affect later random numbers.
         seen = self.observe(self._state, agent, copy.deepcopy(self.streams.observation))
         self._seen = {**self._seen, agent: seen}
         return seen
 
     def _refuse(self, agent: Any) -> NoReturn:
-        raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self._over is None else self._over}")
+        raise EpisodeError(
+            f"observation: {agent!r} {NOT_IN_PLAY if self._episode_state is RUNNING else self._episode_state}"
+        )
 
     @property
     def state(self) -> Any:
-        """The state of the model; EpisodeError before the first reset."""
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        """The state of the model.
+
+        Raises:
+            EpisodeError: There was no reset yet.
+        """
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, defaults filled in; settable, checked against `context_space`.
+        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
 
         Raises:
-            ContextError: On setting a feature that the model does not have, or a value out of its bounds.
+            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
         """
         return {**(self.context_space.defaults if self.context_space else {}), **self._context}
 
@@ -317,12 +359,12 @@ class MultiModel(MultiEnv):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        standing = (self._agents, self._turn, self._ended, self._seen, self._over)
+        standing = (self._agents, self._turn, self._ended, self._seen, self._episode_state)
         return Snapshot(type(self), (self._state, standing, self._context, self.streams.copy()))
 
     def restore(self, snapshot: Snapshot) -> None:
         self._state, standing, self._context, streams = self._content(snapshot)
-        self._agents, self._turn, self._ended, self._seen, self._over = standing
+        self._agents, self._turn, self._ended, self._seen, self._episode_state = standing
         self._streams = streams.copy()
 
     def render(self) -> Any:

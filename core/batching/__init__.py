@@ -1,1 +1,1 @@
-"""Batches of lanes: how values are stacked, loops over environments, models of all lanes at once, agents as lanes."""
+"""Batches of lanes: stacked values, loops over environments, batches of one model, and agents as lanes."""

@@ -1,4 +1,4 @@
-"""The agents of one environment as the lanes of a batch."""
+"""A batch whose lanes are the agents of one environment."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ..wrapping.delegate import Around
 from .values import Infos, full_lanes_step, lane, stack
 
 WAITING = "waiting"
-"""The key, in a lane's info, that marks a step in which its agent is not in play."""
+"""Key in a lane's info that marks a step in which the lane's agent is not in play."""
 
 
 class AgentLanes(Around, BatchEnv):
-    """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`: one policy plays them all.
+    """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`, so that one policy plays all of them.
 
-    The lanes share their episode. A lane whose agent ended before the others, or has not joined yet, waits: when it is
-    restarted it repeats its last observation with reward 0, marked `info["waiting"]`, and is truncated in the step in
-    which the last agent ends. All lanes begin the next episode together, and a lane whose agent is in play cannot
-    begin anew without the others, which is an `EpisodeError`: a time limit belongs around the `MultiEnv`.
+    The lanes share one episode. A lane waits while its agent has ended before the others, or has not joined yet: after
+    a restart it repeats its last observation with reward 0 and `info["waiting"]`, and it is truncated in the step in
+    which the last agent ends. All lanes begin the next episode together. Resetting a lane whose agent is in play,
+    without the others, raises an `EpisodeError`; apply a time limit to the `MultiEnv` instead.
 
     Args:
-        env: The environment; all its agents act at once and have equal specs.
+        env: The environment; all its agents act simultaneously and have equal specs.
 
     Raises:
-        SpecError: The agents differ.
+        SpecError: The specs of the agents differ.
     """
 
     env: MultiEnv
@@ -51,25 +51,25 @@ class AgentLanes(Around, BatchEnv):
             for agent in agents:
                 if not spec_equal(specs[agent], specs[first]):
                     raise SpecError(
-                        f"{what}[{agent!r}]: expected that of {first!r}, for lanes are alike: {specs[first]!r}; "
+                        f"{what}[{agent!r}]: expected that of {first!r}, because lanes are alike: {specs[first]!r}; "
                         f"got {specs[agent]!r}"
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
         self.discount_spec = env.discount_spec[first]
-        # What each lane showed last; None where the environment still knows.
+        # The latest observation of each lane; None if it must be requested from the environment.
         self._last: list[Any] | None = [zeros(self.observation_spec)] * len(agents)
-        self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
+        self._over: Mask = np.ones(len(agents), bool)  # lanes that have ended, and were not restarted since
         self._begun = False
-        self._together = False  # whether all agents are in play, so that no lane waits or has ended
+        self._together = False  # True while all agents are in play: no lane waits or has ended
         self._step = quickest_multi_step(env)
         self._is_flat = isinstance(self.action_spec, Spec)
-        # Where it is taken, the rewards are the environment's own.
+        # Read only by the fast step below, where the rewards are the environment's own.
         self._own_reward_spec = env.declared_reward_spec[first]
         are_arrays = self._is_flat and type(self.observation_spec) is type(self._own_reward_spec) is Array
         self._lanes_step = lanes_step(env) if are_arrays else None
-        # numpy's own object, to which the dtypes of most arrays are identical.
+        # numpy's own dtype object, to which the dtypes of most arrays are identical.
         self._reward_dtype = np.dtype(self._own_reward_spec.dtype.type) if are_arrays else None
-        self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos that say nothing
+        self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos without entries
         self._no_infos = Infos(columns={}, n=len(agents))
 
     @property
@@ -83,8 +83,8 @@ class AgentLanes(Around, BatchEnv):
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         raise ContextError(
-            "contexts: lanes that are the agents of one environment share its context; put Contextual inside of "
-            "AgentLanes, around the MultiEnv"
+            "contexts: lanes that are the agents of one environment share its context; apply Contextual to the "
+            "MultiEnv, inside AgentLanes"
         )
 
     def assign_lane(self, number: int) -> None:
@@ -97,17 +97,31 @@ class AgentLanes(Around, BatchEnv):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        """Begins an episode in all lanes; they share it, so `seed` is one, and `mask` holds all or only ended lanes."""
+        """Begins an episode in all lanes, or makes lanes that have ended wait for the others.
+
+        Args:
+            seed: One seed, because the lanes share their episode; a sequence of equal seeds counts as one.
+            options: As for a single environment.
+            mask: The lanes to reset, bool of shape (n,); None for all. Some of the lanes can only be reset after they
+                have ended: they wait.
+
+        Returns:
+            The current observations of all n lanes, and infos.
+
+        Raises:
+            EpisodeError: `mask` has some of the lanes, and the agent of one of these is in play.
+            SpecError: Seeds differ; seed or options are given for some of the lanes; or the agents act in turns.
+        """
         mask = as_mask(mask, self.batch_size, "mask")
         if mask is not None and not mask.all() and self.env.agents:
             if seed is not None or options:
-                raise SpecError("seed, options: expected none for some of the lanes, for all share their episode")
+                raise SpecError("seed, options: expected none for some of the lanes, because all share their episode")
             self._wait(mask)
             return Reset(self._stacked(self._shown()), cast("Any", self._waiting_infos(mask)))
         if isinstance(seed, (Sequence, np.ndarray)):
             given = set(lane_seeds(seed, self.batch_size))
             if len(given) != 1:
-                raise SpecError(f"seed: expected one, for the lanes share their episode, got {list(seed)}")
+                raise SpecError(f"seed: expected one, because the lanes share their episode, got {list(seed)}")
             seed = given.pop()
         observations, infos = self.env.reset(seed=seed, options=options)
         self._check_turn()
@@ -117,7 +131,7 @@ class AgentLanes(Around, BatchEnv):
 
     def _check_turn(self) -> None:
         if self.env.turn is not None:
-            raise SpecError(f"env: expected agents that act at once, for lanes do; got the turn of {self.env.turn}")
+            raise SpecError(f"env: expected agents that act at once, as lanes do; got the turn of {self.env.turn}")
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         return full_lanes_step(self.raw_step(action, restart), self.discount_spec, self.batch_size)
@@ -162,7 +176,7 @@ class AgentLanes(Around, BatchEnv):
         if over.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if not self.env.agents or (restart is not None and restart.all()):
-            return self._begin_anew()
+            return self._first_step()
         if restart is not None:
             self._wait(restart)
         spec, playing = self.action_spec, self.env.agents
@@ -170,8 +184,8 @@ class AgentLanes(Around, BatchEnv):
         actions = {agent: lane(spec, action, places[agent]) for agent in playing}
         return self._told(full_multi_step(self._step(actions)), playing)
 
-    def _begin_anew(self) -> Step:
-        """The first step of an episode in all lanes."""
+    def _first_step(self) -> Step:
+        """Resets all lanes, and returns their first step."""
         observation, infos = self.reset()
         n = self.batch_size
         reward, discount = self._all(0, self.reward_spec, n), self._all(1, self.discount_spec, n)
@@ -183,14 +197,14 @@ class AgentLanes(Around, BatchEnv):
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
 
     def _told(self, step: MultiStep, playing: Collection[Any]) -> Step:
-        """The step of all lanes, of which those of the agents `playing` acted."""
+        """Returns the step of all lanes, after one in which the agents `playing` acted."""
         self._check_turn()
         agents = self.env.possible_agents
         observations, rewards, ended, cut, discounts, infos = step
         terminated = np.array([ended.get(agent, False) for agent in agents])
         truncated = np.array([cut.get(agent, False) for agent in agents])
         if not self.env.agents and len(playing) < self.batch_size:
-            # A lane that waited sees the end of the episode as a truncation.
+            # The end of the episode truncates the lanes that waited.
             truncated |= np.array([agent not in playing for agent in agents])
         self._over, self._together = terminated | truncated, len(self.env.agents) == self.batch_size
         return Step(
@@ -203,7 +217,7 @@ class AgentLanes(Around, BatchEnv):
         )
 
     def _each(self, values: Mapping[Any, Any], number: int, spec: SpecTree) -> list[Any]:
-        """The value of each agent, a number for those of whom the mapping does not speak."""
+        """Returns the value of each agent; a number for agents that have no entry."""
         agents = self.env.possible_agents
         if len(values) == self.batch_size:
             return [values[agent] for agent in agents]
@@ -211,12 +225,12 @@ class AgentLanes(Around, BatchEnv):
         return [values.get(agent, absent) for agent in agents]
 
     def _wait(self, lanes: Mask) -> None:
-        """Restarts lanes while others play on: they wait."""
+        """Makes lanes that have ended wait, while the others continue."""
         playing = np.array([agent in self.env.agents for agent in self.env.possible_agents])
         if (lanes & playing).any():
             raise EpisodeError(
-                f"reset: lanes {np.flatnonzero(lanes & playing).tolist()} play on in an episode that all lanes share; "
-                "begin anew with all, or put the time limit around the MultiEnv"
+                f"reset: lanes {np.flatnonzero(lanes & playing).tolist()} are in play, in an episode that all lanes "
+                "share; reset all lanes, or apply the time limit to the MultiEnv"
             )
         self._over = self._over & ~lanes
 
@@ -229,7 +243,7 @@ class AgentLanes(Around, BatchEnv):
         return self._stacked(self._last)
 
     def _shown(self) -> list[Any]:
-        """What each lane showed last."""
+        """Returns the latest observation of each lane."""
         if self._last is None:
             self._last = [self.env.observation(agent) for agent in self.env.possible_agents]
         return self._last

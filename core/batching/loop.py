@@ -1,4 +1,4 @@
-"""Batches of any environment: a loop over lanes, and the function that picks the best batch there is."""
+"""`batch`, which makes a batch of any environment, and `Lanes`, a loop over separate environments."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Lanes(BatchEnv):
-    """n separate environments, looped over. Lane i behaves exactly as that environment alone.
+    """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
 
     Args:
-        envs: The environments, of equal specs; only their names may differ, and are those of the first.
+        envs: The environments, with equal specs; only the names may differ, and those of the first are used.
 
     Raises:
         SpecError: The specs of a lane differ from those of the first.
@@ -47,7 +47,7 @@ class Lanes(BatchEnv):
         self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
         _check_alike(self.envs)
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
-        self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that are known to have ended
+        self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
 
     def reset(
         self,
@@ -127,7 +127,7 @@ class Lanes(BatchEnv):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The rewarder of the lanes; settable for all of them."""
+        """The rewarder of the lanes; can be set for all of them."""
         return self.envs[0].rewarder
 
     @rewarder.setter
@@ -142,12 +142,12 @@ class Lanes(BatchEnv):
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         given = list(contexts)
-        specs = [env.spec_under(given) for env in self.envs]  # each is told
+        specs = [env.spec_under(given) for env in self.envs]  # called on every lane, to prepare it for the contexts
         return specs[0]
 
     @property
     def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether options of a reset reach the author's code in every lane."""
+        """True if the options of a reset reach the author's code in every lane."""
         return all(env.takes_options for env in self.envs)
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,15 +155,16 @@ class Lanes(BatchEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features of the lanes' contexts."""
+        """The features of the lanes' contexts; None if there are none."""
         return getattr(self.envs[0], "context_space", None)
 
     @property
     def context(self) -> dict[str, list[Any]]:
-        """The contexts of the coming episodes, one value a lane; settable, also to one value for all lanes.
+        """The contexts of the coming episodes, each feature a list of n values; can be set, also to one value for all.
 
         Raises:
-            ContextError: On setting not one value a lane, or what a lane refuses; then no lane has changed.
+            ContextError: It is set with a list of another length, or with a value that a lane refuses; no lane has
+                changed then.
         """
         lanes = [cast("Any", env).context for env in self.envs]
         return {name: [context[name] for context in lanes] for name in lanes[0]}
@@ -197,7 +198,7 @@ class Lanes(BatchEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """A generator for the batch; setting it gives each lane one of its own that follows from it."""
+        """A generator for the batch; setting it gives each lane a generator that is seeded from it."""
         return self.streams.dynamics
 
     @rng.setter
@@ -220,7 +221,7 @@ class Lanes(BatchEnv):
         self._over, self._streams = over, streams.copy()
 
     def render(self) -> Any:
-        """A picture of each lane, as its `render_mode` says."""
+        """Returns a tuple of the lanes' pictures; see `Process.render`."""
         return tuple(env.render() for env in self.envs)
 
     def close(self) -> None:
@@ -242,7 +243,7 @@ def _check_alike(envs: Sequence[Env]) -> None:
 
 
 def _difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
-    """The first lane whose specs differ from those of lane 0, and where; None where all are alike."""
+    """Returns the first lane whose specs differ from those of lane 0, and the difference; None if all are equal."""
     for index, env in enumerate(envs):
         for what in ("observation", "action", "reward", "discount"):
             found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
@@ -252,29 +253,29 @@ def _difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | No
 
 
 def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
-    """N independent lanes of an environment.
+    """Makes a batch of n independent lanes of an environment.
 
-    A `BatchModel`, also inside wrappers, steps all lanes in one call; anything else is looped over. Wrappers that are
-    written for batches too (`Lifted`) stay around the lanes, so that one of them serves all.
+    A `BatchModel`, also inside wrappers, steps all lanes in one call; any other environment is looped over. Wrappers
+    that support batches (`Lifted`) are applied once, around all lanes.
 
     Args:
-        env: An environment, whose copies become the lanes (it is left as it is), or a function that makes one. Where
-            its first two environments hold the same kind of `BatchModel`, with equal specs and contexts, the first
-            serves all lanes.
-        n: How many lanes.
+        env: An environment, which is copied and not changed, or a function that makes one. If the first two results of
+            the function contain the same class of `BatchModel`, with equal specs and contexts, the first of them serves
+            all lanes.
+        n: The number of lanes.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
 
     Raises:
-        SpecError: `n` is below 1, or `env` is a batch already, or cannot be copied; or it makes environments of
-            different specs.
+        SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; or the function makes environments
+            with different specs.
     """
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
         raise SpecError(f"env: expected an environment of one lane, got a batch of {env.batch_size}")
-    from ..wrapping.lifted import Lifted  # importing envoi does not
+    from ..wrapping.lifted import Lifted  # imported here, so that `import envoi` stays fast
 
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
@@ -300,12 +301,12 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         lanes = Lanes([*made, *(env() for _ in range(n - 2))])
         lanes.assign_lane(0)
         return lanes
-    lanes.rng = copy.deepcopy(env.rng)  # follows from a seeded env, and no two lanes share a future
+    lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
     return lanes
 
 
 def _one_serves_all(envs: Sequence[Env]) -> bool:
-    """Whether these are the same wrappers around one kind of model, with equal specs and contexts."""
+    """Returns True if these are the same wrappers around the same class of model, with equal specs and contexts."""
     inside: list[Any] = list(envs)
     while True:
         first, *others = inside
@@ -319,7 +320,18 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
 
 
 def lanes_of(env: Env, n: int) -> Lanes:
-    """N copies of an environment, looped over, whatever it is; their randomness follows from it."""
+    """Makes a batch that loops over copies of an environment.
+
+    Args:
+        env: The environment; it is not changed.
+        n: The number of lanes.
+
+    Returns:
+        The batch, whose random streams are derived from those of `env`.
+
+    Raises:
+        SpecError: The environment cannot be copied.
+    """
     lanes = Lanes([_copied(env) for _ in range(n)])
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
@@ -329,5 +341,5 @@ def lanes_of(env: Env, n: int) -> Lanes:
 def _copied(env: Env) -> Env:
     try:
         return copy.deepcopy(env)
-    except Exception as error:  # whatever an imported environment's own objects raise
+    except Exception as error:  # objects of an imported environment may raise any error
         raise SpecError(f"env: {env!r} cannot be copied ({error}); give a function that makes one") from error

@@ -1,4 +1,4 @@
-"""Batches of a `BatchModel`: one call of the author's functions steps all lanes."""
+"""Batches of a `BatchModel`, in which one call of the author's functions steps all lanes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class ModelBatch(BatchEnv):
-    """n lanes of a `BatchModel`, stepped by one call of its functions. One stream serves all lanes.
+    """n lanes of a `BatchModel`, stepped by one call of its functions. All lanes share one set of random streams.
 
     Args:
-        model: The model; only its functions are used, never its own episode.
-        n: How many lanes.
+        model: The model; its functions are used, its own episode is not.
+        n: The number of lanes.
     """
 
     lanes_can_wait = True
@@ -76,7 +76,7 @@ class ModelBatch(BatchEnv):
             state, over = put(self._state, index, self._initial(index, options)), self._over & ~mask
         observation = model.observe(state, streams.observation)
         if mask is not None:
-            # Lanes that were not reset keep the observation that they have, even a noisy one.
+            # Lanes that were not reset keep their observation, also if observations are noisy.
             observation = put(observation, np.flatnonzero(~mask), take(self._observation, ~mask))
         infos = Infos(columns=model.info(state), n=n, mask=mask)
         # Only now, so that an error in a function of the author leaves the episodes where they were.
@@ -85,18 +85,18 @@ class ModelBatch(BatchEnv):
         return Reset(observation, cast("Any", infos))
 
     def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
-        """Initial states for the lanes `index`, or for all, each with its own context."""
-        columns = self._wished(options) if options else self._columns
+        """Returns initial states for the lanes `index`, or for all, each with its own context."""
+        columns = self._columns_under(options) if options else self._columns
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
         size = len(index)
-        # Where a column is one value for all lanes, a part of it is as good as its elements there, and free.
+        # A slice of a column that has the same value in all lanes equals its elements at `index`, without a copy.
         some = {name: column[index] if column.strides[0] else column[:size] for name, column in columns.items()}
         return self.model.initial(rng, some, size)
 
-    def _wished(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The columns of this episode where a reset has options; see `envoi.protocol.reset_options.of_the_episode`."""
+    def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Returns the context columns of an episode whose reset has options; see `reset_options.of_the_episode`."""
         space = self.model.context_space
         if space is None:
             return {**self._columns, **self._checked(options, "options")}
@@ -116,7 +116,7 @@ class ModelBatch(BatchEnv):
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         index = None if restart is None else restart.nonzero()[0]
         if index is not None:
-            # Whatever a lane that begins anew was told to do, its dynamics run on a valid action, for nothing.
+            # The dynamics also run in lanes that restart, with a valid action; the result is discarded.
             if self._one_action:
                 action = _with(action, index, self._idle)
             else:
@@ -155,7 +155,7 @@ class ModelBatch(BatchEnv):
         if not self._begun or (self._over & chosen).any():
             self._refuse(self._over & chosen)
         state, observation, over = self._state, self._observation, self._over
-        # The others act as well, on a valid action, and then are put back to where they were.
+        # The pausing lanes act as well, with a valid action; then their state and observation are restored.
         still, index = ~chosen, np.flatnonzero(~chosen)
         self._over, self._some_over = np.zeros(self.batch_size, bool), False
         try:
@@ -179,7 +179,7 @@ class ModelBatch(BatchEnv):
     def _flags(self, value: Any) -> Mask:
         if isinstance(value, np.ndarray):
             return cast("Mask", value)
-        if value is False:  # what `Model.truncated` says
+        if value is False:  # the default of `Model.truncated`
             return np.zeros(self.batch_size, bool)
         return np.full(self.batch_size, value, bool)
 
@@ -196,7 +196,7 @@ class ModelBatch(BatchEnv):
 
     @property
     def state(self) -> Any:
-        """The states of all lanes; settable, see `Model.state`."""
+        """The states of all lanes, with leaves of shape (n, …); can be set, see `Model.state`."""
         if not self._begun:
             raise EpisodeError(f"state: {NOT_RESET}")
         return self._state
@@ -219,15 +219,17 @@ class ModelBatch(BatchEnv):
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The model's features."""
+        """The features of the model."""
         return self.model.context_space
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The contexts of the coming episodes: one value for all lanes, or an array of one a lane; settable.
+        """The contexts of the coming episodes; can be set.
+
+        Each feature has one value for all lanes, or an array of shape (n,).
 
         Raises:
-            ContextError: On setting an unknown feature, a value out of bounds, or not one value a lane.
+            ContextError: It is set with an unknown feature, a value out of bounds, or an array of another length.
         """
         return self._context
 
@@ -244,7 +246,7 @@ class ModelBatch(BatchEnv):
         columns, index = dict(self._columns), np.asarray(lanes, np.intp)
         for name, values in context.items():
             some, column = np.asarray(values), columns[name]
-            # A new one, for states may hold the old; and wide enough for both, such as whole and real numbers.
+            # Copied, because states may contain the old column; in a dtype that holds both, such as int and float.
             same = some.dtype == column.dtype
             columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
             column[index] = some
@@ -252,13 +254,13 @@ class ModelBatch(BatchEnv):
         self._context = {**self._context, **{name: columns[name] for name in context}}
 
     def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
-        """The values as columns of one a lane; those of known features are checked."""
+        """Returns the values as columns of shape (n,), after checking those of known features."""
         space = self.model.context_space
         features = {} if space is None else space.features
         columns: dict[str, NDArray[Any]] = {}
         for name, value in context.items():
             if type(value) in (float, int, str) and self._context.get(name) is value:
-                columns[name] = self._columns[name]  # as it was
+                columns[name] = self._columns[name]  # unchanged
                 continue
             array = np.asarray(value)
             if array.ndim and len(array) != self.batch_size:
@@ -289,7 +291,7 @@ class ModelBatch(BatchEnv):
         self._streams = streams.copy()
 
     def render(self) -> Any:
-        """A picture of each lane, of shape (n, height, width, 3)."""
+        """Returns a picture of each lane: uint8 of shape (n, height, width, 3), or None without a render mode."""
         if self.render_mode != "rgb_array":
             return None
         return np.stack([self.model.draw(take(self.state, i)) for i in range(self.batch_size)])
@@ -300,7 +302,18 @@ class ModelBatch(BatchEnv):
 
 
 def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
-    """The streams of a whole batch, from one seed or from one a lane; None where no lane has a seed."""
+    """Returns the random streams of a batch whose lanes share them.
+
+    Args:
+        seed: One seed for the batch, or a sequence of one per lane, or None.
+        n: The number of lanes.
+
+    Returns:
+        The streams; None if no lane has a seed.
+
+    Raises:
+        SpecError: See `lane_seeds`.
+    """
     if seed is None:
         return None
     if isinstance(seed, (Sequence, np.ndarray)):

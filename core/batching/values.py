@@ -1,6 +1,6 @@
-"""Values of many lanes as one value: each array leaf gets a leading lane axis.
+"""Batched values: the values of n lanes as a single one, whose array leaves have a leading axis of n.
 
-Leaves that no array holds (`Text`, `Sequence`, `Graph`, `OneOf`) become a tuple with one entry a lane.
+Leaves that are not arrays (`Text`, `Sequence`, `Graph`, `OneOf`) become tuples with one entry per lane.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
-    """The values of all lanes as one.
+    """Stacks the values of all lanes.
 
     Args:
-        spec: What one lane's value is.
+        spec: The spec of a single lane's value.
         values: One value for each of n lanes.
 
     Returns:
         The structure of `spec`; array leaves of shape (n, …) in the spec's dtype.
     """
     if type(spec) is Array:
-        # By far the most common. numpy is quickest where it may choose the dtype, and mostly it chooses this one.
+        # By far the most common case. numpy is fastest if it may choose the dtype, and mostly it chooses this one.
         array = np.array(values)
         return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
     if isinstance(spec, Spec):
@@ -49,29 +49,56 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
 
 
 def lane(spec: SpecTree, values: Any, index: int) -> Any:
-    """One lane's value out of a batch; its arrays are views."""
+    """Returns one lane's value of a batched value; its arrays are views.
+
+    Args:
+        spec: The spec of a single lane's value.
+        values: The batched value, with leaves of shape (n, …).
+        index: The index of the lane.
+    """
     if isinstance(spec, Spec):
         return values[index]
     return tree.rebuild(spec, [lane(sub, values[key], index) for _, key, sub in tree.children(spec)])
 
 
 def take(values: Any, index: Any) -> Any:
-    """The chosen lanes of a tree of arrays, copied."""
+    """Returns the chosen lanes of a tree of arrays.
+
+    Args:
+        values: A tree of arrays of shape (n, …).
+        index: Any numpy index of the first axis; indices and masks copy, a single integer or a slice gives views.
+    """
     return tree.map_leaves(lambda leaf: leaf[index], values)
 
 
 def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
-    """One value for n lanes, read-only, in the memory of one: what numpy reads as fast as a number."""
+    """Returns an array of n equal lanes that takes the memory of one.
+
+    numpy computes with it as fast as with a scalar.
+
+    Args:
+        row: The value of each lane; it becomes read-only.
+        n: The number of lanes.
+
+    Returns:
+        A read-only array of shape (n, …), with a stride of 0 along its first axis.
+    """
     row.flags.writeable = False
     return np.ndarray((n, *row.shape), row.dtype, row, 0, (0, *row.strides))
 
 
 def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
-    """A tree of arrays like `values`, with `some` at the lanes `index`; `values` stays as it is."""
+    """Returns a tree of arrays with new values in some lanes; the original is not changed.
+
+    Args:
+        values: A tree of arrays of shape (n, …).
+        index: The indices of k lanes, of shape (k,).
+        some: The new values of these lanes, of the same structure, with leaves of shape (k, …).
+    """
 
     def replaced(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
         if not old.strides[0] and new.dtype == old.dtype and new.tobytes() == old[0].tobytes() * len(index):
-            return old  # alike in all lanes, before and after
+            return old  # equal in all lanes, before and after
         result = old.copy(order="K")
         result[index] = new
         return result
@@ -80,14 +107,15 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
 
 
 class SomeLanes(dict[Any, Any]):
-    """Columns of infos, of which some speak of some lanes only.
+    """Columns of infos, some of which have entries for some lanes only.
 
     Args:
-        columns: Arrays with a leading lane axis, by name.
-        masks: By name, the lanes that have an entry of that column, shape (n,); a column without a mask is of all.
+        columns: Arrays of shape (n, …), by name.
+        masks: The lanes that have an entry in a column, bool of shape (n,), by the column's name. Without a mask, all
+            lanes have one.
 
     Attributes:
-        masks: The same.
+        masks: The masks by name.
     """
 
     def __init__(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> None:
@@ -96,22 +124,21 @@ class SomeLanes(dict[Any, Any]):
 
 
 class Infos(Sequence[Info]):
-    """The infos of all lanes; each lane's values keep their own types.
+    """The infos of all lanes, a sequence of dicts; the values of each lane keep their types.
 
-    It is made from dicts, one a lane, or from columns (name → array with one element a lane), and reads as
-    a sequence of dicts.
+    It is made from one dict per lane, or from columns: arrays with one element per lane.
 
     Args:
-        lanes: One dict a lane.
-        columns: Arrays with a leading lane axis, by name, instead of `lanes`.
-        n: How many lanes, with `columns`.
-        mask: The lanes that the columns speak of, shape (n,); the others have empty dicts.
-        masks: By name, the lanes that have an entry of that column, shape (n,), where not all of `mask` have one.
+        lanes: One dict per lane.
+        columns: Arrays of shape (n, …), by name, in place of `lanes`.
+        n: The number of lanes, with `columns`.
+        mask: The lanes that have the entries of `columns`, bool of shape (n,); the others have empty dicts.
+        masks: For columns that only some of these lanes have, the lanes that do, bool of shape (n,), by name.
 
     Attributes:
-        columns: The columns it was made from, or None when it was made from dicts.
-        mask: The lanes that the columns speak of, or None for all.
-        masks: The masks of single columns, or None where there are none.
+        columns: The given columns; None if it was made from dicts.
+        mask: The lanes that have the entries of `columns`; None for all.
+        masks: The masks of single columns; None if there are none.
     """
 
     __slots__ = ("_lanes", "_n", "columns", "mask", "masks")
@@ -129,11 +156,11 @@ class Infos(Sequence[Info]):
         self._n = n if lanes is None else len(lanes)
 
     def adding(self, columns: Mapping[Any, Any], mask: NDArray[np.bool_] | None = None) -> Infos:
-        """These infos with more entries.
+        """Returns these infos with additional entries.
 
         Args:
-            columns: One element a lane, by name; of a `SomeLanes` not every lane has them all.
-            mask: The lanes that get them where these infos are made from dicts, shape (n,); None for all.
+            columns: Arrays of shape (n, …), by name; in a `SomeLanes`, lanes can lack some of the entries.
+            mask: The lanes that get the entries, bool of shape (n,), if these infos were made from dicts; None for all.
         """
         masks = columns.masks if type(columns) is SomeLanes else None
         if self._lanes is None:
@@ -167,7 +194,7 @@ class Infos(Sequence[Info]):
         if self.mask is not None and not self.mask[index]:
             return {}
         if self.masks is not None:
-            # A dict lasts as long as its column, and each reader gets one to write into.
+            # A dict in a column is copied, so that readers can modify their own.
             return {
                 key: {**column[index]} if isinstance(column[index], dict) else column[index]
                 for key, column in (self.columns or {}).items()

@@ -1,8 +1,8 @@
-"""Contexts: the parameters that tell one instance of an environment from another.
+"""Contexts: the parameters that distinguish one instance of an environment from another.
 
-A context maps feature names to values (`{"gravity": 9.8, "length": 0.5}`). A `ContextSpace` says which features
-there are, their defaults, and what values they may have; a set of contexts maps ids to contexts; and a `Selector`
-says which of them the next episode has.
+A context maps feature names to values (`{"gravity": 9.8, "length": 0.5}`). A `ContextSpace` defines the features, their
+defaults, and the values that they may have. A set of contexts maps ids to contexts, and a `Selector` chooses one of
+them for each episode.
 
     space = ContextSpace([UniformFloat("length", 0.1, 2, default=0.5), Categorical("floor", ("wood", "ice"))])
     save_contexts("train.yaml", space.sample(10, seed=0))

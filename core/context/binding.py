@@ -1,13 +1,13 @@
-"""How a context reaches an environment.
+"""Bindings: the ways in which a context is applied to an environment.
 
-| binding | for | a feature is |
+| binding | environments | a feature is |
 |---|---|---|
-| `Native` | environments with a `context_space`: models, imported ones in a catalogue | a feature of that space |
+| `Native` | those with a `context_space`: models, and imported ones in the catalogue | a feature of that space |
 | `Attributes` | any imported environment | an attribute of it, or a dotted path to one |
-| `Factory` | environments that are made with their parameters | an argument of the function that makes them |
-| `Function` | everything else | what a function of yours makes of it |
+| `Factory` | those that are constructed with their parameters | an argument of the function that makes them |
+| `Function` | all others | applied by a function of the user |
 
-A feature that the environment does not have is an error when the binding is made, never a silent nothing.
+A feature that the environment does not have is an error when the binding is made; it is never silently ignored.
 """
 
 from __future__ import annotations
@@ -28,21 +28,24 @@ Context = Mapping[str, Any]
 
 
 class Binding(ABC):
-    """How contexts are put in force.
+    """A way to apply contexts to an environment.
 
     Attributes:
-        space: The features that it can set, where these are described.
+        space: The features that it can set; None if they are not declared.
     """
 
     space: ContextSpace | None = None
 
     @abstractmethod
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
-        """The values that the environment has by itself.
+        """Returns the default values of the environment's features.
 
         Args:
             env: The environment.
             features: The names that contexts use.
+
+        Returns:
+            Values by feature, for the features whose defaults are known.
 
         Raises:
             ContextError: The environment does not have one of these features.
@@ -50,20 +53,24 @@ class Binding(ABC):
 
     @abstractmethod
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        """Puts contexts in force, right before a reset.
+        """Applies contexts; called right before a reset.
 
         Args:
             env: The environment.
-            contexts: One, or for a batch one a lane.
-            lanes: The lanes of a batch whose contexts are new; None for an environment without lanes.
+            contexts: One full context; for a batch, one per lane.
+            lanes: The indices of the lanes of a batch that get a new context; None for an environment without lanes.
 
         Returns:
-            The environment, which may be another one than before.
+            The environment to use from here on, which may be a new one.
         """
 
 
 class Native(Binding):
-    """The environment's own features, by its `context`."""
+    """Sets the environment's own features, through its attribute `context` or its method `put_context`.
+
+    Args:
+        space: The context space of the environment.
+    """
 
     def __init__(self, space: ContextSpace) -> None:
         self.space = space
@@ -86,11 +93,11 @@ class Native(Binding):
 
 
 class Attributes(Binding):
-    """Attributes of the bare environment, `env.unwrapped`.
+    """Sets attributes of the innermost environment, `env.unwrapped`.
 
     Args:
-        paths: Where the features are, a mapping from names to attributes or dotted paths (`"model.opt.timestep"`);
-            features that are not in it are attributes of their own name.
+        paths: The attributes or dotted paths (`"model.opt.timestep"`) of features, by the features' names. A feature
+            without an entry is the attribute of the same name.
     """
 
     def __init__(self, paths: Mapping[str, str] | None = None) -> None:
@@ -104,8 +111,8 @@ class Attributes(Binding):
                 value = getattr(holder, name)
                 found.setdefault(feature, value)
                 try:
-                    setattr(holder, name, value)  # whether it can be set at all
-                except Exception as error:  # whatever the environment's own setter raises
+                    setattr(holder, name, value)  # raises an error now if the attribute is read-only
+                except Exception as error:  # a setter of the environment may raise any error
                     raise ContextError(f"context[{feature!r}]: cannot be set on {shown(holder)} ({error})") from error
         return found
 
@@ -125,7 +132,7 @@ class Attributes(Binding):
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         for one, context in _chosen(env, contexts, lanes, self):
             native = one.unwrapped
-            for feature, value in context.items():  # which are all there, for `defaults` has looked
+            for feature, value in context.items():  # all exist: `defaults` has checked them
                 *way, name = self.paths.get(feature, feature).split(".")
                 setattr(reduce(getattr, way, native), name, value)
         return env
@@ -133,11 +140,11 @@ class Attributes(Binding):
 
 def _no_value(feature: str, holder: Any, name: str, problem: str) -> str:
     known = nearest(name, _values_of(holder))
-    return f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; say how to set it by bind="
+    return f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; pass bind= to define how it is set"
 
 
 def _values_of(holder: Any) -> list[str]:
-    """The public names of an object under which values can be set: its own, its slots', and those of its classes."""
+    """Returns the public names of an object's settable values: instance attributes, slots, and class attributes."""
     kinds = type(holder).__mro__[:-1]
     names = dict.fromkeys([*getattr(holder, "__dict__", ()), *(name for kind in kinds for name in vars(kind))])
     found: list[str] = []
@@ -150,10 +157,14 @@ def _values_of(holder: Any) -> list[str]:
 
 
 class Factory(Binding):
-    """A new environment for every new context: `make(**context)`.
+    """Makes a new environment for each new context, by `make(**context)`.
 
     Args:
-        make: Makes a core environment of the same specs; bring others by `envoi.adapters.from_env`.
+        make: Makes a core environment, with the same specs for all contexts; `envoi.adapters.from_env` converts an
+            environment of another framework.
+
+    Raises:
+        ContextError: `make` is not callable.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
@@ -172,7 +183,7 @@ class Factory(Binding):
             return self._made(env, contexts[0])
         if not hasattr(env, "envs"):
             raise ContextError(
-                f"bind: the lanes of {env!r} cannot be made anew one by one; use envoi.batch of a plain env"
+                f"bind: the lanes of {env!r} cannot be replaced one by one; use envoi.batch of a plain env"
             )
         made = {index: self._made(env.envs[index], contexts[index]) for index in lanes}
         env.envs = tuple(made.get(index, one) for index, one in enumerate(env.envs))
@@ -195,17 +206,17 @@ class Factory(Binding):
         inner = old
         while hasattr(inner, "env"):
             inner = inner.env
-        if getattr(inner, "_rewarder", None) is not None:  # one that was set belongs to the user, not to the old one
+        if getattr(inner, "_rewarder", None) is not None:  # a rewarder that the user set carries over
             new.rewarder = old.rewarder
         old.close()
         return new
 
 
 class Function(Binding):
-    """A function `(env, context) -> None` of the user's, called before each reset; `env` is the core environment.
+    """Calls a function of the user before each reset.
 
     Args:
-        function: Puts a full context in force.
+        function: `(env, context) -> None`; it applies a full context to the core environment `env`.
     """
 
     def __init__(self, function: Callable[[Any, dict[str, Any]], Any]) -> None:
@@ -221,14 +232,15 @@ class Function(Binding):
 
 
 def binding_of(bind: Any, env: Any) -> Binding:
-    """The binding that `bind=` means.
+    """Returns the binding for the argument `bind=` of `Contextual`.
 
     Args:
-        bind: A `Binding`, a function `(env, context)`, or None for the environment's own features, else its attributes.
+        bind: A `Binding`, a function `(env, context)`, or None. None selects the environment's own features if it has
+            a `context_space`, and the attributes of an imported environment otherwise.
         env: The environment.
 
     Raises:
-        ContextError: It is none of these; or None, and the environment has neither features nor foreign attributes.
+        ContextError: `bind` is none of these; or it is None, and the environment is a model without a `context_space`.
     """
     if isinstance(bind, Binding):
         return bind
@@ -244,12 +256,21 @@ def binding_of(bind: Any, env: Any) -> Binding:
     from ..protocol.process import Process
 
     if any(isinstance(one.unwrapped, Process) for one in _lanes(env) or [env]):
-        raise ContextError(f"env: {env!r} takes no contexts; give its model a context_space, or say bind=")
+        raise ContextError(f"env: {env!r} takes no contexts; give its model a context_space, or pass bind=")
     return Attributes()
 
 
 def check_names(names: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raises a ContextError for a name that is not known."""
+    """Checks that all names are known.
+
+    Args:
+        names: The names to check.
+        known: The known names.
+        what: The kind of thing that they name, for the message.
+
+    Raises:
+        ContextError: A name is unknown; the message suggests similar ones.
+    """
     known = list(known)
     for name in names:
         if name not in known:
@@ -257,7 +278,7 @@ def check_names(names: Iterable[str], known: Iterable[str], what: str) -> None:
 
 
 def _lanes(env: Any) -> tuple[Any, ...] | None:
-    """The environments of a batch that is a loop over them, also inside wrappers; None for one without lanes."""
+    """Returns the environments of a batch that loops over them, also inside wrappers; None for all other ones."""
     while env is not None and getattr(env, "batch_size", None) is not None:
         if hasattr(env, "envs"):
             return env.envs

@@ -1,4 +1,4 @@
-"""How ConfigSpace and CARL describe features: their hyperparameters and spaces are taken as they are.
+"""Conversion of the hyperparameters and spaces of ConfigSpace and CARL to features.
 
 | ConfigSpace, CARL | here |
 |---|---|
@@ -8,10 +8,10 @@
 | `CategoricalHyperparameter`, `CategoricalContextFeature` | `Categorical` |
 | `OrdinalHyperparameter` | `Categorical`, in its order |
 | `Constant` | `Categorical` of one choice |
-| any other hyperparameter | `Hyperparameter`, which asks it |
+| any other hyperparameter | `Hyperparameter`, which delegates to it |
 | `ConfigurationSpace`, CARL's `ContextSpace` and `ContextSampler` | `ContextSpace` of its features |
 
-What an object is, the names of its classes say; ConfigSpace itself is never imported. Conditions and forbidden
+Objects are recognised by the names of their classes; ConfigSpace itself is never imported. Conditions and forbidden
 clauses have no counterpart and are refused.
 """
 
@@ -31,14 +31,14 @@ from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformIn
 
 @dataclass(frozen=True)
 class Hyperparameter(Feature):
-    """A number that a hyperparameter of ConfigSpace without a counterpart here describes, such as a beta distribution.
+    """A number described by a hyperparameter of ConfigSpace that has no counterpart here, such as a beta distribution.
 
     Args:
-        name: What it is called.
-        source: The hyperparameter; it decides what is allowed, and draws.
+        name: The name of the feature.
+        source: The hyperparameter, which checks values and samples them.
     """
 
-    source: Any = field(hash=False)  # those of ConfigSpace are not hashable
+    source: Any = field(hash=False)  # hyperparameters of ConfigSpace are not hashable
 
     @property
     def default_value(self) -> Any:
@@ -102,15 +102,18 @@ _COUNTERPARTS: dict[str, Callable[[Any], Feature]] = {
 
 
 def _classes(given: Any, package: str) -> list[str]:
-    """The names of an object's classes that a package defines, the nearest first."""
+    """Returns the names of those of an object's classes that a package defines, the most derived first."""
     return [kind.__name__ for kind in type(given).__mro__ if kind.__module__.partition(".")[0] == package]
 
 
 def feature_of(given: Any) -> Feature:
-    """A feature, or the counterpart of a hyperparameter.
+    """Returns a feature unchanged, and the counterpart of a hyperparameter.
+
+    Args:
+        given: A `Feature`, or a hyperparameter of ConfigSpace or CARL.
 
     Raises:
-        ContextError: It is neither.
+        ContextError: `given` is neither.
     """
     if isinstance(given, Feature):
         return given
@@ -124,10 +127,14 @@ def feature_of(given: Any) -> Feature:
 
 
 def features_of(given: Any) -> Iterator[Feature]:
-    """The features of a list, a mapping by name, a `ConfigurationSpace`, or a context space of CARL.
+    """Yields the features of a collection.
+
+    Args:
+        given: A list of features, a mapping of names to features, a `ConfigurationSpace`, or a context space of CARL.
 
     Raises:
-        ContextError: It is none of these, a key is not the name of its feature, or a space has conditions.
+        ContextError: `given` is none of these, a key is not the name of its feature, or a space has conditions or
+            forbidden clauses.
     """
     if "ContextSpace" in _classes(given, "carl"):
         given = given.context_space
@@ -136,7 +143,7 @@ def features_of(given: Any) -> Iterator[Feature]:
             if len(getattr(given, field_name)):
                 raise ContextError(
                     f"features: the ConfigurationSpace has {field_name.replace('_', ' ')}, which a context space "
-                    f"cannot keep: {list(getattr(given, field_name))}; take them out, or check contexts yourself"
+                    f"cannot express: {list(getattr(given, field_name))}; take them out, or check contexts yourself"
                 )
     if isinstance(given, Mapping):
         for name, item in cast("Mapping[Any, Any]", given).items():
@@ -150,20 +157,36 @@ def features_of(given: Any) -> Iterator[Feature]:
         raise ContextError(f"features: expected a list of features, a mapping or a ConfigurationSpace, got {given!r}")
 
 
-# CARL's own spelling, for code that comes from there.
+# The names of CARL, for code that was written for it.
 
 
 def UniformFloatContextFeature(  # noqa: N802
     name: str, lower: float, upper: float, default_value: float | None = None, log: bool = False
 ) -> UniformFloat:
-    """A `UniformFloat` as CARL spells it."""
+    """Returns a `UniformFloat` from CARL's arguments.
+
+    Args:
+        name: The name of the feature.
+        lower: The smallest value.
+        upper: The largest value.
+        default_value: The value in contexts that leave it out; the middle if None.
+        log: If True, the logarithm is uniformly distributed.
+    """
     return UniformFloat(name, lower, upper, default_value, log)
 
 
 def UniformIntegerContextFeature(  # noqa: N802
     name: str, lower: float, upper: float, default_value: int | None = None, log: bool = False
 ) -> UniformInteger:
-    """A `UniformInteger` as CARL spells it."""
+    """Returns a `UniformInteger` from CARL's arguments.
+
+    Args:
+        name: The name of the feature.
+        lower: The smallest value.
+        upper: The largest value.
+        default_value: The value in contexts that leave it out; the middle if None.
+        log: If True, the logarithm is uniformly distributed.
+    """
     return UniformInteger(name, lower, upper, default_value, log)
 
 
@@ -175,7 +198,16 @@ def NormalFloatContextFeature(  # noqa: N802
     upper: float = math.inf,
     default_value: float | None = None,
 ) -> NormalFloat:
-    """A `NormalFloat` as CARL spells it."""
+    """Returns a `NormalFloat` from CARL's arguments.
+
+    Args:
+        name: The name of the feature.
+        mu: The mean.
+        sigma: The standard deviation.
+        lower: The smallest value.
+        upper: The largest value.
+        default_value: The value in contexts that leave it out; the mean if None.
+    """
     return NormalFloat(name, mu, sigma, default_value, lower, upper)
 
 
@@ -186,5 +218,12 @@ def CategoricalContextFeature(  # noqa: N802
     *,
     weights: Iterable[float] | None = None,
 ) -> Categorical:
-    """A `Categorical` as CARL spells it."""
+    """Returns a `Categorical` from CARL's arguments.
+
+    Args:
+        name: The name of the feature.
+        choices: The values, in order.
+        default_value: The value in contexts that leave it out; the first choice if None.
+        weights: The relative probability of each choice; all equal if None.
+    """
     return Categorical(name, tuple(choices), default_value, None if weights is None else tuple(weights))

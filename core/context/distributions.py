@@ -1,4 +1,4 @@
-"""How far distributions reach, and whether they keep to the values that a feature may have."""
+"""Distributions of features: a check that they stay within the allowed values, and their extreme values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from ..spec import Discrete
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
 
 _REACH = 8
-"""How many deviations from its mean a normal distribution is taken to end."""
+"""The number of standard deviations from its mean at which a normal distribution counts as ended."""
 
 
 def fitted(distribution: Feature, feature: Feature) -> Feature:
-    """A distribution for the values of a feature: as it is, or a normal one with the bounds that it lacked.
+    """Returns a distribution restricted to the allowed values of a feature.
 
-    Kinds of one's own cannot be judged beforehand; what they draw is checked as it comes.
+    A normal distribution gets the feature's bounds where it has none. All other distributions are returned unchanged.
+    A class of the user's own cannot be checked in advance; its values are checked when they are sampled.
+
+    Args:
+        distribution: The feature whose `sample` is used.
+        feature: The feature that defines the allowed values.
 
     Raises:
-        ContextError: It could draw what the feature does not allow.
+        ContextError: The distribution could produce a value that the feature does not allow.
     """
     numeric = (UniformFloat, UniformInteger, NormalFloat)
     if isinstance(distribution, Categorical) and isinstance(feature, (*numeric, Categorical)):
@@ -45,12 +50,19 @@ def fitted(distribution: Feature, feature: Feature) -> Feature:
 def _checked(distribution: Feature, feature: Feature, fits: bool) -> Feature:
     if not fits:
         kind = cast("type[object]", type(distribution)).__name__
-        raise ContextError(f"features[{feature.name!r}]: expected to draw {feature}, got a {kind} of {distribution}")
+        raise ContextError(f"features[{feature.name!r}]: expected to sample {feature}, got a {kind} of {distribution}")
     return distribution
 
 
 def extremes(feature: Feature) -> list[Any]:
-    """What a feature can be at the least and at the most; all that it can be if that is no matter of more or less."""
+    """Returns the smallest and the largest value of a feature, or all choices of a categorical one.
+
+    An infinite bound is left out; a feature without finite bounds gives its default value alone. A normal distribution
+    counts as ended 8 standard deviations from its mean.
+
+    Args:
+        feature: The feature.
+    """
     if isinstance(feature, Categorical):
         return list(feature.choices)
     if isinstance(feature, NormalFloat):

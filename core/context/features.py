@@ -1,7 +1,8 @@
-"""Features: one parameter of an environment each, with its default and the values it may have.
+"""Features: the parameters of an environment, each with a default and the values that it may have.
 
-They follow the hyperparameters of ConfigSpace (https://automl.github.io/ConfigSpace), which CARL (Benjamins et al.,
-2023, https://github.com/automl/CARL) calls context features, by meaning and by the order of their arguments.
+They have the meaning and the argument order of the hyperparameters of ConfigSpace
+(https://automl.github.io/ConfigSpace), which CARL (Benjamins et al., 2023, https://github.com/automl/CARL) calls
+context features.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from ..spec import Array, Discrete
 _LARGEST = sys.float_info.max
 
 _LEAST_MASS = 1e-3
-"""How much of a normal distribution its bounds must hold: drawing again until one falls inside has to end."""
+"""The least probability that a normal distribution's bounds must contain, so that rejection sampling terminates."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One parameter of an environment: a name, a default, and what values it may have.
+    """A parameter of an environment: its name, its default, and the values that it may have.
 
-    A feature of one's own is a frozen dataclass with `default_value`, `allows`, `sample` and `__str__`; where its
-    values are no numbers also with `spec` and `encode`.
+    A custom feature is a frozen dataclass that defines `default_value`, `allows`, `sample` and `__str__`, and if its
+    values are not numbers, also `spec` and `encode`.
+
+    Args:
+        name: The name of the feature.
+
+    Raises:
+        ContextError: The name is not a string, or empty.
     """
 
     name: str
@@ -39,24 +46,28 @@ class Feature:
 
     @property
     def default_value(self) -> Any:
-        """The value where a context does not say one."""
+        """The value in contexts that leave the feature out."""
         raise NotImplementedError
 
     def allows(self, value: Any) -> bool:
-        """Whether the feature may have this value."""
+        """Returns True if the feature may have this value."""
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """A random value."""
+        """Returns a random value.
+
+        Args:
+            rng: The source of randomness.
+        """
         raise NotImplementedError
 
     @property
     def spec(self) -> Array | Discrete:
-        """What `encode` returns: a float64 scalar without bounds, unless a feature says more."""
+        """The spec of the numbers that `encode` returns; a float64 scalar without bounds, unless a subclass differs."""
         return Array((), np.float64)
 
     def encode(self, value: Any) -> np.generic:
-        """An allowed value as a number of `spec`."""
+        """Returns an allowed value as a number, a value of `spec`."""
         return np.float64(value)
 
     def __str__(self) -> str:
@@ -64,24 +75,24 @@ class Feature:
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar as what Python has for it; anything else as it is."""
+    """Returns a numpy scalar as the equal Python object, and anything else unchanged."""
     return cast("Any", value).item() if isinstance(value, np.generic) else value
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a finite real number, of Python or numpy; a bool is none."""
+    """Returns True for a finite real number of Python or numpy, and False for a bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return False
     return bool(-_LARGEST <= plain(value) <= _LARGEST)
 
 
-def _said(number: float) -> str:
+def _short(number: float) -> str:
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 
 
 class _Numeric(Feature):
-    """A number within bounds, both included; an infinite bound is none."""
+    """A number within inclusive bounds, which may be infinite."""
 
     low: float
     high: float
@@ -102,7 +113,7 @@ class _Numeric(Feature):
                 raise ContextError(f"{self.name}: the default {self.default!r} is not {self}")
 
     def allows(self, value: Any) -> bool:
-        if type(value) is float:  # by far the most common, and asked at every reset
+        if type(value) is float:  # by far the most common type; this runs at every reset
             return self.low <= value <= self.high and -_LARGEST <= value <= _LARGEST
         return is_number(value) and self.low <= plain(value) <= self.high
 
@@ -115,10 +126,10 @@ class _Numeric(Feature):
         has_low, has_high = math.isfinite(self.low), math.isfinite(self.high)
         article = "an" if kind == "integer" else "a"
         if has_low and has_high:
-            return f"{article} {kind} from {_said(self.low)} to {_said(self.high)}"
+            return f"{article} {kind} from {_short(self.low)} to {_short(self.high)}"
         if not (has_low or has_high):
             return f"a finite {kind}"
-        return f"a finite {kind} of at " + (f"least {_said(self.low)}" if has_low else f"most {_said(self.high)}")
+        return f"a finite {kind} of at " + (f"least {_short(self.low)}" if has_low else f"most {_short(self.high)}")
 
     def __str__(self) -> str:
         return self._within("number")
@@ -157,17 +168,17 @@ class _Uniform(_Numeric):
 
 
 class UniformFloat(_Uniform):
-    """A real number, uniform between `low` and `high`.
+    """A real number, uniformly distributed between `low` and `high`.
 
     Args:
-        name: What it is called.
-        low: The smallest value; `-math.inf` for no bound (then there is no sampling).
-        high: The largest value; `math.inf` for no bound.
-        default: The value where a context does not say one; the middle if None.
-        log: Whether the logarithm is what is uniform.
+        name: The name of the feature.
+        low: The smallest value; `-math.inf` for no bound (then it cannot be sampled).
+        high: The largest value; `math.inf` for no bound, likewise.
+        default: The value in contexts that leave the feature out; the middle if None.
+        log: If True, the logarithm is uniformly distributed.
 
     Raises:
-        ContextError: Impossible bounds, a default outside, or `log` with a `low` that is not positive.
+        ContextError: The bounds are impossible, the default lies outside, or `log` comes with a `low` of 0 or below.
     """
 
     def sample(self, rng: np.random.Generator) -> float:
@@ -179,17 +190,19 @@ class UniformFloat(_Uniform):
 
 
 class UniformInteger(_Uniform):
-    """An integer, uniform between `low` and `high`, both included.
+    """An integer, uniformly distributed between `low` and `high`, both included.
 
     Args:
-        name: What it is called.
+        name: The name of the feature.
         low: The smallest value, or `-math.inf`.
         high: The largest value, or `math.inf`.
-        default: The value where a context does not say one; the middle if None.
-        log: Whether the logarithm is what is uniform: of a real number below `high + 1` that is rounded down.
+        default: The value in contexts that leave the feature out; the middle if None.
+        log: If True, values are real numbers between `low` and `high + 1` with a uniformly distributed logarithm,
+            rounded down.
 
     Raises:
-        ContextError: Impossible bounds, a default that is not one of the integers, or `log` with a `low` below 1.
+        ContextError: The bounds are impossible, the default is not one of the integers, or `log` comes with a `low`
+            below 1.
     """
 
     def __post_init__(self) -> None:
@@ -234,19 +247,19 @@ class UniformInteger(_Uniform):
 
 @dataclass(frozen=True)
 class NormalFloat(_Numeric):
-    """A real number, normally distributed, within bounds if there are any (then the distribution is truncated).
+    """A real number with a normal distribution, truncated to the bounds if there are any.
 
     Args:
-        name: What it is called.
-        mu: The mean.
-        sigma: The standard deviation; 0 for always `mu`.
-        default: The value where a context does not say one; if None, `mu`, or the bound nearest to it.
+        name: The name of the feature.
+        mu: The mean of the distribution before truncation.
+        sigma: Its standard deviation; with 0, every value is `mu`.
+        default: The value in contexts that leave the feature out; if None, `mu`, clipped to the bounds.
         low: The smallest value.
         high: The largest value.
 
     Raises:
-        ContextError: Impossible bounds, a default outside, or bounds that hold less than a thousandth of the
-            distribution.
+        ContextError: The bounds are impossible or contain less than a thousandth of the distribution, or the default
+            lies outside.
     """
 
     mu: float
@@ -266,12 +279,12 @@ class NormalFloat(_Numeric):
         if self._mass < _LEAST_MASS:
             raise ContextError(
                 f"{self.name}: expected bounds that hold at least {_LEAST_MASS:.1%} of the distribution "
-                f"(mu {_said(self.mu)}, sigma {_said(self.sigma)}), got {self}"
+                f"(mu {_short(self.mu)}, sigma {_short(self.sigma)}), got {self}"
             )
 
     @property
     def _mass(self) -> float:
-        """How much of the distribution lies within the bounds."""
+        """The probability of a value within the bounds."""
         if not self.sigma:
             return float(self.low <= self.mu <= self.high)
         low, high = ((bound - self.mu) / self.sigma / math.sqrt(2) for bound in (self.low, self.high))
@@ -293,16 +306,17 @@ _FIRST: Any = object()
 
 @dataclass(frozen=True)
 class Categorical(Feature):
-    """One of a few values.
+    """One of several values.
 
     Args:
-        name: What it is called.
-        choices: The values, in order; `encode` gives their index.
-        default: The value where a context does not say one; the first choice unless given.
-        weights: How likely each choice is, up to a factor; all alike if None.
+        name: The name of the feature.
+        choices: The values, in order; `encode` returns their index.
+        default: The value in contexts that leave the feature out; the first choice by default.
+        weights: The relative probability of each choice; all equal if None.
 
     Raises:
-        ContextError: No choice, a default that is none of them, or not one weight of at least 0 for each.
+        ContextError: There are no choices, the default is not one of them, or `weights` is not one number of at least 0
+            for each choice, with a sum above 0.
     """
 
     choices: tuple[Hashable, ...]
@@ -335,7 +349,7 @@ class Categorical(Feature):
     def _index(self, value: Any) -> int | None:
         value = plain(value)
         if isinstance(value, np.ndarray):
-            return None  # comparing it would give an array
+            return None  # a comparison with it would return an array
         return self.choices.index(value) if value in self.choices else None
 
     def allows(self, value: Any) -> bool:

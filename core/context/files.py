@@ -1,4 +1,4 @@
-"""Sets of contexts in files; see `formats` for what each holds."""
+"""Reading and writing sets of contexts; `formats` defines the file formats."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".csv": "csv"}
 
 
 def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[Any, dict[str, Any]]:
-    """A set of contexts from a file.
+    """Reads a set of contexts from a file.
 
     Args:
         path: A `.yaml`, `.yml`, `.json` or `.csv` file.
-        space: The features to check it against: a `ContextSpace`, or what makes one. Nothing is filled in.
+        space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
+            Defaults are not filled in.
 
     Returns:
-        Contexts by id, as `save_contexts` was given them: ids are strings and integers, values are numbers, strings,
-        bools and None.
+        Contexts by id, equal to those passed to `save_contexts`: ids are strings and integers; values are numbers,
+        strings, bools and None.
 
     Raises:
-        ContextError: Another kind of file; an empty one; not what its kind is, with the line; an id twice; an id,
-            feature or value that cannot be; or one that `space` does not allow.
-        MissingBackend: A YAML file, and pyyaml is not installed.
+        ContextError: The file has another extension, is empty, or is malformed (the message names the line); an id
+            occurs twice; an id, a feature's name or a value has the wrong type; or `space` does not allow a context.
+        MissingBackend: The file is YAML, and pyyaml is not installed.
         OSError: The file cannot be read.
     """
     file, read, _ = _format(path)
@@ -48,18 +49,18 @@ def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[An
 
 
 def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Context], *, space: Any = None) -> None:
-    """Writes a set of contexts, so that `load_contexts` gives it back; whole, or not at all.
+    """Writes a set of contexts to a file that `load_contexts` reads back; an error leaves an existing file unchanged.
 
     Args:
-        path: A `.yaml`, `.yml`, `.json` or `.csv` file. In CSV the features of a context come back in the order of
-            the columns.
-        contexts: Contexts by id; a list counts as ids 0, 1, 2, …. Numpy's scalars are written as numbers.
-        space: The features to check it against.
+        path: A `.yaml`, `.yml`, `.json` or `.csv` file. From CSV, the features of a context are read back in the
+            order of the columns.
+        contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. Numpy scalars are written as numbers.
+        space: The features to check the contexts against: a `ContextSpace`, or an argument of its constructor.
 
     Raises:
-        ContextError: Another kind of file; or an id, feature or value that cannot be written, or that `space` does
-            not allow. Then nothing is written.
-        MissingBackend: A YAML file, and pyyaml is not installed.
+        ContextError: The file has another extension; an id, a feature's name or a value has the wrong type; or `space`
+            does not allow a context. Nothing is written then.
+        MissingBackend: The file is YAML, and pyyaml is not installed.
         OSError: The file cannot be written.
     """
     file, _, write = _format(path)
@@ -81,8 +82,8 @@ def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Co
 
 
 def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
-    """The file behind a path, and the functions that read and write its kind."""
-    # Not before a file comes: `import envoi` is to be quick.
+    """Returns the file that a path leads to, and the functions that read and write its format."""
+    # Imported here, so that `import envoi` stays fast.
     from pathlib import Path
 
     from . import formats
@@ -91,12 +92,12 @@ def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
     if suffix not in _FORMATS:
         raise ContextError(f"{path}: expected a file of a known kind, got {suffix!r}; {nearest(suffix, _FORMATS)}")
     name = _FORMATS[suffix]
-    # A link stays one: what it leads to is replaced.
+    # A symbolic link is kept: its target is replaced.
     return Path(path).resolve(), getattr(formats, f"read_{name}"), getattr(formats, f"write_{name}")
 
 
 def _checked(document: Any, space: Any) -> dict[Any, dict[str, Any]]:
-    """Contexts whose ids and values every format can hold, numpy's scalars as Python's."""
+    """Returns contexts whose ids and values every format can represent, with numpy scalars as Python objects."""
     if not isinstance(document, Mapping):
         raise ContextError(f"expected contexts by id, as {{id: {{feature: value}}}}, got {document!r}")
     contexts: dict[Any, dict[str, Any]] = {}
@@ -128,7 +129,7 @@ def _value(value: Any, path: str) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """A scalar as exactly Python's own type, without what subclasses and numpy add."""
+    """Returns a scalar of numpy, or of a subclass of a built-in type, as an object of exactly that built-in type."""
     value = plain(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)

@@ -1,17 +1,18 @@
-r"""Sets of contexts as text: JSON, YAML and CSV, each without loss.
+r"""Sets of contexts as text in JSON, YAML and CSV, without loss.
 
-JSON and YAML hold a mapping of ids to mappings of features; CSV a row for each context, and a column for each
-feature after `context_id`. The formats differ in what they can tell apart by themselves:
+JSON and YAML contain a mapping of ids to mappings of features. CSV contains a row for each context, and after the
+column `context_id` a column for each feature. The formats distinguish types in different ways:
 
-- YAML tells strings from numbers, in ids too. It is read by the core schema of YAML 1.2
+- YAML distinguishes strings from numbers, in ids too. It is parsed by the core schema of YAML 1.2
   (https://yaml.org/spec/1.2.2/#103-core-schema): `1e-7` is a number, `yes` and `on` are strings.
-- JSON has strings for keys. A key that reads as an integer is one: `"3"` is the id 3. An id that is the string 3 is
-  written with quotes of its own, `"\"3\""`.
-- CSV has text alone. What reads as a number, as `true`, `false` or `null` is that. A string that reads so, or that
-  begins or ends with space, is written with quotes of its own, besides those of CSV: a spreadsheet shows `"3"`.
-  An id is a string or an integer, whatever else it looks like. An empty cell is a feature that is not set.
+- JSON keys are strings. A key that reads as an integer is an integer: `"3"` is the id 3. The id that is the string "3"
+  is written with additional quotes, `"\"3\""`.
+- CSV cells are text. A cell that reads as a number, or is `true`, `false` or `null`, has that value. A string that
+  reads so, or that begins or ends with a space, is written with quotes in addition to those of CSV: a spreadsheet
+  shows `"3"`. An id is always a string or an integer. An empty cell is a feature that is not set.
 
-Infinities and nan are written as each format (for JSON: Python) writes them, and every float comes back bit by bit.
+Infinities and nan are written in the notation of each format (in JSON: that of Python). Every float is read back
+bit by bit.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _WORDS = {
 
 
 def _unquoted(text: str) -> str | None:
-    """What is between quotes; None where there are none."""
+    """Returns the text between quotes; None if there are no quotes."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else None
 
 
@@ -53,7 +54,7 @@ def _read_name(text: str) -> str:
 
 def _read_id(text: str) -> int | str:
     name = _read_name(text)
-    # Only what is written back alike is a number: 007 and +1 are strings.
+    # Only text that would be written back identically is a number: 007 and +1 are strings.
     return int(name) if name == text.strip() and _INTEGER.fullmatch(name) and str(int(name)) == name else name
 
 
@@ -95,10 +96,10 @@ def _unique(pairs: Iterable[tuple[Any, Any]], what: str) -> dict[Any, Any]:
 
 
 def read_json(text: str) -> Any:
-    """The document of a JSON file.
+    """Returns the document of a JSON file.
 
     Raises:
-        ContextError: It is not JSON, with the line; or something is there twice.
+        ContextError: It is not JSON (the message names the line), or a key or an id occurs twice.
     """
     try:
         document = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, "key of an object"))
@@ -111,16 +112,17 @@ def read_json(text: str) -> Any:
 
 
 def write_json(contexts: Mapping[Any, Mapping[str, Any]]) -> str:
-    """Contexts as JSON."""
+    """Returns contexts as JSON."""
     named = {_write_id(key): context for key, context in contexts.items()}
     return json.dumps(named, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_csv(text: str) -> dict[Any, dict[str, Any]]:
-    """The contexts of a CSV file.
+    """Returns the contexts of a CSV file.
 
     Raises:
-        ContextError: The first column is another, a row is longer than the header, or something is there twice.
+        ContextError: The first column is not `context_id`, a row is longer than the header, or a column or an id
+            occurs twice.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     contexts: dict[Any, dict[str, Any]] = {}
@@ -159,16 +161,16 @@ def _header(row: list[str]) -> list[str]:
 
 
 def write_csv(contexts: Mapping[Any, Mapping[str, Any]]) -> str:
-    """Contexts as CSV; its columns are in the order in which the features first appear.
+    """Returns contexts as CSV, with columns in the order in which the features first appear.
 
     Raises:
-        ContextError: A feature is called as the column of the ids.
+        ContextError: A feature has the name of the id column, `context_id`.
     """
     names = list(dict.fromkeys(name for context in contexts.values() for name in context))
     if ID_COLUMN in names:
         raise ContextError(f"expected no feature called {ID_COLUMN!r}, which is the column of the ids in CSV")
     file = io.StringIO(newline="")
-    writer = csv.writer(file)  # its line ends are those of RFC 4180; with others it leaves a "\r" unquoted
+    writer = csv.writer(file)  # with the line endings of RFC 4180; with others the writer leaves a "\r" unquoted
     writer.writerow([ID_COLUMN, *map(_write_name, names)])
     for key, context in contexts.items():
         cells = (_write_value(context[name]) if name in context else "" for name in names)
@@ -186,14 +188,14 @@ _CORE_SCHEMA = (
         list("-+.0123456789"),
     ),
 )
-"""The plain scalars of YAML 1.2: tag, pattern, and with what they can begin."""
+"""The plain scalars of YAML 1.2: tag, pattern, and possible first characters."""
 
 
 @cache
 def _yaml() -> tuple[Any, Any, Any]:
-    """The module, and its loader and dumper with the core schema of YAML 1.2."""
+    """Returns the module yaml, and a loader and a dumper for the core schema of YAML 1.2."""
     try:
-        # By name, for nothing here needs pyyaml until a YAML file comes.
+        # Imported here, because only YAML files need pyyaml; by name, because the core declares no dependency on it.
         yaml: Any = import_module("yaml")
     except ImportError as error:
         raise MissingBackend("pyyaml is not installed; pip install 'envoi[cli]', or use .json or .csv") from error
@@ -202,13 +204,13 @@ def _yaml() -> tuple[Any, Any, Any]:
         yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012
 
     class Dumper(yaml.SafeDumper):
-        """Quotes a string that either version of YAML would take for something else."""
+        """Quotes each string that YAML 1.1 or YAML 1.2 would read as another type."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
     def represent_string(dumper: Any, text: str) -> Any:
-        # In other styles a line break, of which Unicode has several, may come back as another.
+        # In any other style, a line break may be read back as another one of the line breaks of Unicode.
         style = '"' if any(character in text for character in "\n\r\x85\u2028\u2029") else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -239,10 +241,10 @@ def _yaml() -> tuple[Any, Any, Any]:
 
 
 def read_yaml(text: str) -> Any:
-    """The document of a YAML file.
+    """Returns the document of a YAML file.
 
     Raises:
-        ContextError: It is not YAML, with the line; or something is there twice.
+        ContextError: It is not YAML (the message names the line), or a key occurs twice.
         MissingBackend: pyyaml is not installed.
     """
     yaml, loader, _ = _yaml()
@@ -256,7 +258,7 @@ def read_yaml(text: str) -> Any:
 
 
 def write_yaml(contexts: Mapping[Any, Mapping[str, Any]]) -> str:
-    """Contexts as YAML.
+    """Returns contexts as YAML.
 
     Raises:
         MissingBackend: pyyaml is not installed.

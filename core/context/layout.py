@@ -1,4 +1,4 @@
-"""Where in an observation a context is shown."""
+"""Layouts: the place of a context in an observation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from .visibility import Visible
 
 
 class Layout(NamedTuple):
-    """How observations look with a context beside them.
+    """A way to combine observations with a context.
 
     Attributes:
-        spec: What they may be.
-        hold: What to hold of what is seen of a context, float64 of shape (…, numbers), for the episode.
-        join: `(observation, held) -> observation`, a new one; it never changes what is held.
+        spec: The spec of the combined observation.
+        hold: Prepares the visible numbers of a context, float64 of shape (…, numbers), for `join`; called once an
+            episode.
+        join: `(observation, held) -> observation`; returns a new observation, and never changes `held`.
     """
 
     spec: SpecTree
@@ -28,15 +29,15 @@ class Layout(NamedTuple):
 
 
 def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
-    """One array, `[state…, context…]`.
+    """Returns the layout `[state…, context…]`, a single array.
 
     Args:
-        inner: The observation without a context.
-        seen: What is seen of contexts.
-        lanes: Whether observations have a leading lane axis.
+        inner: The spec of observations without a context.
+        seen: The visible features of contexts.
+        lanes: If True, observations have a leading lane axis.
 
     Raises:
-        SpecError: The observation is no one-dimensional float array.
+        SpecError: The observation is not a one-dimensional float array.
     """
     if not (isinstance(inner, Array) and len(inner.shape) == 1 and inner.dtype.kind == "f"):
         raise SpecError(
@@ -51,7 +52,7 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
     place: Any = (slice(None), slice(size)) if lanes else slice(size)
 
     def hold(vector: NDArray[np.float64]) -> NDArray[Any]:
-        # A whole observation without its state, for copying it is quicker than joining two arrays.
+        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
         return np.concatenate((np.zeros((*vector.shape[:-1], size)), vector), -1).astype(dtype)
 
     def join(observation: Any, held: NDArray[Any]) -> NDArray[Any]:
@@ -64,7 +65,13 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
 
 
 def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
-    """A dict of the observation and the context, a vector, under two keys."""
+    """Returns the layout of a dict with two entries: the observation, and the context as a vector.
+
+    Args:
+        inner: The spec of observations without a context.
+        seen: The visible features of contexts.
+        keys: The keys of the observation and of the context.
+    """
     state, context = keys
     spec = {state: inner, context: _between(seen.low, seen.high, np.dtype(np.float64))}
 
@@ -75,7 +82,13 @@ def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
 
 
 def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
-    """A dict of the observation and the context, itself a dict of features, under two keys."""
+    """Returns the layout of a dict with two entries: the observation, and the context as a dict of features.
+
+    Args:
+        inner: The spec of observations without a context.
+        seen: The visible features of contexts.
+        keys: The keys of the observation and of the context.
+    """
     state, context = keys
     ends = np.cumsum([0, *seen.sizes.values()]).tolist()
     places: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Noise on contexts: each episode's values are drawn around those of the set."""
+"""Noise on contexts: each episode has random values around those of its context."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .features import Categorical, Feature, UniformInteger
 Context = Mapping[str, Any]
 
 _REACH = 8
-"""After how many deviations noise is cut off: normal noise has no end, and a draw in 10¹⁵ lies beyond."""
+"""The number of standard deviations at which noise is clipped; one value in 10¹⁵ lies beyond."""
 
 
 class Noise:
-    """Gaussian noise of relative size, `value + N(0, (deviation · |value|)²)`.
+    """Gaussian noise relative to the value, `value + N(0, (deviation · |value|)²)`.
 
     Args:
         deviation: The relative standard deviation; 0 for no noise.
-        chosen: The features that get it; None for all real numbers.
-        context: A full context, which says what is a number where no feature does.
-        features: The features that are described.
+        chosen: The features that get noise; None for all real numbers.
+        context: A full context; its values determine which undeclared features are numbers.
+        features: The declared features, by name.
 
     Attributes:
         names: The features that get noise.
-        bounds: Between what a feature's values stay, `name -> (low, high)`; None for no bounds.
+        bounds: A function `name -> (low, high)`, to which noisy values are clipped; None for no bounds.
 
     Raises:
-        ContextError: A negative deviation; or a chosen feature is unknown, or no real number.
+        ContextError: The deviation is negative or infinite, or a chosen feature is unknown or not a real number.
     """
 
     bounds: Callable[[str], tuple[Any, Any]] | None = None
@@ -55,7 +55,12 @@ class Noise:
         self.names = [] if not deviation else numbers if chosen is None else list(chosen)
 
     def drawn(self, context: Context, rng: np.random.Generator) -> dict[str, Any]:
-        """The context of one episode."""
+        """Returns the context of an episode: a copy with noise.
+
+        Args:
+            context: A full context.
+            rng: The source of randomness.
+        """
         return {**context, **{name: self._around(name, context[name], rng) for name in self.names}}
 
     def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
@@ -64,7 +69,7 @@ class Noise:
         return self._within(name, value + far * self._deviation * np.abs(value))
 
     def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
-        """Contexts between which all lie that are drawn around the given ones."""
+        """Returns contexts that bound all noisy versions of the given ones, feature by feature."""
         reach = _REACH * self._deviation
         return [
             {**c, **{name: self._within(name, c[name] + end * reach * np.abs(c[name])) for name in self.names}}

@@ -1,4 +1,4 @@
-"""A selector that makes its contexts itself."""
+"""A selector that samples its contexts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _MOST_CORNERS = 256
 
 
 class Sampled(Selector):
-    """A fresh context for each episode, under the ids 0, 1, 2, ….
+    """Samples a new context for each episode; the ids are 0, 1, 2, ….
 
     Features that are not sampled have the values of the environment's default context.
 
     Args:
-        space: What is sampled: a `ContextSpace`, or what makes one, such as a list of features. A normal distribution
-            without bounds of its own gets those of the environment's feature.
-        n: How many contexts there are before the first comes again; None for no end. All of them follow from the
-            draw for the first.
-        defaults: Values of other features, over the environment's own.
+        space: The features to sample: a `ContextSpace`, or an argument of its constructor, such as a list of features.
+            A normal distribution without bounds gets those of the environment's feature.
+        n: The number of different contexts, which repeat in the same order; None for a new one in each episode. All n
+            of them follow from a single random number, taken for the first.
+        defaults: Values of other features, in place of the environment's defaults.
 
     Raises:
-        ContextError: `n` is no number above 0. By `begin`: several contexts are given, which would never be used; or
-            the distributions do not fit the environment's features.
+        ContextError: `n` is not an integer of at least 1. Raised by `begin`: several contexts are given, which would
+            never be used, or the distributions do not fit the environment's features.
     """
 
     def __init__(self, space: Any, n: int | None = None, defaults: Context | None = None) -> None:
@@ -71,19 +71,20 @@ class Sampled(Selector):
 
     @property
     def drawn_from(self) -> dict[str, Feature]:
-        """How each feature that is sampled is distributed, within what the environment allows."""
+        """The distributions of the sampled features, restricted to the values that the environment allows, by name."""
         return self._fitted.features
 
     def corners(self, default: Context) -> list[dict[str, Any]]:
-        """Contexts between which all lie that may be sampled, to find bounds that hold for all.
+        """Returns contexts that bound all those that may be sampled, feature by feature.
 
         Args:
-            default: The values of the other features.
+            default: The values of the features that are not sampled.
 
         Returns:
-            Every combination of what the features have at the least and at the most (or of all choices); where that
-            were too many, the least and the most of all together, and of each alone. A normal distribution without
-            bounds is taken to end eight deviations from its mean: a draw in 10¹⁵ lies beyond.
+            All combinations of the features' smallest and largest values (or of all choices). If there are more than
+            256, only: all smallest values, all largest values, and each extreme value alone with the others at their
+            defaults. A normal distribution without bounds counts as ended 8 standard deviations from its mean; one
+            value in 10¹⁵ lies beyond.
         """
         ends = {name: extremes(feature) for name, feature in self._fitted.features.items()}
         if math.prod(map(len, ends.values())) <= _MOST_CORNERS:

@@ -1,11 +1,11 @@
-"""Selectors: which context the next episode has.
+"""Selectors: they choose the context of each episode.
 
-`Contextual` takes one, tells it the contexts, and asks it at every reset. They follow those of CARL (Benjamins et
-al., 2023, https://github.com/automl/CARL), with three differences: what they draw comes from the environment's
-context stream, so that `reset(seed)` reproduces it; a context is called by the user's own id instead of its number;
-and one can look ahead.
+`Contextual` passes the contexts to its selector by `begin`, and calls it at every reset. Selectors follow those of CARL
+(Benjamins et al., 2023, https://github.com/automl/CARL), with three differences: random choices come from the
+environment's context stream, so that `reset(seed=…)` reproduces them; a context is identified by the user's id instead
+of its number; and `peek` shows the next choice in advance.
 
-A selector of one's own says the id of the next context:
+A custom selector returns the id of the next context:
 
     class Heaviest(envoi.Selector):
         def choose(self, rng):
@@ -30,15 +30,16 @@ class Selector(ABC):
     """Chooses the context of each episode.
 
     Args:
-        contexts: The contexts to choose from, as in CARL. Usually left out: the environment tells them by `begin`.
+        contexts: The contexts to choose from, as in CARL. Usually left out, because the environment passes them by
+            `begin`.
 
     Attributes:
         contexts: The contexts by id, with defaults filled in; empty until `begin`.
-        contexts_keys: Their ids, in order.
-        position: Where the selector is, as a dict that copies and pickles: `n_calls`, `context_id`, and whatever
-            else a subclass must remember between episodes. Setting an earlier copy goes back there.
-        lane: Which of all lanes that are stepped at the same time this selector chooses for, or the first of those;
-            `begin` keeps it. `RoundRobin` begins its round there.
+        contexts_keys: The ids of the contexts, in order.
+        position: The state of the selector, a dict that can be copied and pickled: `n_calls`, `context_id`, and all
+            that a subclass must remember between episodes. Assigning an earlier copy returns to that state.
+        lane: The index, among all lanes that are stepped at the same time, of the first lane that this selector
+            chooses for; `begin` does not reset it. `RoundRobin` starts there.
     """
 
     contexts: Contexts = {}  # noqa: RUF012 (never changed; `begin` replaces all of these)
@@ -58,23 +59,25 @@ class Selector(ABC):
 
     @abstractmethod
     def choose(self, rng: np.random.Generator) -> Any:
-        """The id of the next context.
+        """Returns the id of the next context.
+
+        A subclass keeps all that it must remember between calls in `position`.
 
         Args:
-            rng: What randomness is to be drawn from. What is remembered belongs in `position`.
+            rng: The source of randomness, the context stream of the environment.
         """
         raise NotImplementedError
 
     def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
-        """Learns what there is to choose from, and goes to the start.
+        """Sets the contexts to choose from, and resets `position`.
 
         Args:
             contexts: Full contexts by id, at least one. They are kept, not copied.
-            space: The features of the environment, where it has declared any.
+            space: The features that the environment declares; None if it declares none.
 
         Raises:
-            ContextError: There are no contexts; they are not those that the selector was made with; or it was made
-                for a context that is not among them.
+            ContextError: There are no contexts; they differ from those that the constructor received; or they do not
+                contain the one that a `Static` selector was made for.
         """
         contexts = contexts_of(contexts)
         if not contexts:
@@ -88,16 +91,16 @@ class Selector(ABC):
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Chooses the next context, and moves on.
+        """Chooses the next context, and advances `position`.
 
         Args:
             rng: The context stream of the environment.
 
         Returns:
-            Its id, and the context; not to be changed.
+            The id, and the context, which the caller must not change.
 
         Raises:
-            ContextError: There is no context of the chosen id, or `begin` was not called.
+            ContextError: There is no context with the chosen id, or `begin` was not called.
         """
         chosen = self._next(rng)
         position = self.position
@@ -106,11 +109,23 @@ class Selector(ABC):
         return chosen
 
     def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
-        """The next n contexts, as n calls of `select` give them: for lanes that begin together."""
+        """Chooses the contexts of n lanes that are reset together, as n calls of `select` do.
+
+        Args:
+            rng: The context stream of the environment.
+            n: The number of contexts.
+
+        Returns:
+            n pairs `(id, context)`.
+        """
         return [self.select(rng) for _ in range(n)]
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """What `select` would give; neither the selector nor the generator moves."""
+        """Returns the next result of `select`, without advancing the selector or the generator.
+
+        Args:
+            rng: The context stream of the environment.
+        """
         position = self.position
         self.position = copy.deepcopy(position)
         try:
@@ -135,26 +150,26 @@ class Selector(ABC):
 
     @property
     def n_calls(self) -> int:
-        """How many contexts were selected."""
+        """The number of contexts selected so far."""
         return self.position["n_calls"]
 
     @property
     def context_id(self) -> Any:
-        """The id of the context that was selected last; None before the first."""
+        """The id of the last selected context; None before the first."""
         return self.position["context_id"]
 
     @property
     def context_key(self) -> Any:
-        """As CARL calls `context_id`."""
+        """CARL's name for `context_id`."""
         return self.position["context_id"]
 
     @property
     def context_ids(self) -> list[int]:
-        """The numbers of the contexts, from 0; the ids themselves are `contexts_keys`. Both as in CARL."""
+        """The indices 0, 1, … of the contexts; the ids themselves are `contexts_keys`. Both are named as in CARL."""
         return list(range(len(self.contexts)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
-        # Contexts are never changed, so that copies (in every snapshot of an environment) can share them.
+        # Contexts are never changed, so copies, such as those in snapshots of environments, can share them.
         memo.update((id(shared), shared) for shared in (self.contexts, self.contexts_keys, self._round, self._entries))
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
@@ -162,7 +177,7 @@ class Selector(ABC):
         return twin
 
     def _arguments(self) -> dict[str, Any]:
-        """What the selector was made with."""
+        """Returns the constructor's arguments, for the repr."""
         return {}
 
     def __repr__(self) -> str:
@@ -172,7 +187,7 @@ class Selector(ABC):
 
 
 def _check_same(given: Contexts, contexts: Contexts) -> None:
-    """Whether the contexts given to a selector are among the values of those of the environment."""
+    """Checks that the environment's contexts contain all values of the contexts that the constructor received."""
     advice = "give contexts to the environment alone"
     if list(given) != list(contexts):
         raise ContextError(
@@ -189,9 +204,9 @@ def _check_same(given: Contexts, contexts: Contexts) -> None:
 
 
 class RoundRobin(Selector):
-    """One context after the other, in order, then the first again.
+    """Chooses the contexts in order, and starts over after the last.
 
-    The first lane begins with the first context, the second with the second, and so on, see `Selector.lane`.
+    Lane i starts with context i; see `Selector.lane`.
     """
 
     def choose(self, rng: np.random.Generator) -> Any:
@@ -212,7 +227,7 @@ class RoundRobin(Selector):
 
 
 class Random(Selector):
-    """Any of the contexts, all alike."""
+    """Chooses a context at random, each with the same probability."""
 
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
@@ -220,14 +235,14 @@ class Random(Selector):
 
 
 class Static(Selector):
-    """Always the same context.
+    """Chooses always the same context.
 
     Args:
-        context_id: Its id; None for the first. A mapping counts as `contexts`, as in CARL.
+        context_id: The id of the context; None for the first one. A mapping counts as `contexts`, as in CARL.
         contexts: See `Selector`.
 
     Raises:
-        ContextError: There is no context of this id (as soon as the contexts are known), with near ones.
+        ContextError: There is no context with this id; raised as soon as the contexts are known.
     """
 
     def __init__(self, context_id: Any = None, contexts: Contexts | None = None) -> None:
@@ -250,17 +265,18 @@ class Static(Selector):
 
 
 class Custom(Selector):
-    """Whatever a function says.
+    """Chooses contexts by a function of the user.
 
     Args:
-        function: `(selector) -> context_id`. It may read everything of the selector, and draw from `selector.rng`;
-            what it must remember belongs in `selector.position`. As in CARL it may also return `(context, number)`,
-            one of `selector.contexts` and its place in `contexts_keys`. A mapping counts as `contexts`.
-        selector_function: What CARL calls `function`.
+        function: `(selector) -> context_id`. It may read all attributes of the selector and take random numbers from
+            `selector.rng`; it keeps all that it must remember in `selector.position`. As in CARL it may also return
+            `(context, number)`: one of `selector.contexts` and its index in `contexts_keys`. A mapping counts as
+            `contexts`.
+        selector_function: CARL's name for `function`.
         contexts: See `Selector`.
 
     Raises:
-        ContextError: There is not exactly one function.
+        ContextError: Not exactly one function was passed.
 
     Attributes:
         rng: The environment's context stream while the function runs, else None.
@@ -290,20 +306,20 @@ class Custom(Selector):
             self.rng = None
         if isinstance(chosen, tuple):
             pair = cast("tuple[Any, ...]", chosen)
-            # An id may be a tuple itself, but none begins with a context, which is not hashable.
+            # An id may be a tuple, but it cannot contain a context, which is not hashable.
             if len(pair) == 2 and isinstance(pair[0], Mapping):
                 return self._of_pair(cast("Context", pair[0]), pair[1])
         return cast("Any", chosen)
 
     def _of_pair(self, context: Context, number: Any) -> Any:
-        """The id of CARL's `(context, number)`; a number that is an id will do."""
+        """Returns the id of CARL's `(context, number)`; the number may be the id itself."""
         count = len(self.contexts)
         for place, (key, held) in enumerate(self.contexts.items()):
             if held is context and number in (place, place - count, key):
                 return key
         raise ContextError(
             f"Custom: expected one of selector.contexts and its place in selector.contexts_keys, got {context!r} and "
-            f"{number!r}; return an id alone, or see Sampled for contexts that are made on the way"
+            f"{number!r}; return an id alone, or use Sampled for contexts that are made during the run"
         )
 
     def _arguments(self) -> dict[str, Any]:

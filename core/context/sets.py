@@ -1,4 +1,4 @@
-"""Sets of contexts: a mapping from ids, which are the user's own, to contexts."""
+"""Sets of contexts: mappings from ids, which the user chooses, to contexts."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ..errors import ContextError
 from ..structural_equality import structure
 
 Context: TypeAlias = Mapping[str, Any]
-"""Values by the names of features."""
+"""Values by feature name."""
 
 Contexts: TypeAlias = Mapping[Any, Context]
 """Contexts by id; any hashable value can be an id."""
 
 
 def fill(contexts: Contexts | Sequence[Context] | None, default: Context) -> dict[Any, dict[str, Any]]:
-    """A set of full contexts: every one has the features of `default` and, after them, what it has besides.
+    """Returns a set of full contexts, with default values for the features that each context leaves out.
 
     Args:
-        contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. None and an empty one stand for the default
-            context alone, under the id 0.
+        contexts: Contexts by id, or a list, whose ids are 0, 1, 2, …. If it is None or empty, the result is the default
+            context alone, with the id 0.
         default: The value of each feature that a context leaves out.
 
     Returns:
-        New dicts, in the order of `contexts`; what was given is not changed. Features are in the order of `default`,
-        then in that of their first appearance, the same for all contexts.
+        New dicts, in the order of `contexts`; the arguments are not changed. All contexts have their features in the
+        same order: first those of `default`, then the others by first appearance.
 
     Raises:
-        ContextError: Something is no mapping, or a feature's name is no string.
+        ContextError: A context is not a mapping, or a feature's name is not a string.
     """
     given = contexts_of(contexts)
     if not given:
@@ -40,7 +40,10 @@ def fill(contexts: Contexts | Sequence[Context] | None, default: Context) -> dic
 
 
 def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
-    """Contexts by id, of a mapping or a list of them.
+    """Returns contexts by id.
+
+    Args:
+        given: A mapping of ids to contexts; or a list of contexts, whose ids are 0, 1, 2, …; or None for no contexts.
 
     Raises:
         ContextError: See `fill`.
@@ -63,23 +66,23 @@ def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
 
 
 class ContextSet(Mapping[Any, Context]):
-    """A set of contexts that stays as it is, also in configs that merge mappings.
+    """An immutable set of contexts, which configs that merge dicts replace as a whole.
 
-    RLlib merges each `dict` of `evaluation_config={"env_config": …}` into that of the training config, so that training
-    contexts would be evaluated too. It takes a set for a value, and replaces it as a whole:
+    RLlib merges each dict of `evaluation_config={"env_config": …}` into that of the training config, so that evaluation
+    would include the training contexts. A `ContextSet` is not a dict, so RLlib replaces it as a whole:
 
         config.environment("pendulum", env_config={"contexts": ContextSet(train)})
         config.evaluation(evaluation_config={"env_config": {"contexts": ContextSet(held_out)}})
 
-    A set is a mapping of ids to contexts that cannot be changed. It equals any other of the same contexts in the same
-    order, pickles, and holds what its file had when it was made.
+    It maps ids to contexts. Two sets are equal if they have the same contexts in the same order. A set can be pickled.
+    If it is made from a file, it keeps the contents that the file had at that time.
 
     Args:
-        contexts: Contexts by id, a list of contexts, whose ids are 0, 1, 2, …, another set, or the path of a file, see
+        contexts: Contexts by id; a list of contexts, whose ids are 0, 1, 2, …; another set; or the path of a file, see
             `load_contexts`.
 
     Raises:
-        ContextError: It is none of these.
+        ContextError: `contexts` is none of these.
     """
 
     __slots__ = ("_contexts",)
@@ -117,4 +120,4 @@ class ContextSet(Mapping[Any, Context]):
 
 
 _SHOWN = 5
-"""How many contexts a set shows."""
+"""The largest number of contexts in a set's repr."""

@@ -1,4 +1,4 @@
-"""Context spaces: which features an environment has, and which contexts that makes."""
+"""Context spaces: the features of an environment, and the contexts that they allow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class ContextSpace:
     """The features of an environment, in order.
 
     Args:
-        features: A list of features, or a mapping by name; hyperparameters of ConfigSpace count as features, and a
-            `ConfigSpace.ConfigurationSpace` or a context space of CARL is taken as a whole, see `context.configspace`.
+        features: A list of features, or a mapping of names to features; hyperparameters of ConfigSpace count as
+            features. Or a `ConfigSpace.ConfigurationSpace`, or a context space of CARL; see `context.configspace`.
 
     Raises:
-        ContextError: Two features have the same name, or something is no feature.
+        ContextError: Two features have the same name, or an element is not a feature.
     """
 
     def __init__(self, features: Any) -> None:
         self._features: dict[str, Feature] = {}
-        self._defaults: dict[str, Any] | None = None  # asked for at every reset
+        self._defaults: dict[str, Any] | None = None  # memoised, because every reset reads it
         for feature in features_of(features):
             if feature.name in self._features:
                 raise ContextError(f"{feature.name}: there are two features of this name")
@@ -38,7 +38,11 @@ class ContextSpace:
 
     @classmethod
     def of(cls, given: Any) -> ContextSpace:
-        """A context space as it is, or one of whatever the constructor takes."""
+        """Returns a context space unchanged, and makes one of any other argument of the constructor.
+
+        Args:
+            given: A `ContextSpace`, or an argument of the constructor.
+        """
         return given if isinstance(given, ContextSpace) else cls(given)
 
     @property
@@ -54,10 +58,13 @@ class ContextSpace:
         return dict(self._defaults)
 
     def subspace(self, names: Iterable[str]) -> ContextSpace:
-        """The space of some of the features, in the order given.
+        """Returns the space of some of the features.
+
+        Args:
+            names: The names of the features, in the order of the new space.
 
         Raises:
-            ContextError: An unknown name, with near ones.
+            ContextError: A name is unknown; the message suggests similar ones.
         """
         return ContextSpace([self._feature(name) for name in names])
 
@@ -67,14 +74,14 @@ class ContextSpace:
         return self._features[name]
 
     def insert_defaults(self, context: Mapping[str, Any], context_keys: Iterable[str] | None = None) -> dict[str, Any]:
-        """A full context: `context` with defaults filled in, checked, in the order of the features.
+        """Checks a context, and returns it with defaults filled in, in the order of the features.
 
         Args:
             context: Values of some of the features.
             context_keys: The features whose defaults are filled in; None for all.
 
         Raises:
-            ContextError: See `verify`; or `context_keys` names no feature.
+            ContextError: See `verify`; or `context_keys` contains an unknown name.
         """
         self.verify(context)
         keys = self._features if context_keys is None else {self._feature(k, "context_keys").name for k in context_keys}
@@ -82,14 +89,15 @@ class ContextSpace:
         return {name: full[name] for name in self._features if name in context or name in keys}
 
     def verify(self, context: Mapping[str, Any], path: str = "context") -> None:
-        """Checks that every feature of `context` exists and may have its value.
+        """Checks that every feature of a context exists and may have its value.
 
         Args:
             context: Values of some of the features.
-            path: How to call the context in a message.
+            path: The name of the context in the message.
 
         Raises:
-            ContextError: It does not, with near names; or it may not, with what it may be.
+            ContextError: A feature is unknown, or may not have its value; the message suggests similar names, or
+                describes the allowed values.
         """
         if not isinstance(cast("Any", context), Mapping):
             raise ContextError(f"{path}: expected a mapping of feature names to values, got {context!r}")
@@ -112,49 +120,49 @@ class ContextSpace:
     def sample(
         self, n: int | None = None, *, seed: int | np.random.Generator | None = None, features: Any = None
     ) -> dict[str, Any] | list[dict[str, Any]]:
-        """Random contexts.
+        """Samples random contexts.
 
         Args:
-            n: How many; None for one alone.
-            seed: An integer, a generator to draw from, or None for the system's entropy.
-            features: What varies, while the others have their defaults: names, or features that say how theirs is
-                distributed, see `distributions`. None for all.
+            n: The number of contexts; None for a single one.
+            seed: An integer of at least 0, a generator to use, or None for entropy of the operating system.
+            features: The features to sample, while the others have their defaults: a list of names, and of features
+                that define other distributions; see `distributions`. None for all.
 
         Returns:
-            One context, or a list of `n`, each in the order of the features.
+            A single context if `n` is None, else a list of n; each in the order of the features.
 
         Raises:
-            ContextError: A feature without finite bounds cannot be sampled uniformly; or see `distributions`.
+            ContextError: A uniformly distributed feature has no finite bounds; or see `distributions`.
         """
         if not (n is None or (isinstance(cast("Any", n), (int, np.integer)) and n >= 0)):
             raise ContextError(f"n: expected how many contexts, at least 0, or None for one alone, got {n!r}")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed(seed))
         varied = self._features if features is None else self.distributions(features)
-        contexts = [self._draw(varied, rng) for _ in range(1 if n is None else n)]
+        contexts = [self._sampled(varied, rng) for _ in range(1 if n is None else n)]
         if features is not None:
             for context in contexts:
                 self.verify(context, "a sampled context")
         return contexts[0] if n is None else contexts
 
-    def _draw(self, varied: Mapping[str, Feature], rng: np.random.Generator) -> dict[str, Any]:
+    def _sampled(self, varied: Mapping[str, Feature], rng: np.random.Generator) -> dict[str, Any]:
         return {
             name: varied[name].sample(rng) if name in varied else feature.default_value
             for name, feature in self._features.items()
         }
 
     def distributions(self, features: Any) -> dict[str, Feature]:
-        """How some of the features are to vary, checked against what they may be.
+        """Returns distributions for some of the features, checked against their allowed values.
 
-        A normal distribution without bounds of its own gets those of its feature.
+        A normal distribution without bounds gets those of the feature with the same name in this space.
 
         Args:
-            features: A list of names and features, or whatever the constructor takes.
+            features: A list of names and features, or any other argument of the constructor.
 
         Returns:
-            The features by name, in the order of this space.
+            The distributions by name, in the order of this space.
 
         Raises:
-            ContextError: There is no such feature; it comes twice; or the distribution could leave what is allowed.
+            ContextError: A feature is unknown or occurs twice, or its distribution could leave the allowed values.
         """
         if isinstance(features, ContextSpace):
             given = list(features._features.values())
@@ -166,18 +174,18 @@ class ContextSpace:
         found: dict[str, Feature] = {}
         for feature in given:
             if feature.name in found:
-                raise ContextError(f"features: {feature.name!r} is there twice")
+                raise ContextError(f"features: expected each feature once, got {feature.name!r} twice")
             found[feature.name] = fitted(feature, self._feature(feature.name))
         return {name: found[name] for name in self._features if name in found}
 
     def grid(self, values: Mapping[str, Iterable[Any]]) -> dict[int, dict[str, Any]]:
-        """Contexts of all combinations of some values, the last feature varying fastest; defaults for the others.
+        """Returns the contexts of all combinations of values, the last feature varying fastest.
 
         Args:
-            values: The values of each feature that varies.
+            values: The values of each feature that varies, by name; the other features have their defaults.
 
         Returns:
-            Full contexts by number, as `Contextual` takes them.
+            Full contexts, by the ids 0, 1, 2, ….
 
         Raises:
             ContextError: See `verify`.
@@ -189,11 +197,14 @@ class ContextSpace:
         }
 
     def spec(self) -> dict[str, Array | Discrete]:
-        """What `encode` returns: by feature, a scalar within its finite bounds, or the index of a choice."""
+        """Returns the spec of `encode`: by feature, a scalar within its finite bounds, or the index of a choice."""
         return {name: feature.spec for name, feature in self._features.items()}
 
     def encode(self, context: Mapping[str, Any]) -> dict[str, np.generic]:
-        """A context as numbers, a value of `spec()`; what it leaves out has its default, as in `insert_defaults`.
+        """Returns a context as numbers, a value of `spec()`.
+
+        Args:
+            context: Values of some of the features; the others have their defaults.
 
         Raises:
             ContextError: See `verify`.
@@ -202,14 +213,17 @@ class ContextSpace:
         return {name: feature.encode(full[name]) for name, feature in self._features.items()}
 
     def vector(self, context: Mapping[str, Any], names: Iterable[str] | None = None) -> NDArray[np.float64]:
-        """A context as a float64 array of shape (features,).
+        """Returns a context as an array.
 
         Args:
-            context: What it leaves out has its default.
-            names: Which features, in order; None for all.
+            context: Values of some of the features; the others have their defaults.
+            names: The features to include, in order; None for all.
+
+        Returns:
+            float64, of shape (features,).
 
         Raises:
-            ContextError: See `verify`; an unknown name; or an integer too large for a float64.
+            ContextError: See `verify`; or a name is unknown; or float64 cannot represent an integer exactly.
         """
         encoded = self.encode(context)
         chosen = list(encoded) if names is None else [self._feature(name, "names").name for name in names]

@@ -1,4 +1,4 @@
-"""What an agent sees of a context: some of its features, as numbers, scaled, within bounds."""
+"""The part of a context that an agent observes: some of its features, as scaled numbers within bounds."""
 
 from __future__ import annotations
 
@@ -21,26 +21,29 @@ Context = Mapping[str, Any]
 
 
 class Visible:
-    """The features of a context that an agent sees, and how.
+    """The features of a context that an agent observes, and their conversion to numbers.
 
     Args:
-        contexts: The full contexts that there may be, at least one.
-        default: The full default context, or None where nothing says what it is.
-        space: The features that are described, by name.
-        chosen: Which are seen, in order; None for all; `"changing_context_features"`, also as the one element of a
-            list, for those whose values differ.
-        mask: Which are not seen, after all.
-        scale: By what each is divided: `"no"`, `"by_mean"` (over the contexts), `"by_default"`; a factor of 0 is 1.
-        bounds: `(low, high)` or `(low, high, dtype)` by feature, instead of those of the space.
+        contexts: All full contexts that may occur, at least one.
+        default: The full default context; None if it is not known.
+        space: The declared features; None if there are none.
+        chosen: The visible features, in order; None for all. `"changing_context_features"`, alone or as the only
+            element of a list, selects those whose values differ between contexts.
+        mask: Features to leave out of the chosen ones.
+        scale: The divisor of each feature: `"no"` for none, `"by_mean"` for the mean over the contexts, `"by_default"`
+            for the default value; a divisor of 0 counts as 1.
+        bounds: `(low, high)` or `(low, high, dtype)` by feature, in place of the bounds of the space.
         unbounded: The features whose values may leave their bounds.
-        hidden: Whether none is seen, whatever else is said (which is checked all the same).
+        hidden: If True, no feature is visible; the other arguments are still checked.
 
     Attributes:
-        names: The features seen, in order.
-        sizes: How many numbers each one is.
+        names: The visible features, in order.
+        sizes: The number of numbers of each visible feature.
+        low: The lower bounds of the numbers, float64 of shape (numbers,).
+        high: The upper bounds of the numbers, likewise.
 
     Raises:
-        ContextError: An unknown feature, scale, or bound; or a feature that is no number.
+        ContextError: A feature, the scale or a bound is unknown or malformed, or a visible feature is not a number.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Visible:
                 f"scale_context_features: expected one of {list(SCALES)}, got {scale!r}; {nearest(str(scale), SCALES)}"
             )
         if scale == "by_default" and default is None:
-            raise ContextError("scale_context_features: 'by_default' needs default_context, for nothing else says it")
+            raise ContextError("scale_context_features: 'by_default' needs default_context, which was not given")
         self.sizes = {name: np.size(first[name]) for name in self.names}
         for context in contexts:
             for name in self.names:
@@ -73,7 +76,7 @@ class Visible:
         self._factors = {name: np.asarray(1.0) for name in self.names}
         for name in self.names:
             if scale == "no" or isinstance(getattr(self._features.get(name), "spec", None), Discrete):
-                continue  # the number of a choice has no scale
+                continue  # the index of a choice is not scaled
             values = [context[name] for context in contexts] if scale == "by_mean" else [cast("Context", default)[name]]
             factor = np.mean([np.asarray(value, np.float64) for value in values], axis=0)
             self._factors[name] = np.where(factor == 0, 1.0, factor)
@@ -91,7 +94,7 @@ class Visible:
             )
         names = known if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
         if CHANGING in names and CHANGING not in known:
-            if len(names) > 1:  # CARL would leave the others out in silence
+            if len(names) > 1:  # CARL would silently leave the others out
                 raise ContextError(f"state_context_features: expected {CHANGING!r} alone, got {names}")
             names = [n for n in known if any(not np.array_equal(c[n], contexts[0][n]) for c in contexts)]
         _check_known("state_context_features", names, known)
@@ -108,8 +111,8 @@ class Visible:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise ContextError(
-                f"context[{name!r}]: expected a number to be seen, got {value!r}; describe it by a Categorical, or do "
-                "not show it (context_mask, hide_context)"
+                f"context[{name!r}]: expected a number to be seen, got {value!r}; declare it as a Categorical, or hide "
+                "it (context_mask, hide_context)"
             )
         return array.astype(np.float64)
 
@@ -136,16 +139,27 @@ class Visible:
         return (np.concatenate(lows), np.concatenate(highs)) if lows else (np.zeros(0), np.zeros(0))
 
     def bounds_of(self, name: str, given: Mapping[str, Sequence[Any]]) -> tuple[Any, Any]:
-        """The bounds of a feature's number, before it is scaled."""
+        """Returns the bounds of a feature's numbers, before they are scaled.
+
+        Args:
+            name: The name of the feature.
+            given: `(low, high)` or `(low, high, dtype)` by feature, in place of the bounds of the space.
+
+        Returns:
+            `(low, high)`; infinite where there is no bound.
+
+        Raises:
+            ContextError: The given bounds are malformed.
+        """
         if name in given:
-            said = given[name]
-            pair = list(said[:2]) if isinstance(cast("Any", said), Sequence) and len(said) in (2, 3) else []
+            own = given[name]
+            pair = list(own[:2]) if isinstance(cast("Any", own), Sequence) and len(own) in (2, 3) else []
             are_numbers = all(is_number(bound) or bound in (-np.inf, np.inf) for bound in pair)
             if not (pair and are_numbers and pair[0] <= pair[1]):
                 raise ContextError(
-                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), low ≤ high, got {said!r}"
+                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), low ≤ high, got {own!r}"
                 )
-            return said[0], said[1]
+            return own[0], own[1]
         spec = getattr(self._features.get(name), "spec", None)
         if isinstance(spec, Discrete):
             return spec.start, spec.start + spec.n - 1
@@ -153,7 +167,7 @@ class Visible:
         return (-np.inf if low is None else low), (np.inf if high is None else high)
 
     def vector(self, context: Context) -> NDArray[np.float64]:
-        """What is seen of a full context: float64, of shape (numbers,)."""
+        """Returns the visible numbers of a full context: float64, of shape (numbers,)."""
         return np.concatenate([np.zeros(0), *(part.ravel() for part in self._parts(context))])
 
     def _parts(self, context: Context) -> list[NDArray[np.float64]]:

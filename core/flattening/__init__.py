@@ -1,4 +1,4 @@
-"""Nested values as one array and back: the layout of all leaves, and how a leaf becomes numbers."""
+"""Conversion of nested values to one flat array and back: the layout of the leaves, and the encoding of each leaf."""
 
 from .layout import ORDERS, Flattening
 

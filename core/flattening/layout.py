@@ -1,4 +1,4 @@
-"""A nested value as one flat array, and back: which number lies where, in which dtype, within which bounds."""
+"""The flat array of a nested value: where each leaf lies, the common dtype, and the bounds."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ ORDERS = ("insertion", "sorted")
 ENCODINGS = ("integer", "one_hot")
 
 Write: TypeAlias = Callable[[Any], Any]
-"""A function of a nested value to a flat array."""
+"""A function that turns a nested value into a flat array."""
 
 
 class Flattening:
-    """How the values of a nested spec lie in one flat array.
+    """Converts values of a nested spec to one flat array and back.
 
-    A scalar is one number, an array its elements in C order, an array of size 0 nothing. With `discrete="one_hot"`, a
-    `Discrete` is n numbers of which one is 1, and each element of a `MultiDiscrete` likewise; these fit every dtype,
-    and have no say in it where there is anything else.
+    A scalar takes one number, an array its elements in C order, an array of size 0 nothing. With `discrete="one_hot"`,
+    a `Discrete` takes n numbers, of which one is 1, and so does each element of a `MultiDiscrete`. One-hot numbers fit
+    every dtype, so the other leaves alone determine the dtype, if there are any.
 
-    What the dtype may be:
+    The choices of `dtype`:
 
-    | | |
+    | `dtype` | dtype of the flat array |
     |---|---|
-    | `"strict"` | that of the leaves, which must have one |
-    | `"promote"` | what numpy promotes theirs to; refused where that does not hold every value exactly |
-    | a dtype | may round (integers to floats, floats to narrower ones), but not wrap or cut fractions off |
+    | `"strict"` | that of the leaves, which must all have the same |
+    | `"promote"` | the one that numpy promotes the leaves to; an error if it does not hold every value exactly |
+    | a dtype | that one; it may round (integers to floats, floats to narrower ones), but not wrap or truncate |
 
-    The way back is exact where the dtype holds the values exactly. It is defined for every array in the flat spec, and
-    gives a value in the nested one: a float becomes the nearest integer where an integer is due, the largest of a
-    one-hot encoding is the one that is meant, and a number that was rounded over its bound becomes the bound.
+    The inverse is exact wherever the dtype holds the values exactly. It is defined for every array in the flat spec,
+    and returns a value in the nested one: a float becomes the nearest integer for an integer leaf, a one-hot encoding
+    becomes the index of its largest number, and a number that rounding moved beyond its bound becomes the bound.
 
     Args:
         spec: The nested spec.
-        order: The order of the keys of dicts: as they are (`"insertion"`), or `"sorted"` at every level.
+        order: The order of dict keys: as they are (`"insertion"`), or sorted at every level (`"sorted"`).
         dtype: `"strict"`, `"promote"`, or the dtype of the flat array.
-        discrete: `"integer"`, or `"one_hot"`.
-        what: How to call the value in messages.
+        discrete: The encoding of `Discrete` and `MultiDiscrete` leaves, `"integer"` or `"one_hot"`.
+        what: The name of the value in messages.
 
     Attributes:
         spec: The spec of the flat array, of shape (k,); bounds are None on a side where no leaf has any.
         order: The order of the keys.
-        slices: Where each leaf lies, by its path, in order.
+        slices: The slice of each leaf in the flat array, by the leaf's path, in order.
 
     Raises:
-        SpecError: A leaf is no array of numbers, or the dtypes do not go together; the message names the leaves.
+        SpecError: A leaf is not an array of numbers, the dtypes cannot be combined (the message names the leaves), or
+            a choice is unknown.
     """
 
     def __init__(
@@ -84,7 +85,14 @@ class Flattening:
         self.one, self.many = _writers(leaves, kind)
 
     def flatten(self, value: Any) -> NDArray[Any]:
-        """A nested value, whose leaves may have leading axes (…), as an array of shape (…, k)."""
+        """Returns a nested value as a flat array.
+
+        Args:
+            value: A value of the nested spec; its leaves may have additional leading axes (…).
+
+        Returns:
+            An array of shape (…, k), in the dtype of the flat spec.
+        """
         if not self._leaves:
             return self.one(value)
         first = self._leaves[0]
@@ -93,7 +101,13 @@ class Flattening:
         return self.many(value, lead) if lead else self.one(value)
 
     def unflatten(self, array: Any) -> Any:
-        """An array of shape (…, k) as a nested value, whose leaves get the leading axes (…); nothing is shared.
+        """Returns a flat array as a nested value, which shares no memory with it.
+
+        Args:
+            array: An array of shape (…, k).
+
+        Returns:
+            A value of the nested spec, whose leaves have the leading axes (…).
 
         Raises:
             SpecError: The last axis has another length.
@@ -113,7 +127,7 @@ class Flattening:
 def _in_order(
     spec: SpecTree, order: str, path: str, keys: tuple[Any, ...] = ()
 ) -> Iterator[tuple[str, tuple[Any, ...], Spec]]:
-    """The `(path, keys, leaf)` of each leaf, in the order in which they lie."""
+    """Yields the `(path, keys, leaf)` of each leaf, in the order of the flat array."""
     if not tree.is_branch(spec):
         yield path, keys, spec
         return
@@ -130,7 +144,7 @@ def _in_order(
 
 
 def _builder(spec: SpecTree, path: str, readers: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """A function of a flat array to the nested value, of those that read the leaves."""
+    """Returns a function that turns a flat array into the nested value, from the functions that read the leaves."""
     if not tree.is_branch(spec):
         return readers[path]
     parts = [(key, _builder(sub, path + part, readers)) for part, key, sub in tree.children(spec)]
@@ -171,7 +185,7 @@ def _bounds(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Any, Any]:
         if all(bound is None for bound in bounds):
             found.append(None)
             continue
-        with np.errstate(over="ignore"):  # a bound beyond a narrower dtype is none there
+        with np.errstate(over="ignore"):  # a bound beyond the range of a narrower dtype becomes infinite
             parts = [
                 np.asarray(end if bound is None else bound).astype(dtype if dtype.kind == "f" else object)
                 for bound in bounds
@@ -186,26 +200,26 @@ def _bound(leaf: Leaf, side: int, dtype: np.dtype[Any]) -> Any:
         return side
     bound: Any = (leaf.low, leaf.high)[side]
     if leaf.dtype != dtype and leaf.dtype.kind in "biu":
-        return leaf.range[side] if bound is None else bound  # what its own dtype said
+        return leaf.range[side] if bound is None else bound  # the limits of its own dtype
     if isinstance(leaf.spec, Array):
         return (leaf.spec.low_or_inf, leaf.spec.high_or_inf)[side]
     return bound
 
 
 def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Callable[[Any, tuple[int, ...]], Any]]:
-    """Functions that flatten one value, and one with leading axes: `one(value)`, `many(value, lead)`."""
+    """Returns `one(value)`, which flattens a single value, and `many(value, lead)`, for values with leading axes."""
     concatenate = cast("Any", np.concatenate)
     gather, encoders = _gatherer([leaf.keys for leaf in leaves]), [encoder(leaf) for leaf in leaves]
-    # Discrete values may come as Python's integers, whatever their dtype.
-    come: list[Any] = [
+    # Discrete values may be Python integers, whatever the dtype of their spec.
+    arriving: list[Any] = [
         np.int64 if encode is None and isinstance(leaf.spec, Discrete) else leaf.dtype if encode is None else np.bool_
         for leaf, encode in zip(leaves, encoders, strict=True)
     ]
-    casting = "same_kind" if all(np.can_cast(kind, dtype, "same_kind") for kind in come) else "unsafe"
+    casting = "same_kind" if all(np.can_cast(kind, dtype, "same_kind") for kind in arriving) else "unsafe"
     sizes = [(leaf.elements, encode) for leaf, encode in zip(leaves, encoders, strict=True)]
 
     places = [(leaf.keys[0], slice(leaf.start, leaf.stop)) for leaf in leaves if leaf.keys]
-    # For a few short rows at the top, filling them in is more than twice as quick as numpy's concatenation.
+    # For a few short rows at the top level, assigning slices is more than twice as fast as np.concatenate.
     is_plain = len(places) == len(leaves) <= 8 and all(len(leaf.keys) == 1 == len(leaf.shape) for leaf in leaves)
     size, empty = sum(leaf.elements for leaf in leaves), np.empty
 
@@ -234,7 +248,7 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
 
 
 def _gatherer(keys: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:
-    """A function that gives the leaves at `keys`."""
+    """Returns a function that looks up the leaves of a nested value at `keys`."""
     if len(keys) > 1 and all(len(path) == 1 for path in keys):
         return cast("Any", itemgetter(*(path[0] for path in keys)))
 

@@ -1,4 +1,4 @@
-"""One leaf of a nested value inside a flat array: its numbers there and back."""
+"""One leaf of a nested value inside a flat array: its place, and the functions that encode and read it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 
 @dataclass
 class Leaf:
-    """A leaf, and where it lies.
+    """A leaf, and its place in the flat array.
 
     Args:
-        path: What messages call it.
-        keys: Where to find it in the nested value.
+        path: Its name in messages.
+        keys: The keys that lead to it in the nested value.
         spec: Its spec.
-        start: Where it begins in the flat array.
-        encoded: Whether discrete values are one-hot.
+        start: The index of its first number in the flat array.
+        encoded: If True, discrete values are one-hot encoded.
 
     Attributes:
-        elements: How many numbers a value of it has.
+        elements: The number of elements of its values.
         low: The lower bounds of its elements, or None.
-        high: The upper bounds, or None.
-        counts: How many numbers each element becomes that is one-hot; None where all are as they are.
-        size: How many numbers it is in the flat array.
-        stop: Where it ends there.
+        high: The upper bounds of its elements, or None.
+        counts: The length of each element's one-hot encoding; None if the leaf is not encoded.
+        size: The length of its slice of the flat array.
+        stop: The index after its last number in the flat array.
 
     Raises:
-        SpecError: It is no array of numbers.
+        SpecError: It is not an array of numbers.
     """
 
     path: str
@@ -66,7 +66,7 @@ class Leaf:
 
     @property
     def range(self) -> tuple[int, int]:
-        """The smallest and the largest integer that may occur; of a leaf of integers or bools that is not empty."""
+        """The smallest and the largest integer that may occur in a non-empty leaf of integers or bools."""
         info = None if self.dtype.kind == "b" else np.iinfo(self.dtype)
         least, most = (0, 1) if info is None else (int(info.min), int(info.max))
         return (least if self.low is None else int(self.low.min())), (
@@ -74,7 +74,7 @@ class Leaf:
         )
 
     def is_exact(self, dtype: np.dtype[Any]) -> bool:
-        """Whether `dtype` holds every value."""
+        """Returns True if `dtype` represents every value of the leaf exactly."""
         if self.dtype == dtype or self.counts is not None or not self.size:
             return True
         if self.dtype.kind in "biu" and dtype.kind in "fc":
@@ -85,14 +85,21 @@ class Leaf:
         return np.can_cast(self.dtype, dtype)
 
     def is_rounded(self, dtype: np.dtype[Any]) -> bool:
-        """Whether `dtype` holds something close to every value."""
+        """Returns True if `dtype` represents every value of the leaf at least approximately."""
         if dtype.kind not in "fc" or (self.dtype.kind == "c" and dtype.kind == "f"):
             return False
         return self.dtype.kind in "fc" or max(map(abs, self.range)) <= float(np.finfo(dtype).max)
 
 
 def encoder(leaf: Leaf) -> Callable[[Any], Any] | None:
-    """A function of elements (…, elements) to one-hot encodings (…, size); None where they stay as they are."""
+    """Returns a function from elements of shape (…, elements) to one-hot encodings of shape (…, size), dtype bool.
+
+    Args:
+        leaf: The leaf to encode.
+
+    Returns:
+        The function; None if the leaf is not encoded.
+    """
     if leaf.counts is None:
         return None
     size, place = leaf.size, np.cumsum([0, *leaf.counts[:-1]])[: leaf.elements] - _wide(leaf.low).ravel()
@@ -106,12 +113,17 @@ def encoder(leaf: Leaf) -> Callable[[Any], Any] | None:
 
 
 def _wide(integers: Any) -> NDArray[np.int64]:
-    """As int64, where those of uint64 wrap: their differences come out right all the same."""
+    """Returns integers as int64; uint64 may wrap, which leaves differences of two results right."""
     return np.asarray(integers).astype(np.int64)
 
 
 def reader(leaf: Leaf, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
-    """A function of a flat array (…, k) to the leaf."""
+    """Returns a function that reads the leaf's value out of a flat array of shape (…, k).
+
+    Args:
+        leaf: The leaf to read.
+        dtype: The dtype of the flat array.
+    """
     start, stop, shape, kind, low, high = leaf.start, leaf.stop, leaf.shape, leaf.dtype, leaf.low, leaf.high
     is_whole, is_scalar, is_exact = kind.kind in "biu", isinstance(leaf.spec, Discrete), leaf.is_exact(dtype)
     parts: list[slice] | None = None
@@ -138,14 +150,14 @@ def reader(leaf: Leaf, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
             value = np.clip(value, low, high)
         return value[()] if is_scalar else np.asarray(value)
 
-    # By far the most common, and most often a step's action.
+    # By far the most common case, usually the action of a step.
     if kind.kind == "f" and is_exact and dtype.kind == "f":
         return plain
     return read
 
 
 def _limits(kind: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The smallest and the largest float of `dtype` that integers of `kind` hold."""
+    """Returns the smallest and the largest float of `dtype` that convert to integers of `kind` without overflow."""
     info = np.iinfo(kind)
     found: list[Any] = []
     for limit in (info.min, info.max):

@@ -1,4 +1,4 @@
-"""Small models that come with envoi; `envoi.adapters.load("envoi:catch")` makes one by name."""
+"""Small example models; `envoi.adapters.load("envoi:catch")` makes one by name."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ NAMES = (*MODELS, *GAMES)
 
 
 def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> Env | MultiEnv:
-    """A bundled model, one of one agent under its usual time limit.
+    """Makes one of the example models; a model of one agent gets its usual time limit.
 
     Args:
         name: One of `NAMES`.
-        max_episode_steps: Another limit than the usual one.
-        **arguments: For the model's constructor.
+        max_episode_steps: A time limit in place of the usual one.
+        **arguments: Arguments of the model's constructor.
 
     Raises:
-        UnknownName: There is no such model; the message lists near names.
-        SpecError: A time limit for a game of several agents.
+        UnknownName: There is no such model; the message suggests similar names.
+        SpecError: A time limit was given for a game of several agents.
     """
     if name not in NAMES:
         raise UnknownName(

@@ -31,8 +31,8 @@ class CartPoleState(NamedTuple):
 class CartPole(BatchModel):
     """Barto, Sutton and Anderson's cart-pole (1983), in the Euler form of gymnasium's CartPole-v1.
 
-    The features of its context are CARL's, with gymnasium's values as defaults. The observation has no bounds, for a
-    strong push over a long time step would carry it past gymnasium's.
+    The features of its context are CARL's, with gymnasium's values as defaults. The observation has no bounds, because
+    a strong push over a long time step can exceed those of gymnasium.
     """
 
     observation_spec = Array((4,), "float32")
@@ -83,6 +83,6 @@ class CartPole(BatchModel):
 
 
 def _physics(features: list[Any]) -> tuple[Any, ...]:
-    """What the dynamics need of the features of `PHYSICS`, numbers or columns."""
+    """Returns the quantities that the dynamics use, from the features `PHYSICS`, as numbers or columns."""
     gravity, cart, pole, length, strength, tau = features
     return gravity, cart + pole, pole, pole * length, length, strength, tau

@@ -33,7 +33,7 @@ MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
 
 
 class GridState(NamedTuple):
-    """Rows and columns of the agent and of the goal, each of shape (n, 2), and the chance to slip, (n,)."""
+    """Row and column of the agent and of the goal, each of shape (n, 2), and the probability to slip, (n,)."""
 
     agent: NDArray[np.int64]
     goal: NDArray[np.int64]
@@ -43,7 +43,7 @@ class GridState(NamedTuple):
 class GridWorld(BatchModel):
     """The four rooms of Sutton, Precup and Singh (1999), with a new goal each episode; reward 1 at the goal.
 
-    The actions are up, right, down, left; with the context's chance `slip` a random one is taken instead.
+    The actions are up, right, down, left. With the probability `slip` of the context, a random one replaces the action.
     """
 
     observation_spec = {  # noqa: RUF012 (a spec: read, never written)

@@ -1,4 +1,4 @@
-"""Nim: take turns at a heap; who takes the last stick wins."""
+"""Nim: two players take sticks from a heap in turns; taking the last stick wins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..spec import Array, Discrete
 
 PLAYERS = ("first", "second")
 MOST = 3
-"""The most sticks that a move takes."""
+"""The largest number of sticks that a move takes."""
 LARGEST = 100
-"""The largest heap."""
+"""The size of the largest heap."""
 
 
 class NimState(NamedTuple):
-    """The sticks that are left, whose turn it is (0 or 1), and who has won (0 or 1) or None."""
+    """The number of sticks left, the index of the player to move (0 or 1), and that of the winner, or None."""
 
     sticks: int
     player: int
@@ -28,9 +28,9 @@ class NimState(NamedTuple):
 
 
 class Nim(MultiModel):
-    """Bouton's game (1901) with one heap: 1 to 3 sticks a move, the last stick wins, an illegal move loses.
+    """Bouton's game (1901) with one heap: a move takes 1 to 3 sticks, the last stick wins, an illegal move loses.
 
-    The action takes `action + 1` sticks; the mask in the info of who moves next says which of them are there.
+    The action takes `action + 1` sticks. The action mask is in the info of the player who moves next.
     """
 
     possible_agents = PLAYERS
@@ -50,7 +50,7 @@ class Nim(MultiModel):
         return NimState(left, other, None if left else state.player)
 
     def turn(self, state: NimState) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Whose move it is."""
+        """Returns the player who moves next."""
         return (PLAYERS[state.player],)
 
     def mask(self, state: NimState, agent: str) -> NDArray[np.int8]:

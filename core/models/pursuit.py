@@ -18,11 +18,11 @@ AGENTS = (*HUNTERS, PREY)
 SIZE = 9
 """The sides of the torus."""
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
-"""Up, right, down, left; the prey may also stay."""
+"""Up, right, down, left, stay; only the prey may stay."""
 
 
 class PursuitState(NamedTuple):
-    """`places` of shape (3, 2), row and column of each of `AGENTS`; the step and its limit, the chance to stumble."""
+    """Rows and columns of `AGENTS`, of shape (3, 2); the step, the largest number of steps, the chance to stumble."""
 
     places: Any
     step: Any
@@ -33,9 +33,9 @@ class PursuitState(NamedTuple):
 class Pursuit(MultiModel):
     """Benda's pursuit game (1985) with two hunters, all moving at once.
 
-    Each sees where the others are, relative to itself. A hunter on the prey's field catches it: the hunters share a
-    reward of 1, the prey gets -1, and the episode ends; the prey gains 0.01 a step until then. It stumbles, and stays
-    where it is, with the context's chance.
+    Each agent observes the positions of the others relative to itself. A hunter on the prey's field catches it: the
+    hunters share a reward of 1, the prey gets -1, and the episode ends. Until then, the prey gets 0.01 per step. With
+    the probability `stumble` of the context, the prey stays where it is.
     """
 
     possible_agents = AGENTS
@@ -55,7 +55,7 @@ class Pursuit(MultiModel):
     )
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> PursuitState:
-        fields = rng.choice(SIZE * SIZE, len(AGENTS), replace=False)  # nobody begins on another's field
+        fields = rng.choice(SIZE * SIZE, len(AGENTS), replace=False)  # all on different fields
         places = np.stack(np.divmod(fields, SIZE), 1).astype(np.int64)
         return PursuitState(places, np.int64(0), np.int64(context["max_steps"]), np.float64(context["stumble"]))
 

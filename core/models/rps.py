@@ -1,4 +1,4 @@
-"""Rock, paper, scissors, again and again."""
+"""Repeated rock, paper, scissors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..spec import Array, Discrete
 
 PLAYERS = ("player_0", "player_1")
 NONE = 3
-"""What a player sees before the first round."""
+"""The observation before the first round."""
 
 
 class RpsState(NamedTuple):
-    """What the two chose last (0 rock, 1 paper, 2 scissors, 3 nothing yet), and how many of the rounds are over."""
+    """The last choices (0 rock, 1 paper, 2 scissors, 3 none yet), the number of finished rounds, and that of all."""
 
     choices: tuple[int, int]
     round: int
@@ -25,7 +25,10 @@ class RpsState(NamedTuple):
 
 
 class RockPaperScissors(MultiModel):
-    """The zero-sum game, both choosing at once; each sees the other's last choice, and the last round cuts both off."""
+    """The zero-sum game with simultaneous choices.
+
+    Each player observes the last choice of the other; the last round truncates both.
+    """
 
     possible_agents = PLAYERS
     observation_spec = dict.fromkeys(PLAYERS, Discrete(4, name="the other's choice"))

@@ -1,1 +1,1 @@
-"""What an environment is: `Process`, `Env`, `BatchEnv`, `MultiEnv`, and the options of their resets."""
+"""The protocol of environments: `Process`, `Env`, `BatchEnv`, `MultiEnv`, and the options of their resets."""

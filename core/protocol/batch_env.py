@@ -1,15 +1,15 @@
 """Batches: many lanes of one environment, stepped together.
 
-A `BatchEnv` is an `Env` whose values have a leading lane axis. It never resets a lane by itself: a lane that has
-ended is begun anew by `reset(mask=…)`, or by `step(actions, restart=…)` while the other lanes act. The auto-reset
-modes of the frameworks are one call each:
+A `BatchEnv` is an `Env` whose values have a leading lane axis. It never resets a lane by itself: the caller resets
+lanes that have ended by `reset(mask=…)`, or by `step(actions, restart=…)` while the other lanes act. This expresses
+the auto-reset modes of all frameworks:
 
     next step    step(actions, restart=over)
     same step    step(actions), then reset(mask=over)
-    disabled     step(actions), and reset(mask=…) when the user says so
+    disabled     step(actions), and reset(mask=…) when the user calls it
 
-`envoi.batch(env, n)` makes one from anything: a `BatchModel` steps all lanes in one numpy call, any other
-environment is looped over.
+`envoi.batch(env, n)` makes a batch of any environment: a `BatchModel` steps all lanes in one numpy call, others are
+looped over.
 """
 
 from __future__ import annotations
@@ -29,10 +29,18 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 def as_mask(mask: Any, n: int, what: str) -> Mask | None:
-    """Which of `n` lanes: None where there is no choice to be made.
+    """Returns a mask of lanes as an array, after checking it.
+
+    Args:
+        mask: Bools of shape (n,); None for no mask.
+        n: The number of lanes.
+        what: The name of the argument in the message.
+
+    Returns:
+        bool, of shape (n,); None if `mask` is None.
 
     Raises:
-        SpecError: Not a bool for each lane.
+        SpecError: The mask has another shape or dtype.
     """
     if mask is None:
         return None
@@ -45,15 +53,16 @@ def as_mask(mask: Any, n: int, what: str) -> Mask | None:
 
 
 class BatchEnv(Env):
-    """n lanes of one environment. Specs describe one lane; every value has a leading axis of n.
+    """n lanes of one environment. Specs describe a single lane; every value has a leading axis of n.
 
     Args:
-        n: How many lanes.
+        n: The number of lanes.
 
     Attributes:
-        restarts: How lanes can begin anew: those that have ended in the `"step"` after, by `restart=`, or by a
-            `"reset"` with a mask right after their end; and `"live"` lanes by a reset with a mask at any time.
-        lanes_can_wait: Whether some lanes may act while the others stand still, see `step_lanes`.
+        restarts: The supported ways to reset some of the lanes: `"step"`, ended lanes during the following step, by
+            `restart=`; `"reset"`, ended lanes right after their end, by `reset(mask=…)`; `"live"`, any lanes at any
+            time, by `reset(mask=…)`.
+        lanes_can_wait: True if some lanes can act while the others pause; see `step_lanes`.
 
     Raises:
         SpecError: `n` is below 1.
@@ -75,56 +84,60 @@ class BatchEnv(Env):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        """Begins an episode in the lanes of `mask`, or in all.
+        """Begins an episode in some or all lanes.
 
         Args:
-            seed: One for all lanes, or one a lane.
+            seed: One seed for all lanes, or a sequence of one per lane.
             options: As for a single environment.
-            mask: Shape (n,), which lanes.
+            mask: The lanes to reset, bool of shape (n,); None for all.
 
         Returns:
-            The current observations of all n lanes, and infos, empty for lanes that were not reset.
+            The current observations of all n lanes, and infos, which are empty for lanes that were not reset.
+
+        Raises:
+            SpecError: `mask` or `seed` has another shape.
         """
         raise NotImplementedError
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        """Acts once in every lane, but for those that begin a new episode instead.
+        """Acts once in every lane, except in those that begin a new episode instead.
 
         Args:
-            action: Leaves of shape (n, …).
-            restart: Shape (n,), the lanes that are reset instead, whatever their action; they report their first
-                observation and reset info, reward 0, no end, and discount 1.
+            action: The actions, with leaves of shape (n, …).
+            restart: The lanes to reset instead, bool of shape (n,); their actions are ignored. They return their first
+                observation and reset info, reward 0, both flags False, and discount 1.
 
         Raises:
-            EpisodeError: One of the other lanes was not reset before, or has ended.
+            EpisodeError: One of the other lanes has not been reset, or has ended.
         """
         raise NotImplementedError
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        """Acts once in some lanes, while the others stand still, whether they have ended or not.
+        """Acts once in some lanes, while the others pause.
 
         Args:
-            action: Leaves of shape (n, …); what lanes that stand still are told does not matter.
-            lanes: Shape (n,), which lanes act.
+            action: The actions, with leaves of shape (n, …); those of pausing lanes are ignored.
+            lanes: The lanes that act, bool of shape (n,). The others may have ended or not.
 
         Returns:
-            For a lane that stands still the observation it has, reward 0, no end, and discount 1.
+            The step of all n lanes. A pausing lane has its current observation, reward 0, both flags False, and
+            discount 1.
 
         Raises:
-            EpisodeError: One of the lanes was not reset before, or has ended.
-            SpecError: The lanes of this batch cannot wait for each other.
+            EpisodeError: One of the acting lanes has not been reset, or has ended.
+            SpecError: The lanes of this batch cannot pause; see `lanes_can_wait`.
         """
-        raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together, and none can stand still")
+        raise SpecError(f"step_lanes: the lanes of {type(self).__name__} act together; none of them can pause")
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
-        """The seed of the generator of each lane after `reset(seed=seed)`; the same where lanes share one."""
+        """Returns the seed of each lane's generator after `reset(seed=seed)`; equal seeds if the lanes share one."""
         return [seed] * self.batch_size
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """Sets some features of the coming episodes of some lanes, where the lanes take contexts.
+        """Sets features of the coming episodes of some lanes, in a batch whose lanes take contexts.
 
         Args:
-            context: By feature, one value for each of these lanes. They are known to be allowed.
+            context: By feature, one value for each of these lanes. The values must have been checked.
             lanes: The indices of the lanes.
         """
         native = cast("Any", self)

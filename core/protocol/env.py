@@ -1,16 +1,15 @@
-"""The neutral protocol: what an environment is to everything else in envoi.
+"""The protocol of single-agent environments, on which all other parts of envoi rely.
 
-An environment is a Markov decision process that is being lived through. `reset` begins an episode and `step`
-goes on in it:
+An environment runs a Markov decision process. `reset` begins an episode, and `step` advances it:
 
     reset(seed)      → observation, info
     step(action)     → observation, reward, terminated, truncated, discount, info
     step(action)     → …                  until terminated or truncated
-    reset()          → …                  the next episode; its randomness goes on from the last
+    reset()          → …                  the next episode; the random streams continue from the last one
 
-`terminated` says that the process has reached an end state, `truncated` that somebody stopped watching; both
-may be true. `discount` is the factor on all that follows: 0 after a termination, else 1, unless the
-environment says otherwise. `reset(seed=s)` fixes everything random from then on.
+`terminated` is True if the process has reached an end state, `truncated` if the episode was cut off from outside, such
+as by a time limit; both may be True. `discount` is the factor on all later rewards: 0 after a termination and 1
+otherwise, unless the environment defines it. `reset(seed=s)` determines all random numbers from then on.
 """
 
 from __future__ import annotations
@@ -21,33 +20,38 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ..spec import Array, SpecTree, sample
+from .episode import ENDED as ENDED
+from .episode import ENDED_LANES as ENDED_LANES
+from .episode import NOT_RESET as NOT_RESET
 from .process import Info, Process
-
-NOT_RESET = "the episode has not begun; call reset() first"
-ENDED = "the episode has ended; call reset() before the next step"
-ENDED_LANES = "the episode has ended; reset them by reset(mask=…), or in the next step by step(actions, restart=…)"
 
 REWARD = Array((), "float64", name="reward")
 DISCOUNT = Array((), "float64", 0, 1, "discount")
 
 
 class Reset(NamedTuple):
-    """What the beginning of an episode gives."""
+    """The result of `reset`.
+
+    Attributes:
+        observation: A value of `observation_spec`.
+        info: Additional entries; a new dict each time.
+    """
 
     observation: Any
     info: Info
 
 
 class Step(NamedTuple):
-    """What one step gives. In a batch each value has a leading lane axis, and `info` is an `Infos`.
+    """The result of `step`. In a batch of n lanes each value has a leading axis of n, and `info` is an `Infos`.
 
     Attributes:
         observation: A value of `observation_spec`.
         reward: A value of `reward_spec`.
-        terminated: Whether an end state was reached.
-        truncated: Whether the episode was cut off; both may be true.
-        discount: The factor on all that follows; 0 after a termination, else 1, unless the env says otherwise.
-        info: Whatever else there is to say; a fresh dict each time.
+        terminated: True if an end state was reached.
+        truncated: True if the episode was cut off; may be True together with `terminated`.
+        discount: The factor on all later rewards: 0 after a termination and 1 otherwise, unless the environment
+            defines it.
+        info: Additional entries; a new dict each time.
     """
 
     observation: Any
@@ -62,7 +66,7 @@ make_step = cast(
     "Callable[[tuple[Any, Any, bool, bool, Any, Info]], Step]",
     partial(tuple.__new__, Step),  # pyright: ignore[reportUnknownMemberType]
 )
-"""`Step(*values)` for hot paths: a named tuple's own constructor costs twice as much."""
+"""`Step(*values)` for hot paths: the constructor of a named tuple takes twice as long."""
 
 
 def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
@@ -105,14 +109,14 @@ class Env(Process):
     """An environment of one agent.
 
     Attributes:
-        observation_spec: What `observation` may be.
-        action_spec: What `step` takes.
-        reward_spec: What `reward` may be; follows `rewarder`.
-        discount_spec: What `discount` may be.
-        state_spec: What `state` may be, or None where it is not described.
-        batch_size: None; the number of lanes for a `BatchEnv`, whose specs describe one lane.
+        observation_spec: The spec of observations.
+        action_spec: The spec of actions.
+        reward_spec: The spec of rewards; follows `rewarder`.
+        discount_spec: The spec of discounts.
+        state_spec: The spec of `state`; None if it is not declared.
+        batch_size: None; in a `BatchEnv`, the number of lanes. Specs always describe a single lane.
         metadata: Facts such as `render_modes` and `render_fps` (frames per second).
-        render_mode: What `render` gives: None, `"rgb_array"`, `"human"`, …
+        render_mode: The kind of result of `render`: None, `"rgb_array"`, `"human"`, …
     """
 
     reward_spec: SpecTree = REWARD
@@ -124,8 +128,11 @@ class Env(Process):
         """Begins an episode.
 
         Args:
-            seed: Fixes every random stream from here on. None goes on with the streams as they are.
-            options: Wishes for this episode, for the environment to understand; never changed.
+            seed: Seeds all random streams; None continues them.
+            options: Settings of this episode, whose meaning the environment defines; the mapping is never changed.
+
+        Returns:
+            The first observation, and an info.
         """
 
     @abstractmethod
@@ -136,7 +143,7 @@ class Env(Process):
             action: A value of `action_spec`.
 
         Raises:
-            EpisodeError: Before the first reset, or after the end of the episode.
+            EpisodeError: There was no reset yet, or the episode has ended.
         """
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
@@ -149,8 +156,12 @@ class Env(Process):
     @property
     @abstractmethod
     def observation(self) -> Any:
-        """The last observation, the same until the next step or reset; EpisodeError before the first reset."""
+        """The latest observation, the same object until the next step or reset.
+
+        Raises:
+            EpisodeError: There was no reset yet.
+        """
 
     def sample_action(self) -> Any:
-        """A random action, from a stream of its own: sampling never changes the dynamics."""
+        """Returns a random action, from the action stream: sampling never changes the dynamics."""
         return sample(self.action_spec, self.streams.action)

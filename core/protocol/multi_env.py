@@ -1,18 +1,19 @@
-"""The neutral protocol for several agents.
+"""The protocol of environments with several agents.
 
     reset(seed)      → observations, infos
     step(actions)    → observations, rewards, terminated, truncated, discounts, infos      mappings agent → value
     step(actions)    → …                  until no agent is left
 
-Who is in play is `agents`; who acts next is `acting`: those whose `turn` it is, or all where nobody waits.
-An agent ends by being terminated or truncated, each at its own time; it is then heard of no more, and the
-episode is over when nobody is left. Agents may also join late.
+`agents` are the agents in play, and `acting` those that act next: the agents whose `turn` it is, or all of them if
+`turn` is None. Each agent ends when it is terminated or truncated, and does not appear in later steps. The episode is
+over when no agent is left. Agents may also join during an episode.
 
-A step's mappings speak of every agent that was in play before it or has just joined; its observations, of those
-that act next or have ended. What a waiting agent would see is told when asked for, by `observation(agent)`.
+The mappings of a step have an entry for each agent that was in play before it or has just joined; the observations
+have one for each agent that acts next or has just ended. `observation(agent)` returns the observation of a waiting
+agent on request.
 
-Most steps are quiet: nobody ends, nobody joins, and all discounts are 1. Forms step by `raw_step`, in which a quiet
-step has no flags and discounts at all, so that nobody makes or reads mappings that say nothing.
+Most steps are quiet: no agent ends or joins, and all discounts are 1. Exports step environments by `raw_step`, which
+returns None in place of the flags and discounts of a quiet step, to save the cost of mappings without information.
 """
 
 from __future__ import annotations
@@ -26,39 +27,40 @@ from ..errors import EpisodeError, nearest
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
+from .episode import RUNNING, EpisodeState
 from .process import Info, Process
 
 Agent: TypeAlias = Hashable
 
 COMMON = "__common__"
-"""The key of what infos say of nobody in particular."""
+"""Key in infos for entries that belong to no specific agent."""
 
 MASK = "action_mask"
-"""The key, in an agent's info, of its action mask: for `Discrete` int8 of shape (n,), 1 where an action is legal."""
+"""Key in an agent's info for its action mask: for `Discrete`, int8 of shape (n,), 1 where an action is legal."""
 
 SYNTHETIC = "synthetic_observation"
-"""The key, in an agent's info, that marks a final observation which is only the last one repeated."""
+"""Key in an agent's info that marks a final observation as a repetition of the previous one."""
 
 
 class MultiReset(NamedTuple):
-    """What the beginning of an episode gives: observations of the agents that act first, infos of all in play."""
+    """The result of `reset`: observations of the agents that act first, and infos of all agents in play."""
 
     observations: dict[Any, Any]
     infos: dict[Any, Info]
 
 
 class MultiStep(NamedTuple):
-    """What one step gives, as mappings from agents, in the order of `possible_agents`.
+    """The result of `step`: mappings from agents, in the order of `possible_agents`.
 
     Attributes:
-        observations: Of the agents that act next, and the final one of those that have just ended.
+        observations: The observations of the agents that act next, and the final ones of agents that have just ended.
         rewards: A value of `reward_spec[agent]` for each agent that was in play or has just joined.
-        terminated: Whether the agent reached an end state.
-        truncated: Whether the agent was cut off; both may be true.
-        discounts: The factor on all that follows for the agent; 0 after a termination, else 1, unless the
-            environment says otherwise.
-        infos: Whatever else there is to say, with an entry for each agent that `rewards` names; under `"__common__"`
-            of nobody in particular.
+        terminated: True for an agent that reached an end state.
+        truncated: True for an agent that was cut off; both flags may be True.
+        discounts: The factor on all later rewards of the agent: 0 after a termination and 1 otherwise, unless the
+            environment defines it.
+        infos: A dict of additional entries for each agent in `rewards`; entries that belong to no specific agent are
+            under `"__common__"`.
     """
 
     observations: dict[Any, Any]
@@ -124,7 +126,7 @@ def _beside_multi_step(env: MultiEnv, name: str) -> Any:
 
 
 class _ForEach:
-    """An attribute that is one spec for each possible agent until a class or an instance sets its own."""
+    """The default of an attribute: the same spec for each possible agent."""
 
     def __init__(self, spec: SpecTree) -> None:
         self._spec = spec
@@ -137,12 +139,12 @@ class MultiEnv(Process):
     """An environment of several agents. Its specs are mappings from each possible agent.
 
     Attributes:
-        possible_agents: Every agent that may ever be in play, in the order in which mappings list them.
-        observation_spec: What each agent may see.
-        action_spec: What each agent may do.
-        reward_spec: What each agent's reward may be; follows `rewarder`, which gives a mapping too.
-        discount_spec: What each agent's discount may be.
-        state_spec: What `state` may be, or None where it is not described.
+        possible_agents: All agents that may ever be in play, in the order of all mappings.
+        observation_spec: The spec of each agent's observations.
+        action_spec: The spec of each agent's actions.
+        reward_spec: The spec of each agent's rewards; follows `rewarder`, which returns a mapping too.
+        discount_spec: The spec of each agent's discounts.
+        state_spec: The spec of `state`; None if it is not declared.
     """
 
     possible_agents: tuple[Any, ...]
@@ -158,7 +160,7 @@ class MultiEnv(Process):
 
     @property
     def turn(self) -> tuple[Any, ...] | None:
-        """The agents that act next while others wait; None where all agents in play act."""
+        """The agents that act next while the others wait; None if all agents in play act."""
         return None
 
     @property
@@ -169,17 +171,25 @@ class MultiEnv(Process):
 
     @abstractmethod
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
-        """Begins an episode; see `Env.reset`."""
+        """Begins an episode.
+
+        Args:
+            seed: Seeds all random streams; None continues them.
+            options: Settings of this episode, whose meaning the environment defines; the mapping is never changed.
+
+        Returns:
+            The first observations of the agents that act first, and infos of all agents in play.
+        """
 
     @abstractmethod
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         """Acts once.
 
         Args:
-            actions: A value of `action_spec[agent]` for each agent in `acting`, and for nobody else.
+            actions: A value of `action_spec[agent]` for each agent in `acting`, and for no other.
 
         Raises:
-            EpisodeError: Before the first reset, after the end, or where the wrong agents act.
+            EpisodeError: There was no reset yet, the episode has ended, or `actions` has other agents than `acting`.
         """
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
@@ -192,19 +202,22 @@ class MultiEnv(Process):
 
     @abstractmethod
     def observation(self, agent: Any) -> Any:
-        """What an agent in play sees now, or an ended one saw last; the same until the next step.
+        """Returns the current observation of an agent in play, or the final one of an agent that has ended.
 
-        Asking changes nothing that follows.
+        The observation is the same until the next step. The call does not affect later random numbers.
+
+        Args:
+            agent: The agent.
 
         Raises:
             EpisodeError: The agent has not been in play in this episode.
         """
 
     def sample_actions(self, infos: Mapping[Any, Info] | None = None) -> dict[Any, Any]:
-        """A random action for each agent in `acting`, from a stream of its own.
+        """Returns a random action for each agent in `acting`, from the action stream.
 
         Args:
-            infos: Those of the last step or reset: what the action masks in them forbid is not sampled.
+            infos: The infos of the last step or reset, whose action masks are respected; None ignores masks.
         """
         rng, masks = self.streams.action, infos or {}
         return {agent: self._sample(agent, masks.get(agent, {}).get(MASK), rng) for agent in self.acting}
@@ -223,19 +236,19 @@ class MultiEnv(Process):
         )
 
 
-def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:
-    """Checks that exactly the agents whose turn it is act.
+def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], state: EpisodeState | str | None = None) -> None:
+    """Checks that there is an action for each acting agent, and for no other.
 
     Args:
-        actions: By agent.
-        acting: Who must act.
-        over: Why nobody can, or None.
+        actions: The actions by agent.
+        acting: The agents that must act.
+        state: The state of the episode, or the reason why no step is possible; None if one is.
 
     Raises:
-        EpisodeError: Somebody else acts, or somebody does not.
+        EpisodeError: No step is possible, an agent's action is missing, or an action belongs to another agent.
     """
-    if over is not None:
-        raise EpisodeError(f"step: {over}")
+    if state is not None and state is not RUNNING:
+        raise EpisodeError(f"step: {state}")
     if len(actions) == len(acting) and all(agent in actions for agent in acting):
         return
     missing = [agent for agent in acting if agent not in actions]

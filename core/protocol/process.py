@@ -1,4 +1,4 @@
-"""What environments of one agent and of several have in common: everything but the shape of a step."""
+"""`Process`, the base class of environments of one agent and of several: everything except `reset` and `step`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Info: TypeAlias = dict[Any, Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An opaque token that holds an environment as it was; later steps do not change it.
+    """An opaque copy of an environment's state; later steps do not change it.
 
     Attributes:
-        owner: The class of the environment that it was taken of.
-        content: For that class alone to understand.
+        owner: The class of the environment from which it was taken.
+        content: The state, in a format that only this class reads.
     """
 
     owner: type
@@ -33,18 +33,18 @@ class Snapshot:
 
 
 class Process(ABC):
-    """A decision process that is being lived through: random streams, a rewarder, snapshots, pictures.
+    """The base of all environments: specs, random streams, a rewarder, snapshots, rendering.
 
     Attributes:
-        observation_spec: What an observation may be.
-        action_spec: What an action may be.
-        reward_spec: What a reward may be; follows `rewarder`.
-        discount_spec: What a discount may be.
-        state_spec: What `state` may be, or None where it is not described.
+        observation_spec: The spec of observations.
+        action_spec: The spec of actions.
+        reward_spec: The spec of rewards; follows `rewarder`.
+        discount_spec: The spec of discounts.
+        state_spec: The spec of `state`; None if it is not declared.
         metadata: Facts such as `render_modes` and `render_fps` (frames per second).
-        render_mode: What `render` gives: None, `"rgb_array"`, `"human"`, …
-        takes_options: Whether options of a reset reach the author's code; False for an environment whose framework has
-            no place for them, see `untaken`.
+        render_mode: The kind of result of `render`: None, `"rgb_array"`, `"human"`, …
+        takes_options: True if the options of a reset reach the author's code; False for an environment whose framework
+            has no reset options. See `untaken`.
     """
 
     observation_spec: SpecTree
@@ -59,54 +59,58 @@ class Process(ABC):
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
-    _made_by: Any = None  # how it was made, which adapters write and read
+    _made_by: Any = None  # a description of its construction, which adapters write and read
 
     @property
     @abstractmethod
     def state(self) -> Any:
-        """All that the future depends on, apart from random numbers; EpisodeError before the first reset."""
+        """The state of the process, which together with the random streams determines the future.
+
+        Raises:
+            EpisodeError: There was no reset yet.
+        """
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """An observation spec that holds under all of these contexts, the present one and the default.
+        """Returns an observation spec that holds under several contexts, and under the present and the default one.
 
-        Most environments have one for all contexts. One where a context moves bounds may be given, from then on,
-        the contexts that it was asked about.
+        Most environments have the same spec under all contexts. An environment whose bounds depend on the context may
+        afterwards be given any of these contexts.
 
         Args:
-            contexts: Contexts that it may be given; others lie between them.
+            contexts: Contexts, feature by feature the extremes of all that will be used.
         """
         return self.observation_spec
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns those options of a reset that would reach no author's code.
+        """Returns the options of a reset that would not reach the author's code.
 
-        A wrapper that reads options of its own overrides this too, and asks the environment inside about the rest.
+        A wrapper that reads options itself overrides this too, and asks the inner environment about the rest.
 
         Args:
-            options: The options, which stay as they are.
+            options: The options; the mapping is not changed.
         """
         return {} if self.takes_options else dict(options)
 
     @property
     def rewarder(self) -> Rewarder:
-        """What computes the reward; settable, to a `Rewarder` or a function (state, action, next_state)."""
+        """The reward function; can be set to a `Rewarder` or a function (state, action, next_state)."""
         held = self._rewarder
         return self._native_rewarder() if held is None else held.rewarder if isinstance(held, Drawing) else held
 
     def _native_rewarder(self) -> Rewarder:
-        """The rewarder until another is set."""
+        """Returns the environment's own rewarder, which is in use until another one is set."""
         return NativeReward(self.declared_reward_spec)
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
         new = as_rewarder(rewarder)
         spec, declared = self._spec_under(new), self.declared_reward_spec
-        # What is put back is not called: the reward of an imported environment comes with its steps.
+        # The environment's own rewarder is not stored: the reward of an imported environment is part of its step.
         self._rewarder = None if new == self._native_rewarder() else drawing(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
-        """The reward spec that a rewarder brings."""
+        """Returns the reward spec of this environment with a given rewarder."""
         return rewarder.spec
 
     @property
@@ -116,19 +120,19 @@ class Process(ABC):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The (lowest, highest) reward, from `rewarder`."""
+        """The lowest and the highest reward, from `rewarder`."""
         return self.rewarder.reward_range
 
     @property
     def streams(self) -> Streams:
-        """The random generators that a seed fixes."""
+        """The random generators, which `reset(seed=…)` replaces."""
         if self._streams is None:
             self._streams = Streams()
         return self._streams
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of the dynamics. Setting it replaces every stream by one that follows from it."""
+        """The generator of the dynamics. Setting it also replaces the other streams, by ones derived from it."""
         return self.streams.dynamics
 
     @rng.setter
@@ -136,24 +140,27 @@ class Process(ABC):
         self._streams = Streams.from_generator(generator)
 
     def snapshot(self) -> Snapshot:
-        """Everything that decides the future (state, counters, streams), for `restore`.
+        """Returns a copy of everything that determines the future (state, counters, random streams), for `restore`.
 
         Raises:
-            SnapshotUnsupported: The environment holds something that cannot be copied.
+            SnapshotUnsupported: A part of the environment cannot be copied.
         """
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Puts everything back as it was; the same snapshot may be restored any number of times.
+        """Returns to the state of a snapshot, which can be restored any number of times.
+
+        Args:
+            snapshot: The result of `snapshot` of an environment of the same class.
 
         Raises:
-            SnapshotUnsupported: The snapshot is of another class of environment.
+            SnapshotUnsupported: The snapshot was taken from another class of environment.
         """
         raise SnapshotUnsupported(f"{type(self).__name__} does not support snapshots")
 
     @property
     def _kind(self) -> type:
-        """The class that somebody wrote, which a snapshot names."""
+        """The class of the environment that a snapshot stores, in place of a generated subclass of it."""
         return type(self)
 
     def _content(self, snapshot: Snapshot) -> Any:
@@ -163,30 +170,30 @@ class Process(ABC):
             )
         return snapshot.content
 
-    def assign_lane(self, number: int) -> None:  # noqa: B027 (most environments do not ask)
-        """Sets the place of this environment among all that are stepped at the same time; call it before a reset.
+    def assign_lane(self, number: int) -> None:  # noqa: B027 (most environments ignore it)
+        """Sets the index of this environment among all lanes that are stepped at the same time; call it before a reset.
 
-        `Contextual` begins its round of contexts there, so that lanes hold different contexts. Batches, wrappers and
-        importers pass it on; resets, copies and snapshots keep it.
+        `Contextual` starts its round of contexts at this index, so that lanes have different contexts. Batches,
+        wrappers and importers pass it on; resets, copies and snapshots keep it.
 
         Args:
-            number: At least 0; for a batch that of its first lane, whose others follow.
+            number: The index, at least 0; for a batch, the index of its first lane, which the others follow.
         """
 
     def render(self) -> Any:
-        """A picture of the state as `render_mode` says: for `"rgb_array"` uint8 of shape (height, width, 3)."""
+        """Returns a picture of the state, of the kind `render_mode`; for `"rgb_array"`, uint8 (height, width, 3)."""
         return None
 
-    def close(self) -> None:  # noqa: B027 (most environments hold nothing)
-        """Releases what the environment holds; may be called again."""
+    def close(self) -> None:  # noqa: B027 (most environments have nothing to release)
+        """Releases the resources of the environment; can be called repeatedly."""
 
     @property
     def unwrapped(self) -> Any:
-        """What lies under all wrappers and forms: the model, or the imported environment itself."""
+        """The innermost environment, inside all wrappers and exports: the model, or the imported environment itself."""
         return self
 
     def __copy__(self) -> Self:
-        # A shallow copy would go on sharing the episode.
+        # A shallow copy would share the episode with the original.
         return copy.deepcopy(self)
 
     def __enter__(self) -> Self:

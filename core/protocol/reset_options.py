@@ -1,4 +1,4 @@
-"""The options of a reset that speak of the context, told from those that are the author's own."""
+"""Reset options that set the context, and their separation from the author's own options."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from ..context import ContextSpace
 
 CONTEXT, CONTEXT_ID = "context", "context_id"
-"""The options that give a whole context: by its values, or by its id in a set of them."""
+"""The options that set a whole context: by its values, or by its id in a set of contexts."""
 
 
 def refuse_misspelt(options: Mapping[Any, Any], features: Iterable[str]) -> None:
-    """Refuses an option whose name is nearly that of a feature, `"context"` or `"context_id"`, but not quite.
+    """Checks that no option's name is a misspelling of a feature, `"context"` or `"context_id"`.
 
     Args:
         options: The options.
         features: The names of the features.
 
     Raises:
-        ContextError: There is one; the message suggests near names.
+        ContextError: A name is likely to be misspelt; the message suggests similar ones.
     """
     known = [*features, CONTEXT, CONTEXT_ID]
     for name in options:
@@ -36,15 +36,16 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
     """Splits the options of a model with features into the context that they give and all others.
 
     Args:
-        options: The options, which stay as they are.
+        options: The options; the mapping is not changed.
         space: The features of the model.
 
     Returns:
-        What `options["context"]` holds, with defaults for what it leaves out, or None where it is not there; and the
-        other options, those that are named as a feature among them.
+        `options["context"]` with defaults filled in, or None without this option; and all other options, including
+        those with the name of a feature.
 
     Raises:
-        ContextError: A name is misspelt; `"context"` is no context of the space; or there is a `"context_id"`.
+        ContextError: A name is misspelt, `options["context"]` is not a mapping or has unknown features, or there is an
+            option `"context_id"`.
     """
     features = space.features
     refuse_misspelt(options, features)
@@ -65,16 +66,16 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
 
 
 def of_the_episode(space: ContextSpace | None, context: dict[str, Any], options: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns what `Model.initial` is given where a reset has options.
+    """Returns the context of an episode whose reset has options: the argument of `Model.initial`.
 
     Args:
-        space: The features of the model, or None: then all options are the author's own.
+        space: The features of the model; None if it has none, in which case all options are the author's own.
         context: The context of the coming episodes.
-        options: The options: `"context"` takes the place of `context` for this episode, a feature of its own name goes
-            over either, and the others are handed on as they are.
+        options: The options of the reset. `"context"` replaces `context` for this episode, an option with the name of a
+            feature overrides that feature, and all others are passed on unchanged.
 
     Raises:
-        ContextError: See `split`; or a value that its feature does not allow.
+        ContextError: See `split`; or a feature does not allow its value.
     """
     if space is None:
         return {**context, **options}

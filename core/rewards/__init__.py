@@ -1,1 +1,1 @@
-"""Rewarders, terminations, and functions of transitions that draw random numbers."""
+"""Rewarders and terminations: functions of a transition as values that can be composed and compared."""

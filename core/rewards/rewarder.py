@@ -1,12 +1,13 @@
-"""Rewarders: the reward function as a value of its own, which can be read, replaced, composed and compared.
+"""Rewarders: reward functions as objects that can be inspected, replaced, composed and compared.
 
-A rewarder is called as `rewarder(state, action, next_state)`. Written with numpy operations it works on a batch
-of transitions as on one. Two rewarders are equal when they are of one class and their attributes are equal.
+A rewarder is called as `rewarder(state, action, next_state)`. If it is written with numpy operations, it takes a batch
+of transitions as well as a single one. Two rewarders are equal if they have the same class and equal attributes.
 
     env.rewarder = env.rewarder + 0.1 * Speed(limit=3)      # reward_spec and reward_range follow
     rewards = Speed(limit=3).relabel(transitions)           # for transitions recorded earlier
 
-A function that takes a generator, `rng`, may draw its rewards; see `envoi.rewards.transition_function`.
+A rewarder or reward function with a parameter `rng` receives a random generator; see
+`envoi.rewards.transition_function`.
 """
 
 from __future__ import annotations
@@ -29,37 +30,43 @@ RewardFunction = Callable[..., Any]
 
 
 class Rewarder(OfTransition):
-    """A reward function with a range. Subclasses define `__call__`, and `reward_range` where they know it.
+    """A reward function with a range. Subclasses define `__call__`, and `reward_range` if they know it.
 
     Attributes:
-        reward_range: The (lowest, highest) reward.
+        reward_range: The lowest and the highest reward.
     """
 
     reward_range: tuple[float, float] = (-float("inf"), float("inf"))
 
-    __array_ufunc__ = None  # numpy's numbers leave `number * rewarder` to `__rmul__`
+    __array_ufunc__ = None  # so that numpy scalars defer `number * rewarder` to `__rmul__`
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        """The reward of one transition, or an array of them where the arguments are batches."""
+        """Returns the reward of a transition, or an array of n rewards if the arguments are batches of n.
+
+        Args:
+            state: The state before the action.
+            action: The action.
+            next_state: The state after it.
+        """
         raise NotImplementedError
 
     @property
     def spec(self) -> SpecTree:
-        """The spec of the reward; a float64 scalar within `reward_range` unless a subclass says otherwise."""
+        """The spec of the reward; a float64 scalar within `reward_range` unless a subclass overrides it."""
         low, high = self.reward_range
         return Array((), "float64", None if low == -np.inf else low, None if high == np.inf else high, "reward")
 
     def relabel(
         self, transitions: Iterable[tuple[Any, Any, Any]], rng: np.random.Generator | None = None
     ) -> NDArray[Any]:
-        """The rewards of recorded transitions.
+        """Returns the rewards of recorded transitions.
 
         Args:
             transitions: T triples (state, action, next_state).
-            rng: What a rewarder draws from that takes a generator.
+            rng: The source of randomness, for a rewarder that takes a generator.
 
         Returns:
-            Shape (T, …): the reward of each.
+            The reward of each transition, of shape (T, …).
         """
         return np.array([self.drawn(*transition, rng) for transition in transitions])
 
@@ -67,7 +74,7 @@ class Rewarder(OfTransition):
         return Sum(self, other)
 
     def __radd__(self, other: Any) -> Rewarder:
-        if isinstance(other, int) and other == 0:  # where sum(…) begins
+        if isinstance(other, int) and other == 0:  # the initial value of sum(…)
             return self
         return Sum(cast("RewardFunction", other), self)
 
@@ -90,9 +97,9 @@ class FunctionReward(Rewarder):
     """A plain function as a rewarder.
 
     Args:
-        function: `(state, action, next_state) -> reward`; where it has a parameter `rng`, it is given a generator.
-        low: The lowest reward it gives.
-        high: The highest.
+        function: `(state, action, next_state) -> reward`; if it has a parameter `rng`, it receives a generator.
+        low: The lowest reward that it returns.
+        high: The highest reward that it returns.
 
     Raises:
         SpecError: `low` exceeds `high`.
@@ -123,7 +130,11 @@ _PROTOCOL = ("envoi.protocol.", "envoi.authoring.")
 
 
 class ModelReward(Rewarder):
-    """The reward that a model defines itself, with the spec that it declares."""
+    """The reward that a model defines itself, with the spec that it declares.
+
+    Args:
+        model: The model.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -132,12 +143,12 @@ class ModelReward(Rewarder):
         return self.model.reward(state, action, next_state)
 
     def parts(self) -> list[tuple[str, Any]]:
-        # Two instances of one model class with the same settings reward alike, wherever their episodes stand.
-        # What the base classes declare belongs to the protocol and the episode, all else is a setting of the author's.
+        # Two instances of a model class with the same settings have equal rewards, whatever their episodes' states.
+        # Attributes that the base classes declare belong to the protocol and the episode; the others are settings.
         bases = [kind for kind in type(self.model).__mro__ if kind.__module__.startswith(_PROTOCOL)]
-        ours = {name for kind in bases for name in kind.__annotations__}
+        declared = {name for kind in bases for name in kind.__annotations__}
         attributes = cast("dict[str, Any]", self.model.__dict__)
-        settings = sorted((name, value) for name, value in attributes.items() if name not in ours)
+        settings = sorted((name, value) for name, value in attributes.items() if name not in declared)
         return [("model", type(self.model)), *settings]
 
     @property
@@ -153,9 +164,10 @@ _IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that i
 
 
 class NativeReward(Rewarder):
-    """The reward that an imported environment computes itself, step by step.
+    """The reward that an imported environment computes itself in each step.
 
-    It belongs to the step in progress, and so can be composed, but not computed for other transitions.
+    It exists only during that step. It can therefore be composed with other rewarders, but not be computed for other
+    transitions.
 
     Args:
         spec: The spec of that reward.
@@ -183,11 +195,11 @@ class NativeReward(Rewarder):
 
 
 class Drawing(Rewarder):
-    """A rewarder as an environment calls it whose rewards are drawn: from that environment's own stream.
+    """A rewarder that takes a generator, bound to the random stream of an environment.
 
     Args:
-        rewarder: The rewarder, which takes a generator.
-        process: The environment.
+        rewarder: The rewarder.
+        process: The environment, whose `streams.reward` is passed to the rewarder.
     """
 
     def __init__(self, rewarder: Rewarder, process: Any) -> None:
@@ -198,12 +210,17 @@ class Drawing(Rewarder):
 
 
 def drawing(rewarder: Rewarder, process: Any) -> Rewarder:
-    """A rewarder as `process` calls it: as it is, unless it takes a generator."""
+    """Returns the rewarder as an environment calls it: bound to the environment's stream if it takes a generator.
+
+    Args:
+        rewarder: The rewarder.
+        process: The environment.
+    """
     return Drawing(rewarder, process) if rewarder.draws else rewarder
 
 
 def asks_for_native_reward(rewarder: Any) -> bool:
-    """Returns True for a `NativeReward`, and for a rewarder that holds one, such as a composition with it."""
+    """Returns True for a `NativeReward`, and for a rewarder that contains one, such as a sum."""
     if isinstance(rewarder, NativeReward):
         return True
     if isinstance(rewarder, Rewarder):
@@ -212,7 +229,15 @@ def asks_for_native_reward(rewarder: Any) -> bool:
 
 
 def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
-    """The reward of a step of an imported environment, whose own reward for it is `native`."""
+    """Returns the reward of a step of an imported environment.
+
+    Args:
+        rewarder: The rewarder, which may contain a `NativeReward`.
+        native: The reward that the imported environment itself computed for the step.
+        state: The state before the action.
+        action: The action.
+        next_state: The state after it.
+    """
     token = _IN_PROGRESS.set(native)
     try:
         return rewarder(state, action, next_state)
@@ -223,11 +248,14 @@ def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_s
 class Sum(Rewarder):
     """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
 
-    Where one gives a mapping from agents, the sum is one: each agent's rewards are added, and a reward that is not a
-    mapping counts for every agent.
+    If one of the rewards is a mapping from agents, the sum is a mapping too: each agent's rewards are added, and a
+    reward that is not a mapping counts for every agent.
+
+    Args:
+        *terms: The rewarders, or functions (state, action, next_state).
 
     Raises:
-        SpecError: The rewards are not arrays of one shape.
+        SpecError: A term is neither, or the rewards are not arrays of one shape.
     """
 
     def __init__(self, *terms: Rewarder | RewardFunction) -> None:
@@ -260,10 +288,10 @@ class Scaled(Rewarder):
 
     Args:
         rewarder: The rewarder, or a function (state, action, next_state).
-        weight: A number.
+        weight: The factor, a real number.
 
     Raises:
-        SpecError: The first is no rewarder, the weight no number, or the reward not an array.
+        SpecError: `rewarder` is not a rewarder or function, `weight` is not a number, or the reward is not an array.
     """
 
     def __init__(self, rewarder: Rewarder | RewardFunction, weight: float) -> None:
@@ -306,7 +334,7 @@ def _weight(weight: Any) -> float:
 
 
 def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
-    """The spec of a composed reward, for each agent where there are several."""
+    """Returns the spec of a composed reward; a dict of specs by agent if one of `specs` is a dict."""
     agents: dict[Any, None] = {}
     for spec in specs:
         agents |= dict.fromkeys(cast("dict[Any, Any]", spec) if isinstance(spec, dict) else ())
@@ -320,7 +348,7 @@ def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) ->
 
 
 def _share(whole: Any, agent: Any, none: Any) -> Any:
-    """An agent's part of what is a mapping from agents, or counts for every one of them."""
+    """Returns an agent's entry of a mapping from agents, or the whole if it is not a mapping."""
     return cast("Mapping[Any, Any]", whole).get(agent, none) if isinstance(whole, Mapping) else whole
 
 
@@ -353,17 +381,17 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> Array:
 
 
 FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
-"""How a rewarder of another library becomes one of the core's, by its class; that library's adapter adds it."""
+"""Functions that convert rewarders of other libraries, by the rewarder's class; each library's adapter adds its own."""
 
 
 def as_rewarder(rewarder: Any) -> Rewarder:
-    """Returns a rewarder as it is, and a function or a rewarder of a known library as one of the core's.
+    """Returns a rewarder unchanged, and converts a function or another library's rewarder to a `Rewarder`.
 
     Args:
         rewarder: A `Rewarder`, a function (state, action, next_state), or an instance of one of `FOREIGN_REWARDERS`.
 
     Raises:
-        SpecError: It is none of these.
+        SpecError: `rewarder` is none of these.
     """
     if isinstance(rewarder, Rewarder):
         return rewarder
@@ -379,7 +407,7 @@ def as_rewarder(rewarder: Any) -> Rewarder:
 
 
 def spec_range(spec: SpecTree) -> tuple[float, float]:
-    """The lowest and the highest number that a (possibly nested) reward spec allows."""
+    """Returns the lowest and the highest number that a possibly nested reward spec allows."""
     lows, highs = [0.0], [0.0]
     leaves = [leaf for _, leaf in tree.leaves(spec) if isinstance(leaf, Spec)]
     if leaves:

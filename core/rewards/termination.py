@@ -1,14 +1,15 @@
-"""Terminations: when an episode is over, as a value of its own, which can be composed and compared.
+"""Terminations: conditions that end an episode, as objects that can be composed and compared.
 
-A termination is called as `termination(state, action, next_state)` and says whether the transition ends the episode.
-Written with numpy operations it works on a batch of transitions as on one. Two terminations are equal when they are
-of one class and their attributes are equal.
+A termination is called as `termination(state, action, next_state)` and returns True if the transition ends the
+episode. If it is written with numpy operations, it takes a batch of transitions as well as a single one. Two
+terminations are equal if they have the same class and equal attributes.
 
     caught = Overlap("agent", "ghost")                # a subclass of Termination
     over = caught | Collected("coin") & ~Locked()     # any, all, not; plain functions compose too
 
-A function that takes a generator, `rng`, may draw; see `envoi.rewards.transition_function`. Every part of a composition
-is asked, also where the others have decided, so what one draws does not depend on what the others say.
+A termination or function with a parameter `rng` receives a random generator; see `envoi.rewards.transition_function`.
+A composition calls all of its parts, even when the result is already decided, so that the random numbers that one part
+takes do not depend on the results of the others.
 """
 
 from __future__ import annotations
@@ -23,17 +24,23 @@ from ..errors import SpecError
 from .transition_function import OfTransition, call, takes_rng
 
 TerminationFunction: TypeAlias = Callable[..., Any]
-"""`(state, action, next_state) -> whether that ends the episode`, with or without a keyword `rng`."""
+"""`(state, action, next_state) -> bool`, True if the transition ends the episode; with or without a keyword `rng`."""
 
 Verdict: TypeAlias = bool | NDArray[np.bool_]
-"""Whether one transition ends its episode, or for each of a batch."""
+"""True if a transition ends its episode; for n transitions, bools of shape (n,)."""
 
 
 class Termination(OfTransition):
-    """When an episode is over. Subclasses define `__call__`."""
+    """A condition on transitions that ends an episode. Subclasses define `__call__`."""
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Verdict:
-        """Whether the transition ends the episode, or an array of bools where the arguments are batches."""
+        """Returns True if the transition ends the episode; n bools if the arguments are batches of n.
+
+        Args:
+            state: The state before the action.
+            action: The action.
+            next_state: The state after it.
+        """
         raise NotImplementedError
 
     def __or__(self, other: Termination | TerminationFunction) -> Termination:
@@ -52,7 +59,7 @@ class Termination(OfTransition):
         return NotTermination(self)
 
     def __bool__(self) -> bool:
-        # `a and b` would quietly be `b`.
+        # `a and b` would silently evaluate to `b`.
         raise SpecError("termination: a termination is neither true nor false; compose by &, | and ~")
 
 
@@ -60,7 +67,7 @@ class FunctionTermination(Termination):
     """A plain function as a termination.
 
     Args:
-        function: `(state, action, next_state) -> bool`; where it has a parameter `rng`, it is given a generator.
+        function: `(state, action, next_state) -> bool`; if it has a parameter `rng`, it receives a generator.
     """
 
     def __init__(self, function: TerminationFunction) -> None:
@@ -81,7 +88,7 @@ class FunctionTermination(Termination):
 
 
 class _Composed(Termination):
-    """Several terminations as one; a composition inside one of its own kind is flattened."""
+    """A combination of several terminations; one inside another of the same class is flattened."""
 
     _combine: ClassVar[Callable[[Any, Any], Any]]
 
@@ -107,36 +114,39 @@ class _Composed(Termination):
 
 
 class AnyTermination(_Composed):
-    """Over as soon as one of several terminations says so; `a | b`.
+    """True if at least one of several terminations is true; `a | b`.
 
     Args:
-        *terms: The terminations, or functions of (state, action, next_state).
+        *terms: The terminations, or functions (state, action, next_state); at least one.
 
     Raises:
-        SpecError: There are none, or one is neither.
+        SpecError: There are no terms, or a term is neither.
     """
 
     _combine = np.logical_or
 
 
 class AllTermination(_Composed):
-    """Over when all of several terminations say so at once; `a & b`.
+    """True if all of several terminations are true for the same transition; `a & b`.
 
     Args:
-        *terms: The terminations, or functions of (state, action, next_state).
+        *terms: The terminations, or functions (state, action, next_state); at least one.
 
     Raises:
-        SpecError: There are none, or one is neither.
+        SpecError: There are no terms, or a term is neither.
     """
 
     _combine = np.logical_and
 
 
 class NotTermination(Termination):
-    """Over when a termination says that it is not; `~a`.
+    """The negation of a termination; `~a`.
 
     Args:
-        term: The termination, or a function of (state, action, next_state).
+        term: The termination, or a function (state, action, next_state).
+
+    Raises:
+        SpecError: `term` is neither.
     """
 
     def __init__(self, term: Termination | TerminationFunction) -> None:
@@ -154,10 +164,13 @@ class NotTermination(Termination):
 
 
 def as_termination(termination: Termination | TerminationFunction) -> Termination:
-    """A termination as it is, or a plain function as one.
+    """Returns a termination unchanged, and a plain function as a `FunctionTermination`.
+
+    Args:
+        termination: A `Termination`, or a function (state, action, next_state).
 
     Raises:
-        SpecError: It is neither.
+        SpecError: `termination` is neither.
     """
     if isinstance(termination, Termination):
         return termination
@@ -170,6 +183,6 @@ def as_termination(termination: Termination | TerminationFunction) -> Terminatio
 
 
 def _verdict(value: Any) -> Verdict:
-    """A Python bool for one transition, an array of bools for a batch."""
+    """Returns a Python bool for one transition, an array of bools for a batch."""
     array = np.asarray(value)
     return bool(array) if array.ndim == 0 else cast("NDArray[np.bool_]", array.astype(bool, copy=False))

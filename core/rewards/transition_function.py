@@ -1,10 +1,13 @@
-"""Functions of a transition that may draw random numbers: whoever takes a generator, called `rng`, is given one.
+"""Functions of a transition, `(state, action, next_state)`, that may be random.
+
+A function with a parameter `rng` receives a random generator:
 
     def tip(state, action, next_state, *, rng):
         return float(rng.random() < 0.1)
 
-An environment gives its stream for rewards and terminations (`Streams.reward`), which a seed fixes and a snapshot
-holds, so what they draw changes nothing else. Anybody else gives whichever generator they like.
+An environment passes its stream for rewards and terminations (`Streams.reward`). A seed determines this stream,
+snapshots contain it, and nothing else uses it, so a random reward changes nothing else in the episode. Other callers
+pass a generator of their choice.
 """
 
 from __future__ import annotations
@@ -21,18 +24,28 @@ from ..structural_equality import Structured
 
 
 class OfTransition(Structured):
-    """A function of a transition as a value of its own: `(state, action, next_state)`, with or without `rng`.
+    """A function of a transition that can be composed and compared.
 
-    Subclasses define `__call__`, with a keyword `rng` where they draw.
+    Subclasses define `__call__(state, action, next_state)`, with a keyword `rng` if they are random.
     """
 
     @property
     def draws(self) -> bool:
-        """Whether it takes a generator."""
-        return _class_draws(type(self))
+        """True if the function takes a random generator, `rng`."""
+        return _class_takes_rng(type(self))
 
     def drawn(self, state: Any, action: Any, next_state: Any, rng: np.random.Generator | None) -> Any:
-        """What it gives for a transition, with `rng` where it takes one."""
+        """Calls the function, with `rng` if it takes one.
+
+        Args:
+            state: The state before the action.
+            action: The action.
+            next_state: The state after it.
+            rng: The source of randomness; None calls the function without one.
+
+        Returns:
+            The result of the call.
+        """
         if rng is None or not self.draws:
             return self(state, action, next_state)
         return cast("Any", self)(state, action, next_state, rng=rng)
@@ -42,34 +55,42 @@ class OfTransition(Structured):
 
 
 def takes_rng(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter `rng` that nobody has filled yet."""
+    """Returns True if a function has a parameter `rng` that is not bound yet (without a default, or None)."""
     parameter = _rng_parameter(function)
     return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
 
 
 def call(function: Callable[..., Any], transition: tuple[Any, Any, Any], rng: np.random.Generator | None) -> Any:
-    """A plain function that takes a generator, of a transition.
+    """Calls a plain function of a transition that has a parameter `rng`.
+
+    Args:
+        function: The function.
+        transition: `(state, action, next_state)`.
+        rng: The source of randomness; None leaves the parameter at its default.
+
+    Returns:
+        The result of the call.
 
     Raises:
-        SpecError: It needs a generator, and there is none.
+        SpecError: `rng` is None, and the parameter has no default.
     """
     if rng is not None:
         return function(*transition, rng=rng)
     parameter = _rng_parameter(function)
     if parameter is not None and parameter.default is inspect.Parameter.empty:
-        raise SpecError(f"rng: {function!r} draws random numbers; call it with rng=numpy.random.default_rng(seed)")
+        raise SpecError(f"rng: {function!r} needs a generator; call it with rng=numpy.random.default_rng(seed)")
     return function(*transition)
 
 
 def _rng_parameter(function: Callable[..., Any]) -> inspect.Parameter | None:
     try:
         parameter = inspect.signature(function).parameters.get("rng")
-    except (TypeError, ValueError):  # written in C, and says nothing
+    except (TypeError, ValueError):  # a built-in without a signature
         return None
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return parameter if parameter is not None and parameter.kind in named else None
 
 
 @cache
-def _class_draws(kind: type[OfTransition]) -> bool:
+def _class_takes_rng(kind: type[OfTransition]) -> bool:
     return takes_rng(kind.__call__)

@@ -1,19 +1,19 @@
-"""Specs: what values an observation, an action, a reward may have.
+"""Specs: the values that an observation, an action or a reward may have.
 
-A spec is a frozen, hashable description of a set of values. Composites are plain dicts, lists, tuples and
-named tuples of specs, in order. The vocabulary is the union of what the frameworks can say, so that each of
+A spec is a frozen, hashable description of a set of values. A composite is a plain dict, list, tuple or named tuple of
+specs, and keeps its order. The specs are the union of what the frameworks can express, so that each spec or space of
 theirs has one exact counterpart here:
 
-| spec | its values |
+| spec | values |
 |---|---|
 | `Array` | arrays of one shape and dtype, within optional bounds ("no bound" is not "bounded by inf") |
-| `Discrete` | the integers start … start+n-1 |
-| `MultiDiscrete`, `MultiBinary` | arrays of such integers; of 0 and 1 |
+| `Discrete` | the integers start, …, start + n - 1 |
+| `MultiDiscrete`, `MultiBinary` | arrays of such integers; arrays of 0 and 1 |
 | `Text` | strings over a charset, of bounded length |
-| `Sequence` | tuples of any length of one spec's values (`stack`: one stacked array) |
+| `Sequence` | tuples, of any length, of values of one spec (with `stack`: one stacked array) |
 | `Graph` | `GraphValue(nodes, edges, edge_links)` |
-| `OneOf` | `(index, value)` of one of several specs |
-| `Foreign` | whatever an object of a framework, of a kind of its own, says |
+| `OneOf` | `(index, value)`, a value of one of several specs |
+| `Foreign` | the values that a framework-specific space object contains, or the instances of a class |
 """
 
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    # Few environments need these, so they are imported when the first one is asked for.
+    # Few environments need these specs, so their module is imported on first access.
 
     def __getattr__(name: str) -> object:
         if name not in __all__:

@@ -24,7 +24,7 @@ def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
         raise SpecError(f"dtype: expected a numpy dtype, got {dtype!r}") from error
     if result.kind not in "biufc":
         raise SpecError(f"dtype: expected bool, integer, float or complex, got {result}; for strings use Text")
-    return result if result.isnative else result.newbyteorder("=")  # numpy's own object compares quickest
+    return result if result.isnative else result.newbyteorder("=")  # numpy's own dtype object compares fastest
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _numbers(value: ArrayLike, what: str) -> NDArray[Any]:
     try:
         given = np.asarray(value)
-        if given.dtype.kind == "O":  # Python's integers, maybe beside infinities
+        if given.dtype.kind == "O":  # Python integers, possibly beside infinities
             given = np.asarray(given.tolist()).reshape(given.shape)
     except ValueError as error:
         raise SpecError(f"{what}: expected numbers in rows of one length, got {value!r}") from error
@@ -50,7 +50,7 @@ def _numbers(value: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
-    """`value` in `dtype`, broadcast to `shape` (a view without memory of its own when uniform)."""
+    """Returns `value` in `dtype`, broadcast to `shape`, read-only; a uniform value takes the memory of one element."""
     given = _numbers(value, what)
     if dtype.kind in "iu" and given.size:
         info = np.iinfo(dtype)
@@ -74,12 +74,12 @@ def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], w
 
 
 def _exact(value: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """`given`, which was made from `value`, with Python's integers in place of floats that may have rounded them."""
+    """Returns the array `given` of `value`, with the original Python integers in place of floats that rounded them."""
     return given if isinstance(value, np.ndarray) and value.dtype.kind != "O" else np.asarray(value, object)
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The least and the largest integer that a dtype of integers or bools holds."""
+    """Returns the smallest and the largest integer that an integer or bool dtype holds."""
     if dtype.kind == "b":
         return 0, 1
     info = np.iinfo(dtype)
@@ -89,7 +89,7 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 def _bound(
     value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """The bounds on one side, and which integers have none there; the latter is None where all have or none has."""
+    """Returns the bounds on one side, and a mask of the integers without one; no mask if all have a bound or none."""
     if value is None:
         return None, None
     given = _numbers(value, what)
@@ -120,7 +120,17 @@ def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path:
 
 
 def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
-    """Raises a SpecError that names the first element out of bounds."""
+    """Checks that an array lies within bounds.
+
+    Args:
+        value: An array of numbers.
+        low: The lower bounds (inclusive), a number or an array that broadcasts to the shape of `value`.
+        high: The upper bounds, likewise.
+        path: The name of the value in the message.
+
+    Raises:
+        SpecError: An element is out of bounds; the message names the first one.
+    """
     for bound, word, wrong in (
         (low, "below its lower", value < low),
         (high, "above its upper", value > high),
@@ -143,16 +153,16 @@ class Array(Spec):
     """Arrays of one shape and dtype, within optional bounds.
 
     Args:
-        shape: Sizes of the axes; `()` for a scalar.
+        shape: The sizes of the axes; `()` for a scalar.
         dtype: Any numpy bool, integer, float or complex dtype.
-        low: Lower bounds (inclusive), a number or something that broadcasts to `shape`; None for no bound. An element
-            of -inf has no bound, of integers too: a bound that is the least of their dtype is another thing.
-        high: Upper bounds, likewise; an element of inf has none.
-        name: What the value is called where a framework has a place for it.
+        low: Lower bounds (inclusive), a number or an array that broadcasts to `shape`; None for no bounds. An element
+            of -inf has no bound, for integers too, which differs from a bound at the smallest integer of the dtype.
+        high: Upper bounds, likewise; an element of inf has no bound.
+        name: The name of the value, for frameworks that name their specs.
 
     Attributes:
-        low: The lower bounds in `dtype`, of shape `shape`, or None. Integers without one have the least of the dtype
-            here; `bounded_below` and `low_or_inf` tell them from those that it bounds.
+        low: The lower bounds, of shape `shape` and dtype `dtype`, or None. An integer without a bound has the smallest
+            integer of the dtype here; `bounded_below` and `low_or_inf` distinguish it from one with that bound.
         high: The upper bounds, likewise.
 
     Raises:
@@ -177,7 +187,7 @@ class Array(Spec):
     ) -> None:
         size, kind = _shape(shape), _dtype(dtype)
         if kind.kind == "c" and not (low is None and high is None):
-            raise SpecError(f"low, high: expected None, for {kind} numbers have no order")
+            raise SpecError(f"low, high: expected None, because {kind} numbers have no order")
         below, free_below = _bound(low, kind, size, "low")
         above, free_above = _bound(high, kind, size, "high")
         if below is not None and above is not None:
@@ -188,12 +198,12 @@ class Array(Spec):
 
     @property
     def bounded_below(self) -> NDArray[np.bool_]:
-        """Which elements have a lower bound, of shape `shape`; read-only."""
+        """Mask of the elements that have a lower bound: bool, of shape `shape`, read-only."""
         return self._bounded(self.low, self._free_below)
 
     @property
     def bounded_above(self) -> NDArray[np.bool_]:
-        """Which elements have an upper bound, of shape `shape`; read-only."""
+        """Mask of the elements that have an upper bound: bool, of shape `shape`, read-only."""
         return self._bounded(self.high, self._free_above)
 
     def _bounded(self, bound: NDArray[Any] | None, free: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
@@ -205,13 +215,13 @@ class Array(Spec):
     def low_or_inf(self) -> NDArray[Any] | None:
         """The lower bounds as the constructor takes them.
 
-        They are `low`, but where only some integers have a bound: then Python's integers, beside -inf.
+        Equal to `low`, except where only some integers have a bound: then an object array of Python integers and -inf.
         """
         return self.low if self._free_below is None else _with_infinity(self.low, self._free_below, -np.inf)
 
     @property
     def high_or_inf(self) -> NDArray[Any] | None:
-        """The upper bounds as the constructor takes them, see `low_or_inf`."""
+        """The upper bounds as the constructor takes them; see `low_or_inf`."""
         return self.high if self._free_above is None else _with_infinity(self.high, self._free_above, np.inf)
 
     def arguments(self) -> dict[str, Any]:
@@ -219,7 +229,7 @@ class Array(Spec):
         return {"shape": self.shape, "dtype": self.dtype, **bounds, "name": self.name}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Bounds that are one number are pickled as one, whatever the shape.
+        # Uniform bounds are pickled as a single number, whatever their shape.
         values = self.arguments().values()
         return type(self), tuple(
             without_repeats(cast("NDArray[Any]", v)) if isinstance(v, np.ndarray) else v for v in values
@@ -247,7 +257,7 @@ class Array(Spec):
             return np.asarray(rng.integers(low, high, self.shape, cast("Any", self.dtype), endpoint=True))
         if kind == "c":
             return np.asarray(rng.normal(size=self.shape) + 1j * rng.normal(size=self.shape)).astype(self.dtype)
-        # Uniform between two finite bounds, exponential from one, normal where there is none.
+        # Per element: uniform between two finite bounds, exponential from a single one, normal without bounds.
         low = np.full(self.shape, -np.inf) if self.low is None else self.low.astype(np.float64)
         high = np.full(self.shape, np.inf) if self.high is None else self.high.astype(np.float64)
         has_low, has_high = np.isfinite(low), np.isfinite(high)
@@ -261,7 +271,7 @@ class Array(Spec):
         )
         biggest = np.finfo(self.dtype).max
         value = np.clip(value, -biggest, biggest).astype(self.dtype)
-        # numpy 1 clips to no bound at all only with an error.
+        # numpy 1 raises an error when both bounds of `clip` are None.
         return value if self.low is None and self.high is None else np.asarray(np.clip(value, self.low, self.high))
 
     def zeros(self) -> NDArray[Any]:
@@ -274,10 +284,10 @@ class Discrete(Spec):
     """The integers start, …, start + n - 1, as Python or numpy integers of any width.
 
     Args:
-        n: How many there are, at least 1.
-        start: The smallest.
-        dtype: The integer dtype in which frameworks get them.
-        name: What the value is called.
+        n: The number of integers, at least 1.
+        start: The smallest one.
+        dtype: The integer dtype of the values that frameworks receive.
+        name: The name of the value, for frameworks that name their specs.
 
     Raises:
         SpecError: `n` is below 1, or the integers do not fit `dtype`.
@@ -301,7 +311,7 @@ class Discrete(Spec):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Always `()`: the value is a scalar."""
+        """Always `()`; values are scalars."""
         return ()
 
     def validate(self, value: Any, path: str = "value") -> None:
@@ -314,7 +324,7 @@ class Discrete(Spec):
             raise SpecError(f"{path}: expected {self.start} … {self.start + self.n - 1}, got {number}")
 
     def sample(self, rng: np.random.Generator) -> np.integer[Any]:
-        if self.n >= 2**63:  # too many for the default of `integers`
+        if self.n >= 2**63:  # exceeds int64, the default dtype of `integers`
             return cast("Any", rng).integers(self.start, self.start + self.n - 1, dtype=self.dtype, endpoint=True)
         return self.dtype.type(self.start + int(rng.integers(self.n)))
 
@@ -324,13 +334,13 @@ class Discrete(Spec):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiDiscrete(Spec):
-    """Arrays of integers, element i being start[i], …, start[i] + nvec[i] - 1.
+    """Arrays of integers, of which element i is one of start[i], …, start[i] + nvec[i] - 1.
 
     Args:
-        nvec: How many values each element has; its shape is the value's shape.
-        start: The smallest value of each, a number or of the shape of `nvec`.
+        nvec: The number of values of each element, at least 1; its shape is the shape of a value.
+        start: The smallest value of each element, a number or an array of the shape of `nvec`.
         dtype: An integer dtype.
-        name: What the value is called.
+        name: The name of the value, for frameworks that name their specs.
 
     Raises:
         SpecError: An element has no value, or its integers do not fit `dtype`.
@@ -358,12 +368,12 @@ class MultiDiscrete(Spec):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of a value."""
+        """The shape of a value, that of `nvec`."""
         return self.nvec.shape
 
     @property
     def last(self) -> NDArray[Any]:
-        """The largest value of each element."""
+        """The largest value of each element, an array of the shape and dtype of a value."""
         return self.start + (self.nvec - 1).astype(self.dtype)
 
     def validate(self, value: Any, path: str = "value") -> None:
@@ -378,11 +388,11 @@ class MultiDiscrete(Spec):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class MultiBinary(Spec):
-    """int8 arrays of 0 and 1.
+    """Arrays of 0 and 1, of dtype int8.
 
     Args:
         shape: The shape of a value; an integer n means `(n,)`.
-        name: What the value is called.
+        name: The name of the value, for frameworks that name their specs.
     """
 
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What every spec is, and how specs compare, print and complain."""
+"""The base class of specs, and the functions by which specs compare, print and word their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SpecTree: TypeAlias = Any
 
 
 class Spec:
-    """A set of values. Subclasses are frozen dataclasses, equal when all their fields are."""
+    """A set of values. Subclasses are frozen dataclasses, equal if all their fields are equal."""
 
     name: str | None
 
@@ -24,16 +24,16 @@ class Spec:
         """Checks that `value` lies in this spec.
 
         Args:
-            value: Anything.
-            path: How to call the value in the message.
+            value: Any object.
+            path: The name of the value in the message.
 
         Raises:
-            SpecError: It does not; the message says where, what was expected and what came.
+            SpecError: `value` lies outside; the message names the place, what was expected and what came.
         """
         raise NotImplementedError
 
     def contains(self, value: Any) -> bool:
-        """Whether `value` lies in this spec."""
+        """Returns True if `value` lies in this spec."""
         try:
             self.validate(value)
         except SpecError:
@@ -41,15 +41,21 @@ class Spec:
         return True
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """A random value of this spec: uniform where that exists, never nan or infinite."""
+        """Returns a random value of this spec.
+
+        Bounded numbers are uniformly distributed; a number is never nan or infinite.
+
+        Args:
+            rng: The source of randomness.
+        """
         raise NotImplementedError
 
     def zeros(self) -> Any:
-        """The value of this spec that is nearest to all zeros (or the shortest one)."""
+        """Returns the value of this spec that is closest to all zeros, or the shortest one of variable length."""
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor that make this spec, in order."""
+        """Returns the constructor's arguments that make this spec, by name, in order."""
         return {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
 
     def _key(self) -> Hashable:
@@ -64,26 +70,32 @@ class Spec:
         return hash(self._key())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through the constructor, so that bounds come back read-only and compact.
+        # Unpickled by the constructor, so that bounds are read-only and compact again.
         return type(self), tuple(self.arguments().values())
 
     def __repr__(self) -> str:
         values = self.arguments().items()
-        return f"{type(self).__name__}({', '.join(said(*v) for v in values if v[1] is not None)})"
+        return f"{type(self).__name__}({', '.join(argument_text(*v) for v in values if v[1] is not None)})"
 
 
 def without_repeats(array: NDArray[Any]) -> NDArray[Any]:
-    """A view with one element along each axis that only repeats it: looking at it takes no memory for the others."""
+    """Returns a view that has a single element along each axis of stride 0, where a broadcast array repeats it.
+
+    Comparing the view takes no memory for the repetitions.
+
+    Args:
+        array: Any array.
+    """
     return array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
 
 
 def is_uniform(array: NDArray[Any]) -> bool:
-    """Whether there are elements, and they are all equal."""
+    """Returns True if an array has elements, and they are all equal."""
     return array.size > 0 and bool(np.all(without_repeats(array) == array.flat[0]))
 
 
 def frozen(value: Any) -> Hashable:
-    """A hashable stand-in for a field's value, equal exactly when the values are."""
+    """Returns a hashable key for a field's value; two keys are equal exactly if the values are."""
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
         inside = array.flat[0].item() if is_uniform(array) else tuple(array.ravel().tolist())
@@ -96,18 +108,23 @@ def frozen(value: Any) -> Hashable:
 
 
 def short(array: NDArray[Any]) -> str:
-    """An array for a message: one number where it is uniform."""
+    """Returns an array's text for a message; of a uniform array, its one number."""
     if is_uniform(array):
         return str(array.flat[0])
     return np.array2string(array, threshold=8, edgeitems=2, separator=", ", floatmode="unique").replace("\n", "")
 
 
-def said(field: str, value: Any) -> str:
-    """One argument of a spec's repr, which reads as the call that makes it."""
+def argument_text(field: str, value: Any) -> str:
+    """Returns one argument of a spec's repr, which reads as the constructor call that makes the spec.
+
+    Args:
+        field: The name of the argument.
+        value: Its value.
+    """
     text = repr(value)
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
-        # Any number will do as the bound of no elements.
+        # An array without elements accepts any number as its bound.
         text = str(array.tolist()) if field == "nvec" else short(array) if array.size else "0"
     if isinstance(value, np.dtype):
         text = repr(str(cast("np.dtype[Any]", value)))
@@ -115,7 +132,7 @@ def said(field: str, value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """How a message calls a value that came."""
+    """Returns a short description of a value for an error message: its repr and type, or an array's shape and dtype."""
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
         return f"an array of shape {array.shape} and dtype {array.dtype}"
@@ -124,6 +141,11 @@ def shown(value: Any) -> str:
 
 
 def set_fields(spec: Spec, /, **values: Any) -> None:
-    """Sets the fields of a frozen spec, in its constructor."""
+    """Sets the fields of a frozen spec, in its constructor.
+
+    Args:
+        spec: The spec under construction.
+        **values: Its fields by name.
+    """
     for name, value in values.items():
         object.__setattr__(spec, name, value)

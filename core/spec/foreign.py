@@ -1,4 +1,4 @@
-"""Sets of values that only somebody else's object can tell."""
+"""Specs backed by a framework-specific space object, or by a class."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .base import Spec, set_fields, shown
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Foreign(Spec):
-    """The values that an object of a framework, of a kind of its own, holds to be right (minigrid's missions, say).
+    """The values that a framework-specific space object contains, or the instances of a Python class.
 
-    It goes back to that framework as it came, and to no other. Or Python objects of a class, which go to no framework
-    unless something represents them, see `Represented`.
+    A space object, such as minigrid's `MissionSpace`, converts back to its own framework unchanged, and to no other
+    one. Instances of a class convert to no framework, unless `Represented` turns them into arrays.
 
     Args:
-        origin: An object with `contains(value)`, `seed(seed)` and `sample()`, as a space of gymnasium's has them; or a
-            class, whose instances are meant: these cannot be sampled.
-        name: What the value is called.
+        origin: An object with `contains(value)`, `seed(seed)` and `sample()`, such as a gymnasium space; or a class,
+            whose instances are the values and cannot be sampled.
+        name: The name of the value, for frameworks that name their specs.
 
     Raises:
-        SpecError: The object has no such methods, or it is the class of such objects; or what is sampled is a class.
+        SpecError: `origin` is an object without these methods, or a class that defines them.
     """
 
     origin: Any
@@ -49,7 +49,7 @@ class Foreign(Spec):
     def sample(self, rng: np.random.Generator) -> Any:
         if isinstance(self.origin, type):
             raise SpecError(f"sample: objects of class {self.origin.__name__} cannot be sampled")
-        source = deepcopy(self.origin)  # whose own generator stays where it is
+        source = deepcopy(self.origin)  # so that the generator of the original does not advance
         source.seed(int(rng.integers(2**31)))
         return source.sample()
 
@@ -62,5 +62,5 @@ class Foreign(Spec):
         return self.name == other.name and (self.origin is other.origin or bool(self.origin == other.origin))
 
     def __hash__(self) -> int:
-        # Its origin need not be hashable.
+        # The origin may be unhashable.
         return hash((Foreign, type(cast("object", self.origin)), self.name))

@@ -15,8 +15,12 @@ from .foreign import Foreign
 def check_spec(spec: SpecTree, path: str = "spec") -> None:
     """Checks that `spec` is a spec or a nested structure of specs.
 
+    Args:
+        spec: Any object.
+        path: The name of the whole in the message.
+
     Raises:
-        SpecError: Something in it is no spec; the message names where.
+        SpecError: A leaf is not a spec; the message names it.
     """
     for where, leaf in tree.leaves(spec, path):
         if not isinstance(leaf, Spec):
@@ -30,11 +34,11 @@ def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
 
     Args:
         spec: A spec or a nested structure of specs.
-        value: Anything.
-        path: How to call the value in the message.
+        value: Any object.
+        path: The name of the value in the message.
 
     Raises:
-        SpecError: It does not; the message names the leaf, what was expected and what came.
+        SpecError: `value` lies outside; the message names the leaf, what was expected and what came.
     """
     if isinstance(spec, Spec):
         spec.validate(value, path)
@@ -45,10 +49,17 @@ def validate(spec: SpecTree, value: Any, path: str = "value") -> None:
 
 
 def check_branch(spec: SpecTree, value: Any, path: str) -> None:
-    """Checks that `value` is such a dict, list or tuple as `spec` is, of as many; what it holds is not looked at.
+    """Checks that `value` is a dict, list or tuple with the type, and the keys or length, of `spec`.
+
+    Its elements are not checked.
+
+    Args:
+        spec: A dict, list, tuple or named tuple of specs.
+        value: Any object.
+        path: The name of the value in the message.
 
     Raises:
-        SpecError: It is not.
+        SpecError: Type, keys or length differ.
     """
     if isinstance(spec, dict):
         branch = cast("dict[Any, Any]", spec)
@@ -66,7 +77,12 @@ def check_branch(spec: SpecTree, value: Any, path: str) -> None:
 
 
 def contains(spec: SpecTree, value: Any) -> bool:
-    """Whether `value` lies in a possibly nested spec."""
+    """Returns True if `value` lies in a possibly nested spec.
+
+    Args:
+        spec: A spec or a nested structure of specs.
+        value: Any object.
+    """
     try:
         validate(spec, value)
     except SpecError:
@@ -75,33 +91,43 @@ def contains(spec: SpecTree, value: Any) -> bool:
 
 
 def sample(spec: SpecTree, rng: np.random.Generator) -> Any:
-    """A random value of a possibly nested spec, see `Spec.sample`."""
+    """Returns a random value of a possibly nested spec; see `Spec.sample`.
+
+    Args:
+        spec: A spec or a nested structure of specs.
+        rng: The source of randomness.
+    """
     return tree.map_leaves(lambda leaf: leaf.sample(rng), spec)
 
 
 def zeros(spec: SpecTree) -> Any:
-    """The value of a possibly nested spec that is nearest to all zeros, see `Spec.zeros`."""
+    """Returns the value of a possibly nested spec that is closest to all zeros; see `Spec.zeros`."""
     return tree.map_leaves(lambda leaf: leaf.zeros(), spec)
 
 
 def spec_equal(a: SpecTree, b: SpecTree) -> bool:
-    """Whether two possibly nested specs are equal: names, bounds, kinds of branches and order of keys too."""
+    """Returns True if two possibly nested specs are equal, also in names, bounds, types of containers and key order.
+
+    Args:
+        a: A spec or a nested structure of specs.
+        b: Another one.
+    """
     return a is b or frozen(a) == frozen(b)
 
 
 def spec_difference(a: SpecTree, b: SpecTree, path: str = "spec") -> tuple[str, SpecTree, SpecTree] | None:
-    """Finds the first place in which the values of two specs differ.
+    """Finds the first place where two possibly nested specs allow different values.
 
-    Bounds, dtypes, kinds of branches and the order of keys count. Names do not, for no value shows them.
+    Bounds, dtypes, types of containers and the order of keys count. Names do not, because values do not show them.
 
     Args:
-        a: A possibly nested spec.
-        b: Another.
-        path: How to call the whole in the result.
+        a: A spec or a nested structure of specs.
+        b: Another one.
+        path: The name of the whole in the result.
 
     Returns:
-        The path of the leaf, or of the branch that is of another kind or has other keys; and what `a` and `b` have
-        there. None where they do not differ.
+        `(path, part of a, part of b)`, of the first leaf that differs, or of the first container that differs in type
+        or keys; None if there is no difference.
     """
     if spec_equal(a, b):
         return None
@@ -123,13 +149,13 @@ def _same_kind(a: SpecTree, b: SpecTree) -> bool:
 def _alike(a: SpecTree, b: SpecTree) -> bool:
     if isinstance(a, Foreign) and isinstance(b, Foreign):
         kind = a.origin.__class__
-        # Where a class does not say when its objects are equal, they are taken to be.
+        # Objects of a class that does not define equality count as equal.
         return spec_equal(_unnamed(a), _unnamed(b)) or (kind is b.origin.__class__ and kind.__eq__ is object.__eq__)
     return spec_equal(_unnamed(a), _unnamed(b))
 
 
 def _unnamed(value: Any) -> Any:
-    """A spec, or an argument of one, without names."""
+    """Returns a spec, or one argument of a spec, without names."""
     if not isinstance(value, Spec):
         return tree.map_leaves(_unnamed, value) if tree.is_branch(value) else value
     arguments = {name: _unnamed(given) for name, given in value.arguments().items()}

@@ -1,4 +1,4 @@
-"""Specs whose values no single array holds: text, sequences, graphs, alternatives."""
+"""Specs whose values are not single arrays: text, sequences, graphs, alternatives."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class GraphValue(NamedTuple):
     """A value of a `Graph` spec.
 
     Attributes:
-        nodes: Shape (n, …), n ≥ 0 nodes.
-        edges: Shape (m, …), or None when edges carry no values.
-        edge_links: Shape (m, 2), integer pairs (source node, target node), or None.
+        nodes: The values of the nodes, of shape (n, …), n ≥ 0.
+        edges: The values of the edges, of shape (m, …); None if edges carry no values.
+        edge_links: The indices (source node, target node) of each edge, integers of shape (m, 2); or None.
     """
 
     nodes: NDArray[Any]
@@ -35,18 +35,18 @@ class Text(Spec):
     """Strings over a charset, of bounded length.
 
     Args:
-        max_length: The most characters a value has.
-        min_length: The fewest.
-        charset: The characters that may occur; letters and digits by default.
-        name: What the value is called.
+        max_length: The largest number of characters.
+        min_length: The smallest number of characters.
+        charset: The characters that may occur; ASCII letters and digits by default.
+        name: The name of the value, for frameworks that name their specs.
 
     Attributes:
         charset: The characters, sorted.
-        letters: The characters in the order in which they were given, those of a set sorted. A framework may draw by
-            it, so it travels; but it makes no other spec.
+        letters: The characters in the given order (of a set: sorted). The order is kept because frameworks sample by
+            it, but specs that differ in it alone are equal.
 
     Raises:
-        SpecError: The lengths are impossible, or characters are needed and there are none.
+        SpecError: The lengths are impossible, or `max_length` is above 0 and the charset is empty.
     """
 
     max_length: int
@@ -99,11 +99,11 @@ class Sequence(Spec):
 
     Args:
         spec: The spec of an element, possibly nested.
-        stack: Values are the elements stacked along a new first axis, instead of a tuple.
-        name: What the value is called.
+        stack: If True, a value is not a tuple, but its elements stacked along a new first axis.
+        name: The name of the value, for frameworks that name their specs.
 
     Raises:
-        SpecError: `stack` of elements that are not (nested) arrays.
+        SpecError: With `stack`, a leaf of `spec` is not an array.
     """
 
     spec: SpecTree
@@ -137,14 +137,28 @@ class Sequence(Spec):
         return self.stacked(()) if self.stack else ()
 
     def stacked(self, elements: tuple[Any, ...]) -> Any:
-        """The elements as one value with a new first axis."""
+        """Returns the elements as one value.
+
+        Args:
+            elements: m values of `spec`, m ≥ 0.
+
+        Returns:
+            The structure of `spec`; leaves of shape (m, …).
+        """
         if not elements:
             return tree.map_leaves(lambda leaf: np.zeros((0, *leaf.shape), leaf.dtype), self.spec)
         return tree.map_leaves(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *elements)
 
 
 def of_length(spec: SpecTree, n: int) -> SpecTree:
-    """The spec of n stacked values of a (nested) array spec, with a leading axis of n.
+    """Returns the spec of n stacked values of a possibly nested array spec.
+
+    Args:
+        spec: A spec or a nested structure of specs.
+        n: The number of values, at least 0.
+
+    Returns:
+        The structure of `spec`; each leaf an `Array` of shape (n, …).
 
     Raises:
         SpecError: A leaf is not an array.
@@ -170,8 +184,11 @@ class Graph(Spec):
 
     Args:
         node: The spec of a node's value, an `Array` or `Discrete`.
-        edge: The spec of an edge's value, likewise, or None when edges carry none.
-        name: What the value is called.
+        edge: The spec of an edge's value, likewise; None if edges carry no values.
+        name: The name of the value, for frameworks that name their specs.
+
+    Raises:
+        SpecError: `node` or `edge` is another kind of spec.
     """
 
     node: Array | Discrete
@@ -192,7 +209,7 @@ class Graph(Spec):
             raise SpecError(f"{path}: expected both edges and edge_links, or neither")
         if value.edges is not None:
             if self.edge is None:
-                raise SpecError(f"{path}.edges: expected None, for edges carry no values, got {shown(value.edges)}")
+                raise SpecError(f"{path}.edges: expected None, because edges carry no values, got {shown(value.edges)}")
             _check_rows(self.edge, value.edges, f"{path}.edges")
         if value.edge_links is not None:
             links = np.asarray(value.edge_links)
@@ -223,8 +240,11 @@ class OneOf(Spec):
     """A value of exactly one of several specs: `(index, value)`.
 
     Args:
-        specs: The alternatives, at least one.
-        name: What the value is called.
+        specs: The alternatives, at least one, possibly nested.
+        name: The name of the value, for frameworks that name their specs.
+
+    Raises:
+        SpecError: There are no alternatives, or one is not a spec.
     """
 
     specs: tuple[SpecTree, ...]

@@ -1,18 +1,25 @@
 """Wrappers, each written once for environments of one agent, of several, and batches."""
 
-from .actions import ActionClip, ActionDiscretize, ActionOffset, OneHotAction
+from .action_clip import ActionClip
+from .action_discretize import ActionDiscretize
+from .action_offset import ActionOffset
+from .action_repeat import ActionRepeat
 from .contextual import Contextual
-from .flatten import FlattenAction, FlattenObservation
-from .goals import GoalReplay
+from .extra_disabled_actions import ExtraDisabledActions
+from .fixed_length import FixedLength
+from .flatten_action import FlattenAction
+from .flatten_observation import FlattenObservation
+from .goal_replay import GoalReplay
 from .history import History
-from .masks import ExtraDisabledActions
-from .observations import ObservationFilter
-from .pace import ActionRepeat, FixedLength
-from .represented import Representation, Represented
+from .observation_filter import ObservationFilter
+from .one_hot_action import OneHotAction
+from .performance_profiler import PerformanceProfiler
+from .representation import Representation
+from .represented import Represented
+from .run_stats import RunStats
 from .terminated import Terminated
-from .timelimit import TimeLimit
+from .time_limit import TimeLimit
 from .validated import Validated, ValidatedMulti
-from .watching import PerformanceProfiler, RunStats
 
 __all__ = [
     "ActionClip",

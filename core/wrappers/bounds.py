@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecError
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 
 Bound = NDArray[Any] | None
@@ -52,14 +51,3 @@ def with_zero(spec: Any) -> Array:
     low = None if low is None else np.minimum(low, 0)
     high = None if high is None else np.maximum(high, 0)
     return Array(spec.shape, spec.dtype, low, high, spec.name)
-
-
-def at_least(value: Any, least: int, name: str) -> int:
-    """An argument that is to be an integer of at least so much.
-
-    Raises:
-        SpecError: It is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
-    return int(cast("int", value))

@@ -12,7 +12,8 @@ from ..errors import SpecError
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .bounds import at_least, bounds_or_inf, counts
+from .arguments import at_least
+from .bounds import bounds_or_inf, counts
 
 
 class History(Lifted):

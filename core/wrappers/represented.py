@@ -1,46 +1,19 @@
-"""Objects inside, arrays outside: representations of states and observations."""
+"""Objects inside, arrays outside: represented states and observations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from operator import attrgetter
+from collections.abc import Mapping
 from typing import Any, cast
 
-from .. import tree
 from ..authoring.batch_model import BatchModel
 from ..batching.values import stack, take
 from ..errors import NotRepresented, SpecError, nearest
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
 from ..protocol.process import Snapshot
-from ..spec import SpecTree, check_spec
-from ..spec.base import shown
-from ..structural_equality import Structured
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-
-
-class Representation(Structured):
-    """A function from objects to arrays, and what it gives. Whatever can be called and has a `spec` serves as one.
-
-    Args:
-        function: `(value) -> representation`; the same for the same value, which it does not change.
-        spec: What it gives, possibly nested. What it calls `Discrete` or `MultiDiscrete` is categorical, an `Array` of
-            integers is discrete, one of floats continuous.
-
-    Raises:
-        SpecError: The spec is none, or the function cannot be called.
-    """
-
-    def __init__(self, function: Callable[[Any], Any], spec: SpecTree) -> None:
-        if not callable(cast("object", function)):
-            raise SpecError(f"function: expected a function of one value, got {shown(function)}")
-        check_spec(spec)
-        self.function, self.spec = function, spec
-
-    def __call__(self, value: Any) -> Any:
-        return self.function(value)
+from .representation import Representation, joined
 
 
 class Represented(Lifted):
@@ -71,7 +44,7 @@ class Represented(Lifted):
     def __init__(self, env: Any, state: Any = None, observation: Any = None, *, by_lane: bool = True) -> None:
         self.by_lane = by_lane
         self._shown: tuple[Any] | None = None
-        self._of_state = None if state is None else _joined(state, "state")
+        self._of_state = None if state is None else joined(state, "state")
         self._of_observation: dict[Any, Representation] = {}
         if observation is not None:
             by_agent = isinstance(env, MultiEnv) and isinstance(observation, Mapping)
@@ -81,7 +54,7 @@ class Represented(Lifted):
                     known = map(str, env.possible_agents)
                     raise SpecError(f"observation: there is no agent {agent!r}; {nearest(str(agent), known)}")
                 where = f"observation[{agent!r}]" if by_agent else "observation"
-                self._of_observation[agent] = _joined(one, where)
+                self._of_observation[agent] = joined(one, where)
         super().__init__(env)
         if self._of_state is not None:
             self.state_spec = self._of_state.spec
@@ -153,26 +126,3 @@ class Represented(Lifted):
             represent.spec,
             [represent(state[lane] if is_each else take(state, lane)) for lane in range(n)],
         )
-
-
-def _joined(given: Any, what: str) -> Representation:
-    """One representation, of one or of a tree of several.
-
-    Raises:
-        SpecError: Something in it represents nothing.
-    """
-    for path, one in tree.leaves(given, what):
-        if isinstance(one, type) or not callable(one) or not hasattr(one, "spec"):
-            raise SpecError(
-                f"{path}: expected something with a spec that can be called, got {shown(one)}; "
-                "say what a function gives by Representation(function, spec)"
-            )
-        check_spec(cast("Any", one).spec, f"{path}.spec")
-    spec = tree.map_leaves(attrgetter("spec"), given)
-    if tree.is_branch(given):
-        return Representation(partial(_each, given), spec)
-    return given if isinstance(given, Representation) else Representation(given, spec)
-
-
-def _each(representations: Any, value: Any) -> Any:
-    return tree.map_leaves(lambda one: one(value), representations)

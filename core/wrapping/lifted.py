@@ -1,128 +1,88 @@
 """Wrappers written once: a change for one agent, lifted onto one agent, several, and batches.
 
-    class NoisyReward(envoi.Lifted): ...        # says `change(specs)`
+    class Sticky(envoi.Lifted): ...         # defines `change(specs)`
 
-    NoisyReward(env)          an `Env` over an `Env`, a batch over a `BatchEnv`, a `MultiEnv` over a `MultiEnv`
+    Sticky(env)       a `Sticky.over_env` over an `Env` or a batch; an `Env`
+    Sticky(multi)     a `Sticky.over_multi_env` over a `MultiEnv`; a `MultiEnv`
 
-Everything that differs between these three kinds is in `OverOne` and `OverSeveral`; a wrapper says what changes, see
-`Change`. One that has more to do overrides `reset(**arguments)` and `step(action, restart=None)`, which all three kinds
-have, and calls `super()`.
+These two classes exist as soon as `Sticky` does. They combine it with `LiftedEnv` and `LiftedMultiEnv`, which hold all
+that differs between one agent and several; pickles refer to them by name.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..protocol.env import Env
 from ..protocol.multi_env import MultiEnv
-from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
-from .change import Change, Specs
-from .delegate import Around
-from .lifted_multi import OverSeveral
-from .lifted_single import OverOne
-from .wrapper import Wrapper
+from .changing import Changing
+from .lifted_multi import LiftedMultiEnv
+from .lifted_single import LiftedEnv
 
 if TYPE_CHECKING:
-    # What a type checker may take it for; over several agents it is a `MultiWrapper`.
-    _Base = Wrapper
+    _Base = LiftedEnv  # a type checker takes it for the one over an `Env`
 else:
-    _Base = Around
+    _Base = Changing
 
 
 class Lifted(_Base):
-    """A wrapper that says its change for one agent, and holds for one, for several, and for batches.
+    """A wrapper that defines its change for one agent, and works over one agent, several agents, and batches.
 
-    A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`.
+    A subclass sets its own attributes, then calls `super().__init__(env)`, and defines `change`. One that does more
+    overrides `reset(**arguments)` and `step(action, restart=None)`, which all kinds have, and calls `super()`. One that
+    needs code of its own for each kind names base classes:
+
+        class FixedLength(envoi.Lifted, over_env=PaddedEnv, over_multi_env=PaddedMultiEnv): ...
 
     Args:
-        env: What to wrap: an `Env`, a batch or a `MultiEnv`; the wrapper then is one too.
+        env: The environment inside: an `Env`, a batch or a `MultiEnv`; the wrapper then is one too.
+
+    Attributes:
+        over_env: The class of this wrapper over an `Env` or a batch.
+        over_multi_env: The class of this wrapper over a `MultiEnv`.
     """
 
-    # What it is over one agent or a batch, and over several, where it needs more than `change` can say.
-    _one: ClassVar[type[OverOne] | None] = None
-    _several: ClassVar[type[OverSeveral] | None] = None
+    over_env: ClassVar[type[Any]] = LiftedEnv
+    over_multi_env: ClassVar[type[Any]] = LiftedMultiEnv
 
-    _planned = (
-        *("_change", "_changes", "_shared", "_inner_step", "raw_step"),
-        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_short"),
-    )
-
-    if not TYPE_CHECKING:  # which take the arguments from `__init__`
-
-        def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
-            return Around.__new__(_lifted(cls._written(), isinstance(env, MultiEnv)), env, *args, **kwargs)
-
-    def __init__(self, env: Any) -> None:
-        super().__init__(env)
-        self._plan()
-
-    def change(self, specs: Specs) -> Change:
-        """What changes for one agent; called once for each, and again where what it follows from has changed."""
-        return Change()
-
-    def beginning(self, restart: Any) -> None:
-        """Told before lanes begin anew within a step of a batch, and not by `reset`.
-
-        Args:
-            restart: Shape (n,), which lanes.
-        """
-
-    if TYPE_CHECKING:
-
-        def _plan(self) -> None:
-            """Decides all that a step need not: asks for the change, and sets the specs."""
+    def __init_subclass__(
+        cls,
+        over_env: type[LiftedEnv] | None = None,
+        over_multi_env: type[LiftedMultiEnv] | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init_subclass__(**arguments)
+        if not {LiftedEnv, LiftedMultiEnv}.intersection(cls.__mro__):  # as the two classes made here have them
+            cls.over_env = cls._over("over_env", over_env)
+            cls.over_multi_env = cls._over("over_multi_env", over_multi_env)
 
     @classmethod
-    def _written(cls) -> type[Lifted]:
-        """The class that somebody wrote, of which this may be the one over an `Env` or a `MultiEnv`."""
-        return next(kind for kind in cls.__mro__ if "_lifts" not in kind.__dict__)
+    def _over(cls, name: str, base: type | None) -> type:
+        """Returns this class combined with those of its bases over the same kind of environment.
 
-    @property
-    def _kind(self) -> type:
-        return self._written()
+        Args:
+            name: The class attribute.
+            base: A base class for this kind, before those of the bases.
+        """
+        bases = [getattr(parent, name) for parent in cls.__bases__ if issubclass(parent, Lifted)]
+        own = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{name}", "__doc__": cls.__doc__}
+        return type(cls)(cls.__name__, (cls, *([] if base is None else [base]), *bases), {**own, "_kind": cls})
 
-    @property
-    def rewarder(self) -> Rewarder:
-        """The inner environment's rewarder; settable there through here."""
-        return self.env.rewarder
+    if not TYPE_CHECKING:  # which reads the arguments from `__init__`
 
-    @rewarder.setter
-    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
-        self.env.rewarder = rewarder
-        self._plan()  # its spec follows
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
-        changed = self.reward_spec is not self.env.reward_spec
-        return spec_range(self.reward_spec) if changed else self.env.reward_range
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _blank, (self._written(), isinstance(self, MultiEnv)), self.__getstate__()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-
-@cache
-def _lifted(written: type[Lifted], several: bool) -> type[Lifted]:
-    """The class of a wrapper over one kind of environment."""
-    base = (written._several or OverSeveral) if several else (written._one or OverOne)  # pyright: ignore[reportPrivateUsage]
-    own = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
-    return cast("type[Lifted]", type(written.__name__, (written, base), {**own, "_lifts": True}))
-
-
-def _blank(written: type[Lifted], several: bool) -> Lifted:
-    return object.__new__(_lifted(written, several))
+        def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Self:
+            several = isinstance(env, MultiEnv) or (env is None and issubclass(cls, MultiEnv))  # None: a pickle
+            kind = cls.over_multi_env if several else cls.over_env
+            return super().__new__(cls if cls.__abstractmethods__ else kind, env, *args, **kwargs)
 
 
 def ended(env: Env | MultiEnv, step: Any) -> Any:
-    """Whether a step has ended the episode: a bool, or for a batch one a lane."""
+    """Returns True if a step has ended the episode; for a batch a bool array of shape (n,).
+
+    Args:
+        env: The environment that took the step.
+        step: The `Step` or `MultiStep`.
+    """
     if isinstance(env, MultiEnv):
         return not env.agents
     return step.terminated or step.truncated if env.batch_size is None else step.terminated | step.truncated

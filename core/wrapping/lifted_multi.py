@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from .. import tree
 from ..errors import SpecError
-from ..protocol.env import ENDED
+from ..protocol.episode import OVER
 from ..protocol.multi_env import (
     MultiReset,
     MultiStep,
@@ -19,12 +19,13 @@ from ..protocol.multi_env import (
 )
 from ..protocol.process import Info
 from ..spec import Spec, zeros
-from .change import SPECS, Change, Specs, over_lanes
+from .change import SPECS, Change, Specs
+from .changing import Changing
 from .multi_wrapper import MultiWrapper
 
 
-class OverSeveral(MultiWrapper):
-    """Over an environment of several agents."""
+class LiftedMultiEnv(Changing, MultiWrapper):
+    """A lifted wrapper over an environment of several agents."""
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")
 
@@ -41,7 +42,7 @@ class OverSeveral(MultiWrapper):
         for agent in env.possible_agents:
             each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
             specs = Specs(*each, env.discount_spec[agent], None, agent)
-            changes[agent] = over_lanes(cast("Any", self).change(specs), specs)
+            changes[agent] = self._checked_change(specs)
         self._changes = changes
         for name in SPECS:
             own = {agent: getattr(change, name) for agent, change in changes.items()}
@@ -86,7 +87,7 @@ class OverSeveral(MultiWrapper):
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         if self._cut:
-            check_actions(actions, (), ENDED)
+            check_actions(actions, (), OVER)
         inner = actions
         if self._act:
             acting = self.acting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -12,15 +12,17 @@ from .. import tree
 from ..batching.values import Infos, put, take
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
-from ..protocol.env import ENDED, ENDED_LANES, Reset, Step, full_step, make_step, quickest_step
+from ..protocol.env import Reset, Step, full_step, make_step, quickest_step
+from ..protocol.episode import ENDED_LANES, OVER
 from ..protocol.process import Info
 from ..spec import Spec, SpecTree
-from .change import SPECS, Specs, over_lanes
+from .change import SPECS, Specs
+from .changing import Changing
 from .wrapper import Wrapper
 
 
-class OverOne(Wrapper):
-    """Over an environment of one agent, or a batch of them."""
+class LiftedEnv(Changing, Wrapper):
+    """A lifted wrapper over an environment of one agent, or a batch of them."""
 
     memory = ("_memory", "_cut")
 
@@ -31,20 +33,19 @@ class OverOne(Wrapper):
     def _plan(self) -> None:
         env = self.env
         specs = Specs(env.observation_spec, env.action_spec, env.reward_spec, env.discount_spec, env.batch_size)
-        self._change = change = over_lanes(cast("Any", self).change(specs), specs)
+        self._change = change = self._checked_change(specs)
         for name in SPECS:
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
         self._has_lanes = env.batch_size is not None
         self._inner_step = quickest_step(env)
-        self._act = change.action
-        self._see, self._pay = cast("Any", change.observation), cast("Any", change.reward)
+        self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
-        self._end, self._tell = change.truncated, change.info
+        self._see, self._pay, self._tell = change.with_memory()
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
         kind = type(self)
-        is_plain = (kind.step, kind.raw_step) == (OverOne.step, OverOne.raw_step)
+        is_plain = (kind.step, kind.raw_step) == (LiftedEnv.step, LiftedEnv.raw_step)
         if is_plain and not self._has_lanes and self._begin is None:
             short = [self._inner_step, change.action, change.observation, change.reward, change.info]
             if self._short is None:
@@ -66,7 +67,7 @@ class OverOne(Wrapper):
         seen = self._seen(observation, memory)
         if self._tell is not None:
             info = cast("Any", info)
-            told = self._told(memory)
+            told = self._tell(memory)
             info = info.adding(told, mask) if self.batch_size else {**info, **told}
         self._memory = memory
         self._cut = self._cut & (False if mask is None else ~np.asarray(mask))
@@ -83,7 +84,7 @@ class OverOne(Wrapper):
         if self._has_lanes:
             return self.step(action, restart)
         if self._cut:
-            raise EpisodeError(f"step: {ENDED}")
+            raise EpisodeError(f"step: {OVER}")
         observation, reward, terminated, truncated, discount, info = self._inner_step(
             action if self._act is None else self._act(action)
         )
@@ -100,7 +101,7 @@ class OverOne(Wrapper):
         if self._end is not None:
             self._cut = truncated = bool(self._end(truncated, memory))
         if self._tell is not None:
-            info = {**info, **self._told(memory)}
+            info = {**info, **self._tell(memory)}
         return (observation, reward, terminated, truncated, discount, info)
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
@@ -115,7 +116,7 @@ class OverOne(Wrapper):
                 raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if restart is not None:
             if np.count_nonzero(restart):
-                cast("Any", self).beginning(restart)
+                self.beginning(restart)
             else:
                 restart = None
         idle = restart if lanes is None else ~lanes
@@ -139,25 +140,19 @@ class OverOne(Wrapper):
             memory = self._merged(memory, before, ~lanes)
         seen = self._seen(observation, memory)
         if self._pay is not None:
-            reward = self._pay(reward) if self._begin is None else self._pay(reward, memory)
+            reward = self._pay(reward, memory)
             reward = reward if idle is None else zeroed(reward, idle, self.reward_spec, zero=0)
         if self._end is not None:
             truncated = self._end(truncated, memory)
             truncated = truncated if idle is None else truncated & ~idle
             self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
         if self._tell is not None:
-            info = cast("Infos", info).adding(self._told(memory), lanes)
+            info = cast("Infos", info).adding(self._tell(memory), lanes)
         self._memory = memory
         return make_step((seen, reward, terminated, truncated, discount, cast("Any", info)))
 
     def _seen(self, observation: Any, memory: Any) -> Any:
-        if self._see is None:
-            return observation
-        return self._see(observation) if self._begin is None else self._see(observation, memory)
-
-    def _told(self, memory: Any) -> Mapping[str, Any]:
-        tell = cast("Any", self._tell)
-        return tell() if self._begin is None else tell(memory)
+        return observation if self._see is None else self._see(observation, memory)
 
     def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
         """A memory of all lanes, with another one at some of them."""

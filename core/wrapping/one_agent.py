@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.env import ENDED, NOT_RESET, Env, Reset, Step
+from ..protocol.env import Env, Reset, Step
+from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
 from ..protocol.multi_env import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
 from ..protocol.process import Info
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
@@ -23,14 +24,14 @@ from .delegate import Around
 class OneOfMany(Around, MultiEnv):
     """An environment of one agent as one of several, of whom there is one; made by `as_multi`."""
 
-    memory = ("_over",)
+    memory = ("_episode_state",)
 
     def __init__(self, env: Env, agent: Any) -> None:
         super().__init__(env)
         self.agent, self.possible_agents = agent, (agent,)
         self.observation_spec, self.action_spec = {agent: env.observation_spec}, {agent: env.action_spec}
         self.discount_spec = {agent: env.discount_spec}
-        self._over: str | None = NOT_RESET
+        self._episode_state: EpisodeState = NOT_BEGUN
 
     @property
     def reward_spec(self) -> SpecTree:
@@ -54,20 +55,20 @@ class OneOfMany(Around, MultiEnv):
 
     @property
     def agents(self) -> tuple[Any, ...]:
-        return self.possible_agents if self._over is None else ()
+        return self.possible_agents if self._episode_state is RUNNING else ()
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         observation, info = self.env.reset(seed=seed, options=options)
-        self._over = None
+        self._episode_state = RUNNING
         return MultiReset({self.agent: observation}, self._infos(info))
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         agent = self.agent
-        if self._over is not None or len(actions) != 1 or agent not in actions:
-            check_actions(actions, self.possible_agents, self._over)
+        if self._episode_state is not RUNNING or len(actions) != 1 or agent not in actions:
+            check_actions(actions, self.possible_agents, self._episode_state)
         observation, reward, terminated, truncated, discount, info = self.env.step(actions[agent])
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         return MultiStep(
             {agent: observation},
             {agent: reward},

@@ -5,8 +5,9 @@ import copy
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Returning
 
@@ -336,7 +337,7 @@ def test_a_dict_that_leaves_its_spec_stays_what_it_was():
     assert first["a"].tolist() == [0, 0, 0]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=8))
 def test_a_pool_of_buffers_in_any_order_of_use_changes_nothing(order):
     pool = [np.zeros(3, np.float32) for _ in range(3)]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Returning
 
@@ -86,7 +87,7 @@ def test_what_a_cast_would_lose_comes_through_as_it_is_and_validation_finds_it(s
     assert not envoi.contains(spec, taken)
 
 
-@settings(max_examples=1500)
+@examples(1500)
 @given(
     st.sampled_from([*INTEGERS, *FLOATS, "bool"]),
     st.sampled_from([*INTEGERS, *FLOATS, "bool"]),

@@ -5,8 +5,9 @@ import itertools
 import nested
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted import Shaped
 
@@ -37,7 +38,7 @@ def refusals(env):
     return [loss for loss in losses(env, "rllib") if loss.refused]
 
 
-@settings(max_examples=1500)
+@examples(1500)
 @given(nested.numeric_specs, st.integers(0, 2**31))
 def test_every_observation_lies_in_the_space_that_rllib_sees(spec, seed):
     env = Shaped(spec, Discrete(2))
@@ -54,7 +55,7 @@ def test_every_observation_lies_in_the_space_that_rllib_sees(spec, seed):
         assert made.observation_space.contains(seen)
 
 
-@settings(max_examples=1500)
+@examples(1500)
 @given(nested.numeric_specs, st.integers(0, 2**31))
 def test_every_action_that_rllib_may_send_lies_in_the_spec(spec, seed):
     env = Shaped(Array((1,)), spec)
@@ -292,7 +293,7 @@ def test_losses_name_every_leaf_that_narrows_or_is_refused_and_no_other():
     assert str(found[0]).startswith("observation['wide']: precision narrowed")
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(nested.numeric_specs, st.integers(0, 2**31))
 def test_what_losses_does_not_report_reaches_the_network_exactly(spec, seed):
     env = Shaped(spec, Discrete(2))

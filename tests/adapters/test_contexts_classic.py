@@ -4,7 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 from context_features import actions_of, alone, imported, trajectory
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envoi import ContextError, validate
@@ -234,7 +235,7 @@ def _contexts(name):
 
 @pytest.mark.parametrize("name", DEFAULTS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_observations_lie_in_the_spec_under_a_context(name, data):
     context = data.draw(_contexts(name))
     env = load(f"gymnasium:{name}")
@@ -296,7 +297,7 @@ def test_the_ends_of_features_cover_their_combinations():
 
 @pytest.mark.parametrize("name", DEFAULTS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_what_lies_between_declared_contexts_is_declared(name, data):
     one, other, share = data.draw(_contexts(name)), data.draw(_contexts(name)), data.draw(st.floats(0, 1))
     env = load(f"gymnasium:{name}")

@@ -11,9 +11,10 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from dm_env import StepType, TimeStep, specs
 from dm_sources import Made, Playing, Seeing, Wrapping
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted
 from traces import exact, trace
@@ -241,14 +242,14 @@ infos = st.dictionaries(st.sampled_from(["a", "discount", 3, ("t", 1), None]), v
 lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
 def test_all_six_values_survive_our_form_exactly(script, seed):
     script = [*script, TO_THE_END]
     same(lived(through(Scripted(*script)), script, seed), lived(Scripted(*script), script, seed))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
 def test_a_strangers_wrapper_hides_info_and_what_a_dm_env_step_cannot_say_and_nothing_else(script, seed):
     script = [*script, TO_THE_END]

@@ -9,10 +9,11 @@ import dm_env
 import numpy as np
 import pytest
 import tree
+from depth import examples
 from dm_env import specs
 from dm_sources import Playing, Seeing, Wrapping
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nested import DTYPES, Single, arrays, bounds, integers, names, numeric, plain, shapes, trees
 from scripted import Line, Returning, Scripted, Shaped
@@ -58,7 +59,7 @@ def said(spec):
     return found
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(core_specs)
 def test_a_core_spec_comes_back_equal_name_and_kind_of_branch_included(spec):
     assert envoi.spec_equal(from_spec(to_spec(spec)), spec)
@@ -79,13 +80,13 @@ def foreign_leaves(draw):
     return specs.BoundedArray(shape, dtype, low, high, name)
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(trees(foreign_leaves()))
 def test_a_foreign_spec_comes_back_saying_the_same_name_and_class_included(spec):
     assert said(to_spec(from_spec(spec))) == said(spec)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(core_specs, st.integers(0, 2**32 - 1))
 def test_a_value_of_the_core_spec_conforms_to_dm_envs_and_what_that_generates_to_the_core(spec, seed):
     made = to_spec(spec)
@@ -103,7 +104,7 @@ def _plainly(value):
     return envoi.tree.map_leaves(lambda leaf: np.asarray(leaf, object).tolist(), value)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(trees(numeric), trees(numeric), st.integers(0, 99))
 def test_environments_of_any_specs_live_through_our_form_and_a_strangers_wrapper(observed, acted, seed):
     core, twin = Shaped(observed, acted), Shaped(observed, acted)
@@ -230,7 +231,7 @@ def test_a_reward_or_discount_that_dm_env_cannot_say_is_refused_too(where):
 
 
 @given(trees(plain))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_nothing_else_is_lost(spec):
     assert losses(Shaped(spec, spec), "dm_env") == []
 
@@ -307,7 +308,7 @@ def test_an_array_form_read_back_has_no_bounds_that_are_infinite_on_both_sides()
         read_form(ArrayForm((), np.dtype(object), None, None, None))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(arrays())
 def test_an_array_form_has_all_of_an_array(spec):
     form = array_form(spec, "spec", "x")

@@ -11,8 +11,9 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Line, Returning, Scripted, Source
 
@@ -75,14 +76,14 @@ infos = st.dictionaries(st.sampled_from(["a", "TimeLimit.truncated", 3, ("t", 1)
 lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
 def test_a_core_environment_lives_through_gymnasium_and_a_strangers_wrapper_as_it_was(script, seed):
     script = [*script, Line(terminated=True)]
     exactly(trace(through(Scripted(*script)), seed), trace(Scripted(*script), seed))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
 def test_an_imported_step_is_the_sources_with_its_discount_read_from_info(script, seed):
     script = [*script, Line(terminated=True)]

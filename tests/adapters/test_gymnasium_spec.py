@@ -10,10 +10,11 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium.envs.registration import EnvSpec, WrapperSpec, parse_env_id
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import MaxAndSkipObservation, RecordEpisodeStatistics, RescaleAction, TimeAwareObservation
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import exact
@@ -131,7 +132,7 @@ WRAPPERS = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(sorted(SOURCES)),
     st.lists(

@@ -7,6 +7,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from hypothesis import given, settings
@@ -175,7 +176,7 @@ played = st.lists(st.integers(5, 7), min_size=6, max_size=14)
 
 
 @every_mode
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scripts, played, st.integers(0, 99))
 def test_a_lane_is_the_environment_alone_with_staggered_ends(mode, script, acts, seed):
     n = len(script)
@@ -203,7 +204,7 @@ def same_arrays(one, other):
 
 
 @every_mode
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(scripts, played, st.integers(0, 99))
 def test_the_modes_are_those_of_gymnasiums_own_loop(mode, script, acts, seed):
     n = len(script)
@@ -556,7 +557,7 @@ line = st.builds(Line, st.just(0.0), st.booleans(), st.booleans(), discounts.fil
 
 
 @every_mode
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.lists(line, min_size=1, max_size=3), min_size=2, max_size=3))
 def test_infos_keep_their_types_lane_by_lane_and_through_a_strangers_wrapper(mode, script):
     direct, form = plays(*script), to_gymnasium_vector(plays(*script), autoreset_mode=mode)
@@ -586,7 +587,7 @@ def test_infos_keep_their_types_lane_by_lane_and_through_a_strangers_wrapper(mod
                 exactly(list(env.reset(mask=over).info), list(begun.info))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.dictionaries(st.sampled_from(["a", "b", 3, None]), values, max_size=3), min_size=1, max_size=4))
 def test_every_entry_is_an_array_with_a_mask_and_an_element_a_lane(given_infos):
     n = len(given_infos)
@@ -741,7 +742,7 @@ def lie_in_the_batched_space(spec, n, rng):
         np.testing.assert_equal(lane(spec, back, i), value)
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(numeric_specs, st.integers(1, 3), st.integers(0, 2**31))
 def test_batched_values_of_every_numeric_spec_lie_in_the_batched_space_and_come_back(spec, n, seed):
     lie_in_the_batched_space(spec, n, np.random.default_rng(seed))
@@ -749,13 +750,13 @@ def test_batched_values_of_every_numeric_spec_lie_in_the_batched_space_and_come_
 
 # gymnasium copies generators by the dozen, so these are fewer.
 @pytest.mark.filterwarnings("ignore:.*Casting input x:UserWarning")  # gymnasium iterates over rows of scalars
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(specs, st.integers(1, 2), st.integers(0, 2**31))
 def test_batched_values_of_what_no_array_holds_do_too(spec, n, seed):
     lie_in_the_batched_space(spec, n, np.random.default_rng(seed))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees(plain), st.integers(1, 3), st.integers(0, 2**31))
 def test_observations_and_actions_of_a_form_lie_in_its_batched_spaces(spec, n, seed):
     env = to_gymnasium_vector(envoi.Lanes([Shaped(spec, spec) for _ in range(n)]))
@@ -778,7 +779,7 @@ sampled = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(trees(sampled, least=1), st.integers(1, 3), st.integers(0, 99))
 def test_sampled_actions_lie_in_the_core_s_spec_and_follow_the_seed(spec, n, seed):
     env = to_gymnasium_vector(envoi.Lanes([Shaped(spec, spec) for _ in range(n)]))

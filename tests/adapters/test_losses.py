@@ -8,8 +8,9 @@ import nested
 import numpy as np
 import pytest
 import scripted_games
+from depth import examples
 from gymnasium import spaces
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from scripted import Line, Scripted, Shaped
 
 import envoi
@@ -283,7 +284,7 @@ def test_a_row_happens_as_it_says(name, row, case):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(seen=nested.specs, done=nested.specs)
 def test_what_losses_lists_is_what_a_conversion_refuses(name, seen, done):
     env = Shaped(seen, done)

@@ -10,7 +10,8 @@ import warnings
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from nested import numeric_specs
 from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
@@ -425,7 +426,7 @@ class Shaped(MultiModel):
         return state[0] == 2
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(numeric_specs, numeric_specs)
 def test_specs_survive_and_values_lie_in_their_spaces(first, second):
     core = Shaped(first, second)

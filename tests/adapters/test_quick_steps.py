@@ -10,9 +10,10 @@ import dm_env
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from dm_env import StepType, TimeStep, specs
 from dm_sources import Wrapping
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
@@ -122,7 +123,7 @@ def dm_trace(form, actions):
     return [(form.reset(), form.last, form.info)] + [(form.step(action), form.last, form.info) for action in actions]
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(lines=GYM_LINES, actions=PLAYED)
 def test_gymnasium_to_dm_env_is_the_same_on_the_short_and_the_long_way(lines, actions):
     short, long = ToDmEnv(FromGymnasium(Gym(*lines))), ToDmEnv(LongGym(Gym(*lines)))
@@ -144,7 +145,7 @@ def gym_trace(form, actions):
     return seen
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(lines=DM_LINES, actions=PLAYED)
 def test_dm_env_to_gymnasium_is_the_same_on_the_short_and_the_long_way(lines, actions):
     short, long = ToGymnasium(FromDmEnv(Dm(*lines))), ToGymnasium(LongDm(Dm(*lines)))

@@ -8,9 +8,10 @@ import gymnasium
 import nested
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Shaped
 from traces import exact
@@ -42,7 +43,7 @@ def is_refused(env):
     return any(loss.refused for loss in losses(env, "rllib"))
 
 
-@settings(max_examples=700, deadline=None)
+@examples(700)
 @given(nested.numeric_specs, st.integers(1, 3), st.integers(0, 2**31))
 def test_a_batch_of_observations_is_encoded_as_each_of_them(spec, n, seed):
     env = Shaped(spec, Discrete(2))
@@ -55,7 +56,7 @@ def test_a_batch_of_observations_is_encoded_as_each_of_them(spec, n, seed):
     np.testing.assert_array_equal(together, np.stack([made.encode(value) for value in values]))
 
 
-@settings(max_examples=700, deadline=None)
+@examples(700)
 @given(nested.numeric_specs, st.integers(1, 3), st.integers(0, 2**31))
 def test_a_batch_of_actions_is_decoded_as_each_of_them(spec, n, seed):
     env = Shaped(Array((1,)), spec)

@@ -8,9 +8,10 @@ import gymnasium
 import nested
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scripted import Shaped
 
@@ -86,7 +87,7 @@ def equal_values(a, b):
     return np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype and np.array_equal(a, b)
 
 
-@settings(max_examples=2000)
+@examples(2000)
 @given(nested.specs)
 def test_specs_and_spaces_come_back_equal_in_every_field(spec):
     space = to_space(spec)
@@ -98,7 +99,7 @@ def test_specs_and_spaces_come_back_equal_in_every_field(spec):
     assert spec_equal(from_space(forget(back)), from_space(strange))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(nested.specs)
 def test_a_space_that_was_copied_or_pickled_still_remembers_its_spec(spec):
     space = to_space(spec)
@@ -107,7 +108,7 @@ def test_a_space_that_was_copied_or_pickled_still_remembers_its_spec(spec):
     assert spec_equal(from_space(cloudpickle.loads(cloudpickle.dumps(space))), spec)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(nested.specs, st.integers(0, 2**31))
 @pytest.mark.filterwarnings("ignore:.*Casting input x:UserWarning")  # gymnasium iterates over rows of scalars
 def test_a_value_of_a_spec_lies_in_its_space_and_comes_back_as_it_was(spec, seed):
@@ -138,7 +139,7 @@ def to_plain(spec, value):
     return value
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(nested.specs, st.integers(0, 2**31))
 @pytest.mark.filterwarnings("ignore:.*Casting input x:UserWarning")  # gymnasium iterates over rows of scalars
 def test_what_a_space_samples_decodes_into_the_spec(spec, seed):
@@ -268,7 +269,7 @@ def samples(space, seed):
     return drawn(space)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(boxes(), st.integers(0, 2**31))
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 def test_a_box_comes_back_with_the_same_bounded_elements_and_the_same_samples(box, seed):
@@ -511,7 +512,7 @@ def random_spaces():
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(random_spaces(), st.integers(0, 2**31), st.booleans())
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 def test_the_random_state_of_a_sources_spaces_is_carried_over(space, seed, before):

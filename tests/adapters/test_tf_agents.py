@@ -13,7 +13,8 @@ from typing import NamedTuple
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from nested import Pair, arrays, discretes, multi_binaries, multi_discretes, trees
 from scripted import Ends, Line, Scripted, Shaped
@@ -347,7 +348,7 @@ def play(env, seed, episodes=3, limit=20):
     return seen
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99), st.sampled_from([lambda form: form, Passing]))
 def test_all_six_values_of_a_core_step_live_through_tf_agents(script, seed, wrap):
     script = [*script, Line(terminated=True)]
@@ -510,7 +511,7 @@ def _sortable(spec):
 numeric = st.one_of(arrays(), discretes(), multi_discretes(), multi_binaries)
 
 
-@settings(max_examples=2000)
+@examples(2000)
 @given(tf_trees(numeric))
 def test_every_spec_comes_back_as_it_was(spec):
     told = to_spec(spec)
@@ -518,7 +519,7 @@ def test_every_spec_comes_back_as_it_was(spec):
     assert envoi.spec_equal(from_spec(pickle.loads(pickle.dumps(told)), action=True), spec)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tf_trees(numeric), st.integers(0, 99))
 def test_values_lie_in_both_specs_on_both_ways(spec, seed):
     form = to_tf_agents(Shaped(spec, spec))
@@ -1383,7 +1384,7 @@ class Hiding(Remaking):
     _env = property(lambda self: self.hidden, lambda self, env: vars(self).update(_env=env))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(infos, min_size=1, max_size=3))
 def test_infos_of_lanes_keep_their_types_through_foreign_wrappers(said):
     for wrap in (Passing, Remaking, lambda form: Remaking(Passing(form)), Hiding):

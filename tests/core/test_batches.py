@@ -33,7 +33,7 @@ def in_a_loop(make_env, n=N):
 
 
 def like_a_step(env, reset):
-    """What a lane says in a step in which it is begun anew."""
+    """The step of a lane that is restarted."""
     reward = np.zeros((), env.reward_spec.dtype)
     return envoi.Step(reset.observation, reward, False, False, np.ones(()), reset.info)
 
@@ -175,7 +175,7 @@ def test_a_mask_touches_its_lanes_and_no_others(make_env, chosen, seed):
 
 
 @pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
-def test_a_lane_that_begins_anew_ignores_its_action_and_reports_no_end(make_env):
+def test_a_lane_that_restarts_ignores_its_action_and_reports_no_end(make_env):
     first, second = make_env(), make_env()
     restart = np.array([True, False, True, False])
     for env, action in ((first, -1), (second, 1)):
@@ -318,7 +318,7 @@ def test_lists_say_the_same_as_arrays():
 
 
 @pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
-def test_no_seed_in_any_lane_goes_on(make_env):
+def test_without_a_seed_in_any_lane_the_streams_continue(make_env):
     env, other = make_env(), make_env()
     for one in (env, other):
         one.reset(seed=5)

@@ -6,6 +6,7 @@ import math
 import gymnasium
 import numpy as np
 import pytest
+from depth import examples
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,7 +176,7 @@ CONTEXTUAL = [name for name in MODELS if MODELS[name][0].context_space is not No
 
 
 @pytest.mark.parametrize("name", CONTEXTUAL)
-@settings(max_examples=30)
+@examples(30)
 @given(seeds, st.data())
 def test_observations_lie_in_their_spec_in_ordinary_contexts_too(name, seed, data):
     env = make(name)

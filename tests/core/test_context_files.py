@@ -11,7 +11,8 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from depth import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import envoi
@@ -65,7 +66,7 @@ def test_a_file_gives_back_what_was_saved(suffix, contexts):
 
 
 @every_format
-@settings(max_examples=25)
+@examples(25)
 @given(contexts=sets.filter(len))
 def test_so_it_is_through_the_file_itself(tmp_path_factory, suffix, contexts):
     path = tmp_path_factory.getbasetemp() / f"set{suffix}"

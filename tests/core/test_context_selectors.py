@@ -1,4 +1,4 @@
-"""Which context the next episode has: in order, at random, fixed, as a function says, or made on the way."""
+"""Selectors choose contexts in order, at random, a fixed one, by a function of the user, or sample new ones."""
 
 import copy
 import pickle
@@ -60,7 +60,7 @@ def ids(selector, n, seed=0):
     return [selector.select(rng)[0] for _ in range(n)]
 
 
-def test_round_robin_begins_anew_after_the_last():
+def test_round_robin_starts_over_after_the_last():
     assert ids(begun(RoundRobin), 7) == ["a", "b", 7, "a", "b", 7, "a"]
 
 
@@ -77,7 +77,7 @@ def test_static_stays_at_its_context_or_at_the_first():
     assert ids(begun(lambda: Static(context_id="b")), 2) == ["b", "b"]
 
 
-def test_those_that_need_no_randomness_draw_none():
+def test_deterministic_selectors_use_no_random_numbers():
     for make in (RoundRobin, Static, lambda: Custom(last_but_one)):
         rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
         begun(make).select(rng)
@@ -210,7 +210,7 @@ def test_a_selector_of_ones_own_is_one_function():
         Selector()
 
 
-# Contexts that are made on the way.
+# Contexts that are sampled during the run.
 
 
 def test_sampled_makes_a_fresh_context_each_time_over_the_defaults():
@@ -225,7 +225,7 @@ def test_sampled_makes_a_fresh_context_each_time_over_the_defaults():
     assert [{"g": c["g"], "n": c["n"]} for _, c in drawn] == same
 
 
-def test_a_few_sampled_contexts_come_round_again_whatever_is_drawn_in_between():
+def test_a_few_sampled_contexts_repeat_whatever_else_is_sampled_in_between():
     selector = begun(lambda: Sampled(SPACE, 3))
     rng = np.random.default_rng(0)
     first = [selector.select(rng) for _ in range(3)]
@@ -253,7 +253,7 @@ def test_what_is_sampled_fits_the_environments_features():
     rng = np.random.default_rng(0)
     assert min(selector.select(rng)[1]["g"] for _ in range(200)) >= 0.5
     for wrong, message in (
-        (UniformFloat("g", 0, 5), r"features\['g'\]: expected to draw a number from 0.5 to 5"),
+        (UniformFloat("g", 0, 5), r"features\['g'\]: expected to sample a number from 0.5 to 5"),
         (UniformFloat("gg", 1, 2), r"features\['gg'\]: no such feature; did you mean 'g'\?"),
     ):
         with pytest.raises(ContextError, match=message):

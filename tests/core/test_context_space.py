@@ -1,4 +1,4 @@
-"""What features may be, how they are drawn, and what a space makes of them; ConfigSpace says what is expected."""
+"""Features and context spaces: allowed values, sampling and encoding, in agreement with ConfigSpace."""
 
 import copy
 import math
@@ -60,7 +60,7 @@ every_peer = pytest.mark.parametrize(("theirs", "ours"), PEERS.values(), ids=PEE
 
 
 @every_peer
-def test_a_hyperparameter_of_configspace_is_the_feature_that_draws_alike(theirs, ours):
+def test_a_hyperparameter_of_configspace_is_the_feature_with_the_same_samples(theirs, ours):
     (feature,) = ContextSpace([theirs]).features.values()
     assert feature.default_value == theirs.default_value == pytest.approx(ours.default_value, abs=1e-9)
     assert type(feature) is type(ours)
@@ -112,7 +112,7 @@ def test_a_configuration_space_and_what_carl_has_are_taken_whole():
 def test_conditions_and_forbidden_clauses_are_refused():
     configurations = ConfigSpace.ConfigurationSpace({"a": ["x", "y"], "b": (0.0, 1.0)})
     configurations.add(ConfigSpace.EqualsCondition(configurations["b"], configurations["a"], "x"))
-    with pytest.raises(ContextError, match=r"has conditions, which a context space cannot keep"):
+    with pytest.raises(ContextError, match=r"has conditions, which a context space cannot express"):
         ContextSpace(configurations)
     configurations = ConfigSpace.ConfigurationSpace({"a": ["x", "y"]})
     configurations.add(ConfigSpace.ForbiddenEqualsClause(configurations["a"], "y"))
@@ -154,7 +154,7 @@ def test_a_log_uniform_stays_within_its_bounds(low, ratio, seed):
     assert feature.default_value == pytest.approx(low * math.sqrt(ratio))
 
 
-def test_without_new_arguments_draws_are_as_they_always_were():
+def test_without_new_arguments_samples_are_unchanged():
     rng, same = np.random.default_rng(7), np.random.default_rng(7)
     drawn = [f.sample(rng) for f in (UniformFloat("a", 0, 3), UniformInteger("b", 0, 9), Categorical("c", "xyz"))]
     assert drawn == [same.uniform(0, 3), same.integers(0, 9, endpoint=True), "xyz"[same.integers(3)]]
@@ -302,20 +302,20 @@ def test_a_normal_distribution_takes_the_bounds_that_it_lacks_from_the_feature()
 @pytest.mark.parametrize(
     ("distribution", "message"),
     [
-        (UniformFloat("length", 0, 5), r"features\['length'\]: expected to draw a number from 0.05 to 5, got a Unif"),
-        (UniformFloat("poles", 1, 3), r"expected to draw an integer from 1 to 3, got a UniformFloat of a number from"),
-        (NormalFloat("poles", 2, 1), r"expected to draw an integer from 1 to 3"),
-        (UniformInteger("floor", 0, 1), r"expected to draw one of 'wood', 'ice', None, got a UniformInteger"),
-        (Categorical("length", (1, 6)), r"expected to draw a number from 0.05 to 5, got a Categorical of one of 1, 6"),
-        (NormalFloat("gravity", 0.0, 0.0), r"expected to draw a finite number of at least 0.1, got a NormalFloat"),
+        (UniformFloat("length", 0, 5), r"features\['length'\]: expected to sample a number from 0.05 to 5, got a Unif"),
+        (UniformFloat("poles", 1, 3), r"expected to sample an integer from 1 to 3, got a UniformFloat of a number"),
+        (NormalFloat("poles", 2, 1), r"expected to sample an integer from 1 to 3"),
+        (UniformInteger("floor", 0, 1), r"expected to sample one of 'wood', 'ice', None, got a UniformInteger"),
+        (Categorical("length", (1, 6)), r"expected to sample a number from 0.05 to 5, got a Categorical of one of 1,"),
+        (NormalFloat("gravity", 0.0, 0.0), r"expected to sample a finite number of at least 0.1, got a NormalFloat"),
         (UniformFloat("lengt", 1, 2), r"features\['lengt'\]: no such feature; did you mean 'length'\?"),
         ("floors", r"features\['floors'\]: no such feature; did you mean 'floor'\?"),
     ],
 )
-def test_a_distribution_that_leaves_its_feature_is_refused_before_anything_is_drawn(distribution, message):
+def test_a_distribution_that_leaves_its_feature_is_refused_before_it_is_sampled(distribution, message):
     with pytest.raises(ContextError, match=message):
         POLE.sample(seed=0, features=[distribution])
-    with pytest.raises(ContextError, match=r"features: 'poles' is there twice"):
+    with pytest.raises(ContextError, match=r"features: expected each feature once, got 'poles' twice"):
         POLE.sample(seed=0, features=["poles", UniformInteger("poles", 1, 2)])
 
 

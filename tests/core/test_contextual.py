@@ -507,7 +507,7 @@ class Slotted(Bulb):
         ("blub.watts", "Room has no such attribute; did you mean 'bulb'"),
         ("flipp", "Room has no such attribute; there are: "),
         ("flip", "Room has a function 'flip', and no value; there are: "),
-        ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; say how to set it by bind="),
+        ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; pass bind= to define how it is set"),
     ],
 )
 def test_a_misspelt_feature_is_told_the_near_names_of_attributes_wherever_they_are(path, message):

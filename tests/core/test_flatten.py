@@ -33,7 +33,7 @@ from envoi.tree import children, is_branch, leaves, map_leaves
 
 
 class Echo(envoi.Model):
-    """Shows something random of its spec, and last of all what it was told; five steps long."""
+    """Random observations of its spec; the state is the step and the last action. Five steps long."""
 
     def __init__(self, observation_spec=None, action_spec=None):
         self.observation_spec = Array((2,)) if observation_spec is None else observation_spec
@@ -79,7 +79,7 @@ class Two(envoi.MultiModel):
 
 
 def same(one, other):
-    """Whether two values have the same structure, dtypes and numbers."""
+    """True if two values have the same structure, dtypes and numbers."""
     if type(one) in (dict, list, tuple, Pair, OrderedDict):
         keys = list(one) if isinstance(one, dict) else range(len(one))
         return type(one) is type(other) and len(one) == len(other) and all(same(one[k], other[k]) for k in keys)
@@ -440,7 +440,7 @@ def test_copies_pickles_and_snapshots_go_on_alike(wrap):
 
 
 def filled(spec):
-    """Whether there is something in every branch."""
+    """True if every branch has a child."""
     return not is_branch(spec) or (len(spec) > 0 and all(filled(sub) for _, _, sub in children(spec)))
 
 

@@ -89,7 +89,7 @@ def test_a_step_of_a_batch_names_the_lanes_that_have_ended_and_moves_none(make):
 
 
 class Fragile(Walk):
-    """A walk whose functions raise when told to."""
+    """A walk of which the function named by `broken` raises an error."""
 
     broken = None
 

@@ -180,7 +180,7 @@ def test_only_the_lanes_that_are_chosen_act():
         with pytest.raises(envoi.EpisodeError, match=r"lanes \[1\]"):
             env.step_lanes(np.array([1, 1, 1]), np.array([True, True, False]))
         assert exact([env.state, env.observation]) == held
-        # A lane that has ended may stand still; and goes on once it has begun anew.
+        # A lane that has ended may pause; and it continues once it was reset.
         assert not env.step_lanes(np.array([1, 1, 1]), np.array([True, False, False])).truncated[1]
         env.reset(mask=over)
         env.step(np.array([0, 0, 0]))
@@ -208,7 +208,7 @@ def test_a_lane_that_a_wrapper_ends_in_a_step_of_its_own_has_ended():
 
 def test_agents_that_are_lanes_share_a_context_which_belongs_inside():
     contexts = {"short": {"rounds": 3}, "long": {"rounds": 5}}
-    with pytest.raises(envoi.ContextError, match="share its context; put Contextual inside of AgentLanes"):
+    with pytest.raises(envoi.ContextError, match="share its context; apply Contextual to the MultiEnv"):
         envoi.Contextual(envoi.AgentLanes(envoi.models.RockPaperScissors()), contexts, hide_context=True)
     inside = envoi.Contextual(envoi.models.RockPaperScissors(), contexts, hide_context=True)
     infos = [envoi.AgentLanes(inside).reset().info for _ in range(2)]
@@ -222,7 +222,7 @@ def test_lanes_that_act_together_cannot_wait():
 
     batch = Together(2)
     assert not envoi.TimeLimit(batch, 3).lanes_can_wait
-    with pytest.raises(envoi.SpecError, match="none can stand still"):
+    with pytest.raises(envoi.SpecError, match="none of them can pause"):
         envoi.TimeLimit(batch, 3).step_lanes(np.zeros(2), np.ones(2, bool))
 
 
@@ -326,6 +326,63 @@ def test_a_wrapper_is_of_its_class_whatever_is_inside():
         assert again.env is other
         assert again.max_episode_steps == 3
         assert type(again) is type(limited)
+
+
+class Counted(Mirrored):
+    """Everything changed, nothing remembered, and a step of its own."""
+
+    steps = 0
+
+    def step(self, action, restart=None):
+        self.steps += 1
+        return super().step(action, restart)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_without_a_memory_holds_in_a_wrapper_that_has_a_step_of_its_own(kind):
+    plain, own = Mirrored(KINDS[kind]()), Counted(KINDS[kind]())
+    assert exact(plain.reset(seed=1)) == exact(own.reset(seed=1))
+    action = plain.sample_actions() if kind == "several" else plain.sample_action()
+    assert exact(plain.step(action)) == exact(own.step(action))
+    assert own.steps == 1
+
+
+class LengthAndDiary(envoi.FixedLength, Diary):
+    """Two wrappers in one, of which one has code for each kind."""
+
+    def __init__(self, env):
+        Diary.__init__(self, env)
+
+    by_lane = tires = False
+    fix_length = 6
+    change = Diary.change
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_class_of_a_wrapper_over_each_kind_has_a_name_that_pickles_refer_to(kind):
+    env = Diary(KINDS[kind]())
+    over = Diary.over_multi_env if kind == "several" else Diary.over_env
+    assert type(env) is over
+    assert type(env).__name__ == "Diary"
+    assert pickle.loads(pickle.dumps(over)) is over
+    assert issubclass(over, Diary)
+    assert issubclass(Counted.over_env, Mirrored.over_env)
+    assert pickle.loads(pickle.dumps(env)).__class__ is over
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrapper_of_several_wrappers_has_the_code_of_all_for_each_kind(kind):
+    both = LengthAndDiary(KINDS[kind]())
+    assert isinstance(both, (envoi.FixedLength.over_env, envoi.FixedLength.over_multi_env))
+    both.reset(seed=0)
+    for _ in range(6):
+        step = both.step(both.sample_actions() if kind == "several" else both.sample_action())
+    assert np.all(envoi.wrapping.lifted.ended(both, step))
+
+
+def test_a_wrapper_with_abstract_methods_is_not_made():
+    with pytest.raises(TypeError, match="abstract"):
+        envoi.GoalReplay(Walk())
 
 
 def test_the_same_wrapper_goes_over_a_batch_of_what_it_was_over():

@@ -5,7 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from small_models import Flock, Walk
 from traces import exact
@@ -174,7 +175,7 @@ def test_steps_outside_of_an_episode_are_errors():
     assert env.agents == NAMES
 
 
-def test_a_turn_of_nobody_in_play_is_refused():
+def test_a_turn_without_agents_in_play_is_refused():
     env = Turns(turn={0: ("a",), 1: ("z",)})
     env.reset()
     with pytest.raises(SpecError, match=r"turn: expected some of \['c', 'a', 'b'\].*got \['z'\]"):
@@ -285,7 +286,7 @@ def test_masks_are_in_the_infos_of_those_who_act():
     assert {int(env.sample_actions()["b"]) for _ in range(50)} == {2, 3, 4}
 
 
-def test_infos_are_of_agents_or_of_nobody_in_particular():
+def test_infos_belong_to_an_agent_or_to_none():
     env = Council(info={0: {"__common__": {"day": 1}, "a": {"x": 1}}, 1: {"nobody": {"y": 2}}})
     assert env.reset().infos == {"c": {}, "a": {"x": 1}, "b": {}, "__common__": {"day": 1}}
     assert env.step(act(env)).infos == {"c": {}, "a": {}, "b": {}}
@@ -430,7 +431,7 @@ class Around(envoi.Wrapper):
     """Another layer, so that the embedding is not simply undone."""
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(sorted(SINGLE)), st.integers(0, 2**31), st.sampled_from(["agent", 0, ("a", 1)]))
 def test_one_agent_is_exactly_one_among_several(name, seed, agent):
     env = SINGLE[name]()
@@ -712,7 +713,7 @@ def test_a_turn_can_be_overridden_and_comes_from_a_mixin_too():
         assert env.turn == env.acting == acting
 
 
-def test_lanes_that_share_an_episode_begin_anew_together():
+def test_lanes_that_share_an_episode_are_reset_together():
     lanes = envoi.TimeLimit(envoi.AgentLanes(RockPaperScissors()), 2)
     lanes.reset(seed=0)
     rounds, restart = [], None
@@ -723,7 +724,7 @@ def test_lanes_that_share_an_episode_begin_anew_together():
     assert rounds == [1, 2, 0, 1, 2, 0]
     inner = lanes.env
     for wrong, message in (
-        (lambda: inner.reset(mask=np.array([True, False])), "play on in an episode that all lanes share"),
+        (lambda: inner.reset(mask=np.array([True, False])), "are in play, in an episode that all lanes share"),
         (lambda: inner.step(np.zeros(5, int)), "expected one for each of 2 lanes, got 5"),
         (lambda: inner.reset(seed=[1]), "one seed for each of 2 lanes"),
     ):

@@ -1,4 +1,4 @@
-"""What pure functions over an explicit state give for nothing: looking ahead, and asking what would have been."""
+"""Planning with pure functions over an explicit state: looking ahead, and counterfactual steps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Options of a reset that speak of the context: what they may be called, and what infos say of them."""
+"""Options of a reset that set the context: their names, and the entries that they make in infos."""
 
 import copy
 import pickle
@@ -191,7 +191,7 @@ def full(**values):
     return {**CartPole.context_space.defaults, **values}
 
 
-def told(info):
+def context_entries(info):
     return {name: value for name, value in info.items() if name in ("context", "context_id")}
 
 
@@ -200,43 +200,46 @@ def told(info):
 def test_an_info_has_the_values_of_a_context_that_options_gave_and_no_id(options, wrap):
     env = wrap(Contextual(CartPole(), SET))
     said = {"context_id": None, "context": full(gravity=1.0)}
-    assert told(env.reset(seed=0, options=options).info) == said
+    assert context_entries(env.reset(seed=0, options=options).info) == said
     for _ in range(3):
-        assert told(env.step(0).info) == said
-    ids = [told(env.reset().info), told(env.step(0).info), told(env.reset().info)]
+        assert context_entries(env.step(0).info) == said
+    ids = [context_entries(env.reset().info), context_entries(env.step(0).info), context_entries(env.reset().info)]
     assert {len(one) for one in ids} == {1}
     assert {one["context_id"] for one in ids} == {"earth", "moon"}
 
 
 def test_a_feature_that_keeps_its_value_leaves_the_context_its_id():
     env = Contextual(CartPole(), SET)
-    assert told(env.reset(options={"context_id": "moon", "gravity": 1.5}).info) == {"context_id": "moon"}
-    assert told(env.step(0).info) == {"context_id": "moon"}
-    assert told(env.reset(options={"context_id": "moon", "gravity": 1.5, "length": 1.0}).info)["context_id"] is None
+    assert context_entries(env.reset(options={"context_id": "moon", "gravity": 1.5}).info) == {"context_id": "moon"}
+    assert context_entries(env.step(0).info) == {"context_id": "moon"}
+    assert (
+        context_entries(env.reset(options={"context_id": "moon", "gravity": 1.5, "length": 1.0}).info)["context_id"]
+        is None
+    )
     lanes = envoi.batch(Contextual(CartPole(), SET), 2)
     begun = lanes.reset(seed=0, options={"gravity": 9.0}).info
-    assert [told(info) for info in begun] == [
+    assert [context_entries(info) for info in begun] == [
         {"context_id": "earth"},
         {"context_id": None, "context": full(gravity=9.0)},
     ]
 
 
-def test_a_context_that_was_set_by_values_is_told_until_it_is_no_more():
+def test_infos_have_a_context_that_was_set_by_values_as_long_as_it_applies():
     env = Contextual(CartPole(), SET)
     env.set({"gravity": 2.0})
     for _ in range(2):
-        assert told(env.reset().info) == {"context_id": None, "context": full(gravity=2.0)}
+        assert context_entries(env.reset().info) == {"context_id": None, "context": full(gravity=2.0)}
     env.set("moon")
-    assert told(env.reset().info) == {"context_id": "moon"}
+    assert context_entries(env.reset().info) == {"context_id": "moon"}
     env.set(None)
-    assert told(env.reset().info) == {"context_id": "earth"}
+    assert context_entries(env.reset().info) == {"context_id": "earth"}
 
 
-def test_noise_is_told_where_a_value_is_given_over_it():
+def test_infos_have_the_noisy_values_if_an_option_overrides_another_one():
     env = Contextual(CartPole(), SET, add_gaussian_noise_to_context=True)
-    assert told(env.reset(seed=0).info) == {"context_id": "earth"}
+    assert context_entries(env.reset(seed=0).info) == {"context_id": "earth"}
     info = env.reset(options={"gravity": 2.0}).info
-    assert told(info) == {"context_id": None, "context": env.context}
+    assert context_entries(info) == {"context_id": None, "context": env.context}
     assert env.context["gravity"] == 2.0
     assert env.context["length"] != 0.5
 
@@ -256,16 +259,16 @@ def test_only_the_lanes_that_were_changed_say_so_until_they_begin_again(make):
     lane = np.array([False, True, False])
     said = {"context_id": None, "context": full(gravity=1.0)}
     begun = env.reset(mask=lane, options={"gravity": 1.0}).info
-    assert [told(info) for info in begun] == [{}, said, {}]
+    assert [context_entries(info) for info in begun] == [{}, said, {}]
     for _ in range(3):
         infos = env.step(env.sample_action()).info
-        assert told(infos[1]) == said
-        assert [len(told(infos[i])) for i in (0, 2)] == [1, 1]
+        assert context_entries(infos[1]) == said
+        assert [len(context_entries(infos[i])) for i in (0, 2)] == [1, 1]
         assert None not in [infos[i]["context_id"] for i in (0, 2)]
     infos = env.step(env.sample_action(), restart=np.array([True, False, False])).info
-    assert [len(told(info)) for info in infos] == [1, 2, 1]
+    assert [len(context_entries(info)) for info in infos] == [1, 2, 1]
     infos = env.step(env.sample_action(), restart=lane).info
-    assert [len(told(info)) for info in infos] == [1, 1, 1]
+    assert [len(context_entries(info)) for info in infos] == [1, 1, 1]
     assert None not in [info["context_id"] for info in infos]
 
 
@@ -279,15 +282,15 @@ def test_each_reader_gets_values_of_its_own():
         assert (env.context if env.batch_size is None else env.context[1])["gravity"] == 1.0
 
 
-def test_every_agent_is_told_and_the_next_episode_is_as_before():
+def test_options_reach_every_agents_info_and_end_with_the_episode():
     env = Contextual(Pursuit(), {"calm": {"stumble": 0.0}, "wild": {"stumble": 0.5}}, hide_context=True)
     said = {"context_id": None, "context": {**Pursuit.context_space.defaults, "stumble": 0.25}}
     infos = env.reset(seed=0, options={"stumble": 0.25}).infos
-    assert [told(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
+    assert [context_entries(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
     infos = env.step(env.sample_actions()).infos
-    assert [told(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
+    assert [context_entries(infos[agent]) for agent in env.agents] == [said] * len(env.agents)
     infos = env.reset().infos
-    assert {len(told(infos[agent])) for agent in env.agents} == {1}
+    assert {len(context_entries(infos[agent])) for agent in env.agents} == {1}
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -300,12 +303,12 @@ def test_what_infos_say_survives_copies_and_snapshots(copied):
         env.restore(held)
         for one in (env, again):
             info = one.step(one.sample_action()).info
-            assert told(info if env.batch_size is None else info[0]) == {
+            assert context_entries(info if env.batch_size is None else info[0]) == {
                 "context_id": None,
                 "context": full(gravity=1.0),
             }
         steps = copied(env.step(env.sample_action()).info)
-        assert told(steps if env.batch_size is None else steps[0])["context"] == full(gravity=1.0)
+        assert context_entries(steps if env.batch_size is None else steps[0])["context"] == full(gravity=1.0)
 
 
 @given(st.lists(st.sampled_from(["nothing", "feature", "context", "id", "lane"]), min_size=1, max_size=8))
@@ -334,5 +337,5 @@ def test_an_id_is_always_that_of_the_values_in_force(wishes):
 def test_a_contextual_over_a_plain_model_leaves_the_others_to_the_model():
     env = Contextual(Flock(), [{"drift": 0.5}], hide_context=True)
     info = env.reset(options={"drift": 0.75, "at": [2.0, -2.0]}).info
-    assert told(info) == {"context_id": None, "context": {"drift": 0.75}}
+    assert context_entries(info) == {"context_id": None, "context": {"drift": 0.75}}
     assert Contextual(Pendulum(), [{"m": 1.0}]).reset(options={"mm": 2.0}).info["context_id"] == 0

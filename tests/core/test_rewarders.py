@@ -307,7 +307,7 @@ def test_the_range_of_a_nested_reward_spans_its_leaves():
     assert NativeReward(spec).reward_range == (-3, math.inf)
 
 
-# Rewards that are drawn.
+# Random rewards.
 
 
 def tip(state, action, next_state, *, rng):
@@ -321,7 +321,7 @@ def unrewarded(said):
 
 
 @pytest.mark.parametrize("make_env", ENVS.values(), ids=ENVS)
-def test_drawn_rewards_follow_from_the_seed_and_change_nothing_else(make_env):
+def test_random_rewards_follow_from_the_seed_and_change_nothing_else(make_env):
     env, other, plain = make_env(), make_env(), make_env()
     env.rewarder, other.rewarder = Distance() + FunctionReward(tip), Distance() + tip
     assert env.rewarder == other.rewarder == Distance() + tip
@@ -329,13 +329,13 @@ def test_drawn_rewards_follow_from_the_seed_and_change_nothing_else(make_env):
     assert trace(env, 30, seed=4) != first
     assert trace(env, 30, seed=3) == trace(other, 30, seed=3) == first
     assert unrewarded(first) == unrewarded(trace(plain, 30, seed=3))
-    # Lanes draw each for itself.
+    # Each lane has random numbers of its own.
     env.reset(seed=3)
     env.rewarder = tip
     assert len(set(np.atleast_1d(env.step(env.sample_action()).reward).tolist())) == (env.batch_size or 1)
 
 
-def test_a_snapshot_holds_what_rewards_will_be_drawn():
+def test_a_snapshot_determines_later_random_rewards():
     env = Walk()
     env.rewarder = FunctionReward(tip)
     env.reset(seed=0)
@@ -354,11 +354,11 @@ def test_a_composition_gives_its_generator_to_those_who_take_one():
     rng, again = np.random.default_rng(7), np.random.default_rng(7)
     expected = [2 * (again.random() + 1) - 1 + again.random() for _ in range(5)]
     assert composed.relabel([(state, 0, state)] * 5, rng=rng).tolist() == expected
-    with pytest.raises(SpecError, match=r"rng: .*tip.* draws random numbers; call it with rng="):
+    with pytest.raises(SpecError, match=r"rng: .*tip.* needs a generator; call it with rng="):
         FunctionReward(tip)(state, 0, state)
 
 
-def test_a_drawn_reward_of_one_agent_is_drawn_for_it_as_one_of_several():
+def test_a_random_reward_of_one_agent_stays_random_for_it_as_one_of_several():
     alone, several = Walk(), envoi.as_multi(Walk(), "walker")
     alone.rewarder = FunctionReward(tip)
     several.rewarder = lambda state, action, next_state, *, rng: {"walker": tip(state, action, next_state, rng=rng)}

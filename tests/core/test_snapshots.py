@@ -121,7 +121,7 @@ def test_an_environment_that_cannot_says_so():
 
 @every_env
 @every_copy
-def test_a_copy_in_the_middle_goes_on_as_the_original_would_and_leaves_it_alone(make_env, duplicate):
+def test_a_copy_in_mid_episode_continues_like_the_original_and_leaves_it_alone(make_env, duplicate):
     env = make_env()
     player = Player(env, seed=2)
     player.play(6)

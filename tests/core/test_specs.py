@@ -254,7 +254,7 @@ def test_the_largest_multi_discrete_value_is_nvec_minus_1_plus_start(spec, rng):
         assert not spec.contains(over)
 
 
-def test_every_value_of_small_specs_is_drawn():
+def test_every_value_of_small_specs_is_sampled():
     rng = np.random.default_rng(0)
     assert {int(Discrete(3, -1).sample(rng)) for _ in range(200)} == {-1, 0, 1}
     assert {tuple(MultiDiscrete([2, 2], [5, 0]).sample(rng)) for _ in range(200)} == {(5, 0), (5, 1), (6, 0), (6, 1)}

@@ -12,7 +12,7 @@ from envoi.models import MODELS, make
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_environment_put_into_a_state_goes_on_from_there(name):
+def test_an_environment_put_into_a_state_continues_from_there(name):
     model = MODELS[name][0]
     env, other = model(), model()
     env.reset(seed=1)
@@ -84,7 +84,7 @@ def test_a_mask_that_is_not_a_bool_a_lane_is_refused(mask, made):
         batch.step(np.array([1, 1, 1]), mask)
 
 
-def test_a_lane_that_begins_anew_ignores_its_action():
+def test_a_lane_that_restarts_ignores_its_action():
     batch = envoi.batch(envoi.models.GridWorld(), 3)
     batch.reset(seed=0)
     result = batch.step(np.array([0, 99, 1]), np.array([False, True, False]))

@@ -94,7 +94,7 @@ def test_several_agents_end_together(make):
         assert observations
 
 
-def test_terminations_compose_and_draw_from_the_seeded_stream_without_touching_the_dynamics():
+def test_terminations_compose_and_use_the_seeded_stream_without_touching_the_dynamics():
     def sometimes(state, action, next_state, *, rng):
         return rng.random() < 0.2
 

@@ -158,7 +158,7 @@ def test_who_takes_a_generator_is_given_one():
     assert not (Bit(0) | ~Reached(3)).draws
     expected, drawn = np.random.default_rng(5), np.random.default_rng(5)
     verdicts = [composed(0, 0, state, rng=drawn) for state in range(40)]
-    # Each draws, whatever the others say.
+    # Each part uses random numbers, whatever the results of the others.
     assert verdicts == [
         bool(risk) or luck
         for state in range(40)
@@ -172,7 +172,7 @@ def test_without_a_generator_who_needs_one_says_so():
     def needs(state, action, next_state, *, rng):
         return rng.random() < 0.5
 
-    with pytest.raises(SpecError, match=r"rng: .*needs.* draws random numbers; call it with rng=numpy\.random"):
+    with pytest.raises(SpecError, match=r"rng: .*needs.* needs a generator; call it with rng=numpy\.random"):
         (Bit(0) | needs)(0, 0, 0)
     # One that can do without is asked without; one that holds its own keeps it.
     assert FunctionTermination(lambda state, action, next_state, rng=None: rng is None)(0, 0, 0)

@@ -1,6 +1,7 @@
-"""One Ray and one trained policy for all tests here; Ray's own warnings are let through, ours are errors."""
+"""One Ray per test process and one trained policy for all tests here; only Ray's warnings are no errors."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def spawn():
 
 @pytest.fixture(scope="session")
 def ray_session():
-    """A Ray on this machine that the jobs of this process share."""
+    """A Ray on this machine that the jobs of this process share; limited, because each test process has its own."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), before]))
@@ -87,10 +88,20 @@ def ray_session():
 
 @pytest.fixture(scope="session")
 def trained(ray_session, tmp_path_factory):
-    """The folder of a job that reached its goal."""
+    """The folder of a job that reached its goal: a copy of one that the first test process to need it trains."""
+    from filelock import FileLock
+
     from envoi.integrations.rllib import Settings, train
 
-    folder = tmp_path_factory.mktemp("runs") / "catch"
-    outcome = train(Settings("envoi:catch", stop_return=0.2), folder)
-    assert outcome.best == 0
-    return folder
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # the folder that the processes of a test run have in common
+    folder, whole = shared / "trained", shared / "trained-whole"
+    with FileLock(shared / "trained.lock"):
+        if not whole.exists():
+            outcome = train(Settings("envoi:catch", stop_return=0.2), folder)
+            assert outcome.best == 0
+            whole.touch()
+    own = tmp_path_factory.mktemp("runs") / "catch"
+    shutil.copytree(folder, own, symlinks=True)
+    return own

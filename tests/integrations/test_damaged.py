@@ -82,7 +82,7 @@ def test_resume_names_each_file_that_is_cut_off(cli, copied):
 
 def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_session, tmp_path):
     run = RunFolder(tmp_path / "run")
-    train(Settings("envoi:catch", stop_steps=5000), run.path)
+    train(Settings("envoi:catch", stop_steps=4000), run.path)
     last = run.read_state(run.read_settings())[0]
     before = run.read_earlier()[0]
     assert 0 < before.env_steps < last.env_steps
@@ -95,7 +95,7 @@ def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_sessio
     check_message(module, code, err)
     assert f"go on from the checkpoint before it by `envoi train --resume --out {run.path}`" in err
 
-    code, out, err = cli("train", "--resume", "--out", run.path, "--stop-steps", "7000")
+    code, out, err = cli("train", "--resume", "--out", run.path, "--stop-steps", "5000")
     assert (code, err) == (0, "")
     note = next(line for line in out.splitlines() if line.startswith("note:"))
     assert "is damaged" in note
@@ -103,7 +103,7 @@ def test_resume_goes_on_from_the_checkpoint_before_a_damaged_one(cli, ray_sessio
     assert out.count("is damaged") == 1
     iterations = [int(row["iteration"]) for row in run.read_progress()]
     assert iterations == list(range(1, len(iterations) + 1))
-    assert run.read_state(run.read_settings())[0].env_steps >= 7000
+    assert run.read_state(run.read_settings())[0].env_steps >= 5000
     assert cli("evaluate", run.path, "--episodes", "1")[0] == 0
 
 

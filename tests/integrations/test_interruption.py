@@ -28,10 +28,12 @@ def test_a_job_that_is_killed_at_any_moment_goes_on(spawn, tmp_path):
     process.kill()
     process.wait()
     held = json.loads(run.state.read_text())["trials"]["0"]["iteration"]
-    killed_at = len(run.read_progress())
+    rows = run.read_progress()
+    killed_at = len(rows)
     assert held < killed_at
 
-    process = spawn("train", "--resume", "--out", run.path, "--stop-steps", "20000")
+    further = int(rows[-1]["env_steps"]) + 1
+    process = spawn("train", "--resume", "--out", run.path, "--stop-steps", further)
     out, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "")
     assert "going on from" in out

@@ -44,7 +44,7 @@ def test_a_sweep_goes_on_where_each_trial_was(cli, tmp_path):
     from envoi.integrations.rllib import RunFolder
 
     out = tmp_path / "sweep"
-    code, text, err = cli("train", "envoi:catch", "--lr", "1e-4,1e-3", "--stop-steps", "6000", "--out", out)
+    code, text, err = cli("train", "envoi:catch", "--lr", "1e-4,1e-3", "--stop-steps", "2000", "--out", out)
     assert (code, err) == (0, "")
     assert "by the best of 2 trials" in text.splitlines()[-1]
     assert "envoi evaluate" in text.splitlines()[-1]
@@ -52,29 +52,31 @@ def test_a_sweep_goes_on_where_each_trial_was(cli, tmp_path):
     first = run.read_progress()
     assert {(r["trial"], r["lr"]) for r in first} == {("0", "0.0001"), ("1", "0.001")}
 
-    code, text, err = cli("train", "--resume", "--out", out, "--stop-steps", "10000")
+    code, text, err = cli("train", "--resume", "--out", out, "--stop-steps", "6000")
     assert (code, err) == (0, "")
     rows = run.read_progress()
     assert rows[: len(first)] == first
     for trial in "01":
         iterations = [int(r["iteration"]) for r in rows if r["trial"] == trial]
         assert sorted(iterations) == list(range(1, len(iterations) + 1))
-        assert max(int(r["env_steps"]) for r in rows if r["trial"] == trial) >= 10_000
+        assert max(int(r["env_steps"]) for r in rows if r["trial"] == trial) >= 6_000
     assert [p.name for p in run.tune.iterdir()] == ["2"]
 
 
-def test_a_seed_gives_the_same_run_again(tmp_path):
+def test_a_seed_gives_the_same_run_again(trained, tmp_path):
     from envoi.integrations.rllib import RunFolder, Settings, train
 
-    def course(name, seed):
-        train(Settings("envoi:catch", stop_steps=4000, seed=seed), tmp_path / name)
-        return [
-            (r["env_steps"], r["return_mean"], r["length_mean"]) for r in RunFolder(tmp_path / name).read_progress()
-        ]
+    def course(folder, seed):
+        if not folder.exists():
+            train(Settings("envoi:catch", stop_steps=4000, seed=seed), folder)
+        assert RunFolder(folder).read_settings().seed == seed
+        rows = RunFolder(folder).read_progress()[:2]
+        return [(r["env_steps"], r["return_mean"], r["length_mean"]) for r in rows]
 
-    first = course("a", 3)
-    assert course("b", 3) == first
-    assert course("c", 4) != first
+    first = course(tmp_path / "a", 3)
+    assert len(first) == 2
+    assert course(tmp_path / "b", 3) == first
+    assert course(trained, 0) != first
 
 
 # Preflight plays 1000 steps, and an iteration has 2048, here in two envs: they fail in the second.
@@ -96,6 +98,17 @@ def test_an_env_that_fails_late_is_one_line_and_keeps_the_checkpoint(cli, tmp_pa
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
+def test_an_env_that_fails_late_in_an_env_runner_is_one_line_too(cli, tmp_path):
+    arguments = ("--num-env-runners", 1, *LATE, "--out", tmp_path / "run")
+    code, _, err = cli("train", "python:drifting:Drifting?fatal=1500", *arguments)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "observation['cart'][2]" in err
+    assert "at step 10 of episode 150" in err
+    assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
+
+
+@pytest.mark.deep  # the test above, with a Ray of the job's own
 def test_an_env_that_fails_late_in_another_process_is_one_line_too(spawn, tmp_path):
     process = spawn(
         "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"

@@ -6,7 +6,8 @@ import copy
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Ends, Line, Scripted, Shaped
 from tf_agents.agents.dqn import dqn_agent
@@ -307,7 +308,7 @@ def varied(info, rng):
     return envoi.tree.map_leaves(other, info)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.dictionaries(st.text("abc", min_size=1), infos, max_size=3), st.integers(1, 3), st.integers(0, 99))
 def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from depth import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
@@ -48,7 +49,7 @@ def arguments(draw):
     return shape, dtype, draw(bound | whole), draw(bound | whole), draw(st.sampled_from([None, "a", ""]))
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(arguments(), st.data())
 def test_specs_say_the_same(args, data):
     light, own = both("BoundedArraySpec", *args)

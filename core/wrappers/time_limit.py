@@ -8,7 +8,7 @@ import numpy as np
 
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .bounds import at_least
+from .arguments import at_least
 
 
 class TimeLimit(Lifted):

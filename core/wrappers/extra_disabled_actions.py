@@ -14,7 +14,8 @@ from ..protocol.multi_env import MASK
 from ..spec import Array, Discrete, MultiBinary
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .bounds import at_least, counts, integers
+from .arguments import at_least
+from .bounds import counts, integers
 
 
 class ExtraDisabledActions(Lifted):

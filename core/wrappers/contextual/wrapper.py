@@ -12,30 +12,30 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.loop import batch, lanes_of
-from ..batching.model_batch import batch_streams
-from ..batching.values import SomeLanes
-from ..context import selectors
-from ..context.binding import Attributes, Binding, Factory, Function, Native, binding_of, check_names
-from ..context.distributions import extremes
-from ..context.files import load_contexts
-from ..context.layout import Layout, appended, beside, by_name
-from ..context.noise import Noise
-from ..context.sampled import Sampled
-from ..context.selectors import RoundRobin, Selector
-from ..context.sets import contexts_of, fill
-from ..context.space import ContextSpace
-from ..context.visibility import Visible
-from ..errors import ContextError, SpecError, nearest
-from ..protocol.batch_env import as_mask
-from ..protocol.process import Snapshot
-from ..protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
-from ..seeding import Streams
-from ..spec import Array, SpecTree
-from ..spec.base import shown
-from ..wrapping.change import Change, Specs
-from ..wrapping.delegate import Around
-from ..wrapping.lifted import Lifted
+from ...batching.loop import batch, lanes_of
+from ...batching.model_batch import batch_streams
+from ...batching.values import SomeLanes
+from ...context import selectors
+from ...context.binding import Attributes, Binding, Factory, Function, Native, binding_of, check_names
+from ...context.distributions import extremes
+from ...context.files import load_contexts
+from ...context.layout import Layout, appended, beside, by_name
+from ...context.noise import Noise
+from ...context.sampled import Sampled
+from ...context.selectors import RoundRobin, Selector
+from ...context.sets import contexts_of, fill
+from ...context.space import ContextSpace
+from ...context.visibility import Visible
+from ...errors import ContextError, SpecError, nearest
+from ...protocol.batch_env import as_mask
+from ...protocol.process import Snapshot
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
+from ...seeding import Streams
+from ...spec import Array, SpecTree
+from ...spec.base import shown
+from ...wrapping.change import Change, Specs
+from ...wrapping.delegate import Around
+from ...wrapping.lifted import Lifted
 
 Logger = Callable[[int, int, dict[str, Any]], Any]
 """`(episode, total steps, context)`, called at the beginning of each episode."""

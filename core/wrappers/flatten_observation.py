@@ -1,4 +1,4 @@
-"""Nested observations and actions as flat arrays."""
+"""Nested observations as flat arrays."""
 
 from __future__ import annotations
 
@@ -6,54 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from types import NoneType
 from typing import Any, cast
 
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from ..errors import SpecError, nearest
-from ..flattening.layout import Flattening
 from ..spec import SpecTree
 from ..wrapping.change import Change, Specs
-from ..wrapping.lifted import Lifted
+from .flattened import Flattened, called
 
 
-class _Flattened(Lifted):
-    """What the two have in common.
-
-    Attributes:
-        flattenings: How each agent's values lie; under None where there is but one agent.
-    """
-
-    def __init__(self, env: Any, order: str, dtype: DTypeLike, discrete: str) -> None:
-        self.order, self.dtype, self.discrete = order, dtype, discrete
-        self.flattenings: dict[Any, Flattening] = {}
-        super().__init__(env)
-
-    def _made(self, spec: Any, what: str, agent: Any) -> Flattening:
-        self.flattenings[agent] = made = Flattening(spec, self.order, self.dtype, self.discrete, what)
-        return made
-
-    def flattening(self, agent: Any = None) -> Flattening:
-        """How values lie in the flat array: `slices` by path, and `spec`.
-
-        Args:
-            agent: Whose, where there are several.
-
-        Raises:
-            SpecError: There is no such agent.
-        """
-        if agent not in self.flattenings:
-            raise SpecError(f"agent: got {agent!r}; {nearest(str(agent), map(str, self.flattenings))}")
-        return self.flattenings[agent]
-
-    def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
-        """A nested value as an array of shape (…, k); the leading axes of its leaves, such as lanes, are kept."""
-        return self.flattening(agent).flatten(value)
-
-    def unflatten(self, array: Any, agent: Any = None) -> Any:
-        """The exact inverse: an array of shape (…, k) as a nested value, each leaf in its own dtype."""
-        return self.flattening(agent).unflatten(array)
-
-
-class FlattenObservation(_Flattened):
+class FlattenObservation(Flattened):
     """Packs a nested observation into one flat array.
 
     Args:
@@ -95,7 +56,7 @@ class FlattenObservation(_Flattened):
         super().__init__(env, order, dtype, discrete)
 
     def change(self, specs: Specs) -> Change:
-        what = _called("observation", specs.agent)
+        what = called("observation", specs.agent)
         spec = specs.observation if self.allowlist is None else _chosen(specs.observation, self.allowlist, what)
         made = self._made(spec, what, specs.agent)
         if specs.lanes is None:
@@ -106,35 +67,6 @@ class FlattenObservation(_Flattened):
             return many(values, lead)
 
         return Change(observation_spec=made.spec, observation=all_lanes)
-
-
-class FlattenAction(_Flattened):
-    """Takes one flat array for a nested action.
-
-    Every array in the flat spec is an action: a float becomes the nearest integer where an integer is due.
-
-    Args:
-        env: The environment.
-        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it.
-        dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
-        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`, of which the largest counts.
-
-    Raises:
-        SpecError: A leaf is no array of numbers, or dtypes do not go together.
-    """
-
-    def __init__(
-        self, env: Any, *, order: str = "insertion", dtype: DTypeLike = "strict", discrete: str = "integer"
-    ) -> None:
-        super().__init__(env, order, dtype, discrete)
-
-    def change(self, specs: Specs) -> Change:
-        made = self._made(specs.action, _called("action", specs.agent), specs.agent)
-        return Change(action_spec=made.spec, action=made.unflatten)
-
-
-def _called(what: str, agent: Any) -> str:
-    return what if agent is None else f"{what}[{agent!r}]"
 
 
 def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:

@@ -1,0 +1,132 @@
+"""Several steps for one action."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tree
+from ..batching.values import Infos
+from ..protocol.env import Step
+from ..protocol.multi_env import MASK, MultiEnv, MultiStep
+from ..protocol.process import Info
+from ..spec import Array, SpecTree
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted, ended
+from .arguments import at_least, check_waiting
+from .bounds import bounds_or_inf
+
+
+class ActionRepeat(Lifted):
+    """Repeats each action until the episode ends; rewards are added and discounts multiplied.
+
+    Infos are merged, the later over the earlier. Lanes of a batch that have ended stand still while the others go on.
+    Several agents repeat their actions for as long as exactly the same ones are to act, and nobody ends.
+
+    Args:
+        env: The environment.
+        times: How often, at least 2.
+
+    Raises:
+        SpecError: The number is none, or the lanes of a batch cannot wait for each other.
+    """
+
+    def __init__(self, env: Any, times: int) -> None:
+        self.times = at_least(times, 2, "times")
+        super().__init__(env)
+        check_waiting(self)
+
+    def change(self, specs: Specs) -> Change:
+        def accumulated(function: Callable[[Any, Any], Any], spec: SpecTree) -> Any:
+            return tree.map_leaves(lambda leaf: _accumulated(function, leaf, self.times), spec)
+
+        return Change(
+            reward_spec=accumulated(operator.add, specs.reward),
+            discount_spec=accumulated(operator.mul, specs.discount),
+        )
+
+    def step(self, action: Any, restart: Any = None) -> Any:
+        step = super().step(action, restart)
+        return self._repeated(step, action, True if restart is None else ~np.asarray(restart))
+
+    def step_lanes(self, action: Any, lanes: Any) -> Any:
+        return self._repeated(super().step_lanes(action, lanes), action, np.asarray(lanes))
+
+    def _repeated(self, step: Any, action: Any, acted: Any) -> Any:
+        """A step with its repetitions; in a batch by the lanes that acted in it."""
+        for _ in range(self.times - 1):
+            if isinstance(self, MultiEnv):
+                over = any((*step.terminated.values(), *step.truncated.values()))
+                if over or set(self.acting) != set(action):
+                    return step
+                step = _together(step, cast("Any", super()).step(action))
+            elif self.batch_size is None:
+                if ended(self, step):
+                    return step
+                step = _after(step, super().step(action), True)
+            else:
+                acted = acted & ~ended(self, step)
+                if not acted.any():
+                    return step
+                step = _after(step, super().step_lanes(action, acted), acted)
+        return step
+
+
+def _after(step: Step, later: Step, acted: Any) -> Step:
+    """Two steps as one, where in the later only the lanes have `acted`."""
+    if isinstance(step.info, Infos):
+        each = zip(step.info, cast("Infos", later.info), acted.tolist(), strict=True)
+        info: Any = Infos([_merged(one, other) if goes_on else one for one, other, goes_on in each])
+    else:
+        info = _merged(step.info, later.info)
+    return Step(
+        later.observation,
+        tree.map_leaves(operator.add, step.reward, later.reward),
+        step.terminated | later.terminated,
+        step.truncated | later.truncated,
+        tree.map_leaves(operator.mul, step.discount, later.discount),
+        info,
+    )
+
+
+def _together(step: MultiStep, later: MultiStep) -> MultiStep:
+    """Two steps of several agents as one; who has joined in the later has nothing of the first."""
+
+    def each(function: Callable[[Any, Any], Any], one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {agent: function(one[agent], own) if agent in one else own for agent, own in other.items()}
+
+    return MultiStep(
+        later.observations,
+        each(lambda one, other: tree.map_leaves(operator.add, one, other), step.rewards, later.rewards),
+        later.terminated,
+        later.truncated,
+        each(lambda one, other: tree.map_leaves(operator.mul, one, other), step.discounts, later.discounts),
+        each(_merged, step.infos, {**{key: {} for key in step.infos}, **later.infos}),
+    )
+
+
+def _merged(info: Info, later: Info) -> Info:
+    # A mask speaks of its own moment alone.
+    return {**{key: value for key, value in info.items() if key != MASK}, **later}
+
+
+def _accumulated(function: Callable[[Any, Any], Any], spec: Any, times: int) -> Array:
+    """The spec of what up to `times` values of another one make together."""
+    low, high = bounds_or_inf(spec)
+    if function is operator.mul and (low is None or (low < 0).any()):
+        low = high = None
+
+    def together(bound: Any) -> NDArray[Any]:
+        # Step by step, as the values are: then rounding keeps the order. Integers as Python's, which cannot overflow.
+        parts = [bound if spec.dtype.kind == "f" else bound.astype(object)] * times
+        return np.array(list(accumulate(parts, function)))
+
+    def ends(bound: Any, choose: Callable[..., Any]) -> Any:
+        return None if bound is None else np.asarray(choose(together(bound), axis=0)).tolist()
+
+    return Array(spec.shape, spec.dtype, ends(low, np.min), ends(high, np.max), spec.name)

@@ -1,0 +1,87 @@
+"""What lifted wrappers of all kinds have in common: a change, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..errors import SpecError
+from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
+from ..spec.base import shown
+from .by_lane import over_lanes
+from .change import Change, Specs
+from .delegate import Around
+
+
+class Changing(Around):
+    """An environment around another one, with the values that `change` describes.
+
+    Args:
+        env: The environment inside.
+    """
+
+    # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
+    _planned: tuple[str, ...] = (
+        *("_change", "_changes", "_shared", "_inner_step", "raw_step"),
+        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_short"),
+    )
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._plan()
+
+    def change(self, specs: Specs) -> Change:
+        """Returns what changes for one agent.
+
+        Called once per agent at construction, and again when what the change follows from has changed.
+
+        Args:
+            specs: The specs inside, of one agent.
+        """
+        return Change()
+
+    def beginning(self, restart: Any) -> None:
+        """Called before lanes are auto-reset inside `step`; not by `reset`.
+
+        Args:
+            restart: The mask of these lanes, shape (n,).
+        """
+
+    def _plan(self) -> None:
+        """Asks for the change, sets the specs, and decides all that a step need not decide."""
+        raise NotImplementedError
+
+    def _checked_change(self, specs: Specs) -> Change:
+        """Returns the change for these specs, whose functions take all lanes.
+
+        Raises:
+            SpecError: `change` returns something else.
+        """
+        change = self.change(specs)
+        if not isinstance(cast("object", change), Change):
+            raise SpecError(
+                f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
+            )
+        return over_lanes(change, specs)
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The inner environment's rewarder; setting it here sets it there."""
+        return self.env.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self.env.rewarder = rewarder
+        self._plan()  # its spec follows
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The (lowest, highest) reward: the rewarder's, unless this wrapper changes rewards."""
+        changed = self.reward_spec is not self.env.reward_spec
+        return spec_range(self.reward_spec) if changed else self.env.reward_range
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
