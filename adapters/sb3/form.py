@@ -8,17 +8,19 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import Env, EpisodeError, Lanes, LossyConversion, Reset, SpecError, Step
-from envoi.batching.values import lane
+from envoi import Env, EpisodeError, LossyConversion, SpecError, Step
+from envoi.batching.values import full_lanes_step, lane, take
+from envoi.protocol.env import quickest_step
 
-from ..gymnasium_vector.form import ToGymnasiumVector
+from ..gymnasium.specs import encoder, like_source, to_space
+from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
+from ..gymnasium_vector.specs import batched_decoder, batched_encoder
+from ..shared.agent_count import validated
 from ..shared.discounts import is_default_discount
-from ..shared.exported import AnyForm, inside
+from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
 from .specs import losses
 
@@ -32,7 +34,7 @@ class ToSB3(AnyForm, VecEnv):
 
     Attributes:
         core: The core batch.
-        rewards: The rewards that the latest step returned, float32 of shape (n,); None before it.
+        rewards: The rewards that the latest step returned, float32 of shape (n,).
 
     Raises:
         SpecError: `core` is not a batch.
@@ -41,225 +43,143 @@ class ToSB3(AnyForm, VecEnv):
 
     def __init__(self, core: Env, validate: bool = False) -> None:
         if core.batch_size is None:
-            raise SpecError("to_sb3: expected a batch, got one environment; see envoi.batch(env, n)")
+            raise SpecError("to_sb3: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
         lost = losses(core)
-        for one in lost:
-            if one.refused:
-                raise LossyConversion(one.path, one.field, one.source, one.target, one.hint)
+        for loss in lost:
+            if loss.refused:
+                raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
         warn_narrowed(lost)
         self.core: Any = core
-        self.rewards: NDArray[np.float32] | None = None
-        self._vector = vector = ToGymnasiumVector(core, AutoresetMode.SAME_STEP, validate)
-        self._actions: Any = None  # those of `step_async`
+        self._env: Any = validated(core) if validate else core
+        self._last = self._actions = self.rewards = None
         self._closed = False
-        super().__init__(core.batch_size, vector.single_observation_space, vector.single_action_space)
+        self._plan()
+        seen, done = to_space(core.observation_spec, "observation"), to_space(core.action_spec, "action")
+        seen, done = like_source(seen, core, "observation"), like_source(done, core, "action")
+        VecEnv.__init__(self, core.batch_size, seen, done)
         self.metadata = {**self.metadata, **deepcopy(dict(core.metadata))}
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
         return False  # each lane has attributes of its own, see `get_attr`
 
-    @property
-    def last(self) -> Reset | Step | None:
-        """The latest `Reset` or `Step` of the core, of shape (n, …); None before the first reset."""
-        return self._vector.last
+    def _plan(self) -> None:
+        core = self.core
+        self._attributes = LaneAttributes(core)
+        self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
+        self._decode = batched_decoder(core.action_spec, core.batch_size)
+        self._step: Any = quickest_step(self._env)
 
     def reset(self) -> Any:
-        """Begins an episode in all lanes, with the seeds and options that `seed` and `set_options` gave.
-
-        Returns:
-            The observations, of shape (n, …).
-        """
-        seeds = None if all(one is None for one in self._seeds) else self._seeds
-        first, *others = self._wishes()
-        observation, _ = self._vector.reset(seed=seeds, options=first[0])
-        self.reset_infos = [dict(info) for info in self._vector.infos]
-        for options, lanes in others:
-            observation, _ = self._vector.reset(seed=seeds, options={**options, "reset_mask": lanes})
-            for index in np.flatnonzero(lanes).tolist():
-                self.reset_infos[index] = dict(self._vector.infos[index])
+        """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
+        seeds = None if self._seeds.count(None) == self.num_envs else self._seeds
+        options: list[Any] = self._options
+        result = self._env.reset(seed=seeds, options=options[0] or None)
+        self.reset_infos = [dict(info) for info in result.info]
+        for index in range(1, self.num_envs):
+            if options[index] != options[0]:
+                alone = np.arange(self.num_envs) == index
+                result = self._env.reset(seed=seeds, options=options[index] or None, mask=alone)
+                self.reset_infos[index] = dict(result.info[index])
         self._reset_seeds()
         self._reset_options()
-        self._actions = self.rewards = None
-        return observation
-
-    def _wishes(self) -> list[tuple[dict[Any, Any], NDArray[np.bool_]]]:
-        """Groups the lanes by equal options of the coming reset."""
-        if len(self._options) != self.num_envs:
-            raise SpecError(f"options: expected one dict for each of {self.num_envs} lanes, got {len(self._options)}")
-        found: list[tuple[dict[Any, Any], NDArray[np.bool_]]] = []
-        for index, options in enumerate(self._options):
-            known = next((lanes for held, lanes in found if held is options or held == options), None)
-            if known is None:
-                known = np.zeros(self.num_envs, bool)
-                found.append((options, known))
-            known[index] = True
-        return found
+        self._last = self._actions = None
+        return result.observation if self._encode is None else self._encode(result.observation)
 
     def step_async(self, actions: Any) -> None:
-        """Takes the actions of the step that `step_wait` does.
-
-        Args:
-            actions: Of shape (n, …).
+        """Takes the actions, of shape (n, …), of the step that `step_wait` does.
 
         Raises:
             EpisodeError: The step before has not been waited for.
+            SpecError: They are not of that shape.
         """
         if self._actions is not None:
             raise EpisodeError("step_async: a step is under way; call step_wait() first")
-        self._actions = actions
+        self._actions = self._decode(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Acts once in every lane, and resets those whose episode ends.
-
-        Returns:
-            Observations of shape (n, …), rewards (float32) and dones (bool) of shape (n,), and a dict for each lane.
+        """Acts once in every lane, and resets those whose episode ends; see `VecEnv.step_wait`.
 
         Raises:
-            EpisodeError: There are no actions, for `step_async` was not called.
+            EpisodeError: No step is under way.
         """
         actions, self._actions = self._actions, None
         if actions is None:
             raise EpisodeError("step_wait: no step is under way; call step_async(actions) first")
-        observation, reward, terminated, truncated, said = self._vector.step(actions)
-        self.rewards = rewards = np.array(reward, np.float32)
-        if not said:  # so no lane has ended
-            return observation, rewards, terminated, [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
-        over, cut = terminated | truncated, (truncated & ~terminated).tolist()
-        step: Any = self._vector.last
-        infos = [{**info, "TimeLimit.truncated": flag} for info, flag in zip(step.info, cut, strict=True)]
-        if "discount" in said or "discount" in said.get("final_info", ()):
-            for index, info in enumerate(infos):
-                discount = lane(self.core.discount_spec, step.discount, index)
-                if not is_default_discount(discount, terminated[index]):
-                    info["discount"] = discount
-        begun = self._vector.begun
-        if begun is not None:
-            for index in np.flatnonzero(over).tolist():
-                infos[index]["terminal_observation"] = said["final_obs"][index]
-                self.reset_infos[index] = dict(begun.info[index])
-        return observation, rewards, over, infos
+        self._last = observation, reward, terminated, truncated, discount, infos = self._step(actions, None)
+        self.rewards = np.array(reward, np.float32)
+        if infos.columns == {}:
+            said: Any = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+        else:
+            said = [{**info, "TimeLimit.truncated": False} for info in infos]
+        if terminated is None:
+            terminated = truncated = over = np.zeros(self.num_envs, bool)
+        else:
+            over = terminated | truncated
+        if discount is not None:
+            self._say_discounts(said, discount, terminated)
+        if np.count_nonzero(over):
+            observation = self._begin_anew(said, observation, over, truncated & ~terminated)
+        return observation if self._encode is None else self._encode(observation), self.rewards, over, said
 
-    # The attributes of lanes.
+    def _say_discounts(self, said: list[dict[Any, Any]], discount: Any, terminated: Any) -> None:
+        if isinstance(discount, np.ndarray) and discount.ndim == 1 and not np.count_nonzero(discount != ~terminated):
+            return
+        for index, info in enumerate(said):
+            one = lane(self.core.discount_spec, discount, index)
+            if not is_default_discount(one, terminated[index]):
+                info["discount"] = one
 
-    def _place(self, name: str, indices: VecEnvIndices) -> tuple[Any, list[int]]:
-        """Returns the holders of an attribute, and the lanes of `indices`.
+    def _begin_anew(self, said: list[dict[Any, Any]], final: Any, over: Any, cut: Any) -> Any:
+        """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
+        begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
+        final = take(final, ended)
+        for row, index in enumerate(ended.tolist()):
+            value = lane(self.core.observation_spec, final, row)
+            said[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
+            said[index]["TimeLimit.truncated"] = bool(cut[index])
+            self.reset_infos[index] = dict(begun.info[index])
+        return begun.observation
 
-        The holders are a `VecEnv` that the core steps; a vector environment of gymnasium; a list of gymnasium
-        environments, one a lane; or a single object that all lanes share.
-        """
-        source = next((layer for layer in inside(self.core)[1] if isinstance(layer, VecEnv)), None)
-        lanes = [int(index) for index in self._get_indices(indices)]
-        return self._vector.place_of(name) if source is None else source, lanes
+    @property
+    def last(self) -> Step | None:
+        """The core's latest step, before lanes were reset in it; None before the first one of an episode."""
+        return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Reads an attribute of lanes: of a wrapper, a model, or the source.
-
-        Args:
-            attr_name: The attribute.
-            indices: The lanes; None for all.
-
-        Returns:
-            One value for each of the lanes.
-
-        Raises:
-            AttributeError: There is no such attribute.
-        """
-        own = {"observation_space": "single_observation_space", "action_space": "single_action_space"}
-        if attr_name in own or attr_name == "render_mode":
-            return [getattr(self._vector, own.get(attr_name, attr_name)) for _ in self._get_indices(indices)]
-        place, lanes = self._place(attr_name, indices)
-        if isinstance(place, VecEnv):
-            return place.get_attr(attr_name, lanes)
-        if isinstance(place, list):
-            return [place[index].get_wrapper_attr(attr_name) for index in lanes]
-        if _has_lanes(place):
-            each = place.get_attr(attr_name)
-            return [each[index] for index in lanes]
-        return [getattr(place, attr_name)] * len(lanes)
+        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
+        if attr_name == "render_mode":
+            return [self.core.render_mode] * len(lanes)
+        if attr_name in ("observation_space", "action_space"):
+            return [getattr(self, attr_name)] * len(lanes)
+        return self._attributes.get(attr_name, lanes)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of lanes, where it is; see `get_attr`.
-
-        Args:
-            attr_name: The attribute.
-            value: Its new value in each of the lanes.
-            indices: The lanes; None for all.
-
-        Raises:
-            AttributeError: There is no such attribute, and no lane that could get one.
-            SpecError: It is that of some lanes only, and all lanes share the object that has it.
-        """
-        place, lanes = self._place(attr_name, indices)
-        if isinstance(place, VecEnv):
-            place.set_attr(attr_name, value, lanes)
-        elif isinstance(place, list):
-            for index in lanes:
-                place[index].set_wrapper_attr(attr_name, value)
-        elif _has_lanes(place):
-            chosen = {*lanes}
-            place.set_attr(
-                attr_name, [value if i in chosen else old for i, old in enumerate(place.get_attr(attr_name))]
-            )
-        else:
-            self._check_all(attr_name, place, lanes)
-            setattr(place, attr_name, value)
+        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
+        self._attributes.set(attr_name, [value] * len(lanes), lanes)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> Any:
-        """Calls a method of lanes; see `get_attr`. One that all lanes share is called once.
-
-        Args:
-            method_name: The method.
-            *method_args: For the method.
-            indices: The lanes; None for all.
-            **method_kwargs: For the method.
-
-        Returns:
-            A list of one result for each of the lanes.
-
-        Raises:
-            AttributeError: There is no such method.
-            SpecError: Of a vector environment, which calls it in all lanes, only some are asked.
-        """
-        place, lanes = self._place(method_name, indices)
-        if isinstance(place, VecEnv):
-            return place.env_method(method_name, *method_args, indices=lanes, **method_kwargs)
-        if isinstance(place, list):
-            return [place[index].get_wrapper_attr(method_name)(*method_args, **method_kwargs) for index in lanes]
+        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
         if method_name == "render":
-            pictures = self._vector.call("render")
-            return [pictures[index] for index in lanes]
-        if _has_lanes(place):
-            self._check_all(method_name, place, lanes)
-            each = place.call(method_name, *method_args, **method_kwargs)
+            each = pictures(self.core) or [None] * self.num_envs
             return [each[index] for index in lanes]
-        return [getattr(place, method_name)(*method_args, **method_kwargs)] * len(lanes)
-
-    def _check_all(self, name: str, place: Any, lanes: list[int]) -> None:
-        if len({*lanes}) < self.num_envs:
-            raise SpecError(f"{name}: expected all {self.num_envs} lanes, which share {place!r}, got {lanes}")
+        return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Returns for each of the lanes `indices` (None for all) whether a wrapper of a class is around it."""
-        place, lanes = self._place("", indices)
-        if isinstance(place, VecEnv):
-            return place.env_is_wrapped(wrapper_class, lanes)
-        outer = [layer for part in inside(self.core) for layer in part]
-        if any(isinstance(layer, wrapper_class) for layer in outer):
-            return [True] * len(lanes)
-        each: Any = next((layer.envs for layer in outer if isinstance(layer, Lanes)), None)
-        if each is None:
-            return [False] * len(lanes)
-        return [any(isinstance(layer, wrapper_class) for part in inside(each[i]) for layer in part) for i in lanes]
+        """Returns for each lane whether a wrapper of a class is inside; see `VecEnv.env_is_wrapped`."""
+        return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
 
     def get_images(self) -> Sequence[Any]:
         """Returns a picture of each lane, uint8 of shape (height, width, 3); None where `render_mode` is another."""
         if self.render_mode != "rgb_array":
             warnings.warn(f"get_images: expected the render_mode 'rgb_array', got {self.render_mode!r}", stacklevel=2)
             return [None] * self.num_envs
-        return list(self._vector.render())
+        return self.env_method("render")
 
     def close(self) -> None:
         """Releases what the environment holds, once."""
@@ -269,18 +189,25 @@ class ToSB3(AnyForm, VecEnv):
 
     def content(self) -> Any:
         """Returns what a snapshot of an environment that this form is a part of holds of it."""
-        return self._vector.content(), deepcopy((self._seeds, self._options, self._actions, self.reset_infos))
+        return self._env.snapshot(), [getattr(self, name) for name in _MEMORY]
 
     def put_back(self, content: Any) -> None:
         """Puts back what `content` gave."""
-        held, rest = content
-        self._vector.put_back(held)
-        self._seeds, self._options, self._actions, self.reset_infos = deepcopy(rest)
+        self._env.restore(content[0])
+        for name, value in zip(_MEMORY, content[1], strict=True):
+            setattr(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
 
     def __repr__(self) -> str:
         return f"to_sb3({self.core!r})"
 
 
-def _has_lanes(place: Any) -> bool:
-    """Returns whether a holder of attributes is a vector environment that asks each of its lanes."""
-    return isinstance(place, VectorEnv) and hasattr(place, "call")
+_MEMORY = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
+"""The attributes that change during an episode."""
