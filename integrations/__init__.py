@@ -1,4 +1,4 @@
-"""Engines and tools around envoi: RLlib and Tune, the command line, plots.
+"""Engines and tools around envoi: RLlib and Tune, the command line, environment checks, evaluation, plots.
 
-Each module imports one engine, and nothing in envoi imports this package.
+Each module imports at most one engine, and nothing else in envoi imports this package.
 """

@@ -1,4 +1,4 @@
-"""Errors that an env raises, in one line."""
+"""One-line messages for errors that an env raises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import envoi
 
 
 def describe(error: BaseException) -> str:
-    """An env's error in one line: ours speak for themselves, others also say where they were raised."""
+    """Returns an error as one line: envoi's errors as they are, all others with the place that raised them."""
     text = " ".join(str(error).split())
     if isinstance(error, envoi.EnvoiError):
         return text
@@ -22,7 +22,11 @@ def describe(error: BaseException) -> str:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Whatever an env raises inside becomes an `envoi.EnvoiError` of one line, see `describe`."""
+    """Turns any error raised inside into an `envoi.EnvoiError` of one line, see `describe`.
+
+    Raises:
+        envoi.EnvoiError: The code inside raised an error.
+    """
     try:
         yield
     except envoi.EnvoiError:

@@ -1,6 +1,6 @@
-"""Evaluate a trained policy: whole episodes, one at a time, each from a seed of its own.
+"""Evaluates a trained policy: whole episodes, one at a time, each from a seed of its own.
 
-Episodes that are run side by side and counted as they end favour the short ones; these are not.
+Episodes that run side by side and are counted as they end would favour the short ones.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from envoi.adapters.shared.agent_count import one_agent
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
+from .atomic_write import write_atomically
 from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, load_policy
-from .rllib.folder import write_atomically
 
 Form = Literal["core", "gymnasium"]
 
@@ -37,11 +37,11 @@ class Episode:
     """One episode.
 
     Args:
-        seed: What the env was reset with.
+        seed: Seed of the reset.
         episode_return: Sum of the rewards, not discounted.
         length: Steps.
         trace: SHA-256 of all observations in their canonical form.
-        context_id: The context that it had, where the env has contexts.
+        context_id: Id of the episode's context; None where the env has no contexts.
     """
 
     seed: int
@@ -75,20 +75,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Args:
         env: Name of the env that the episodes are from.
         algo: Name of the algorithm.
         checkpoint: The checkpoint, relative to the folder.
         form: The form of the env that the episodes are from.
-        forms_agree: Whether the other form gave the same episodes; None if it was not run.
-        explore: Whether actions were sampled.
-        seed: What the episodes' seeds are made from.
-        episode_return: The return.
-        length: The length.
+        forms_agree: True if the other form gave the same episodes; None if it was not run.
+        explore: True if actions were sampled, False if the best were taken.
+        seed: Seed that the episodes' seeds are derived from.
+        episode_return: Mean return of the episodes.
+        length: Mean length of the episodes.
         episodes: The episodes.
-        contexts: The return in each context, by id, where the env has several; else None.
+        contexts: Mean return in each context by its id; None where the episodes share one context.
     """
 
     env: str
@@ -104,8 +104,8 @@ class Evaluation:
     contexts: dict[Any, Estimate] | None = None
 
 
-class _Played(Protocol):
-    """An env in some form, reduced to what an episode needs."""
+class _EvaluatedEnv(Protocol):
+    """An env in any form, reduced to the calls that an episode needs."""
 
     def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]: ...
 
@@ -114,7 +114,7 @@ class _Played(Protocol):
     def close(self) -> None: ...
 
 
-class _Core:
+class _CoreForm:
     def __init__(self, env: envoi.Env) -> None:
         self._env = env
 
@@ -129,7 +129,7 @@ class _Core:
         self._env.close()
 
 
-class _Gymnasium:
+class _GymnasiumForm:
     def __init__(self, env: envoi.Env) -> None:
         self._env = to_gymnasium(env)
 
@@ -155,29 +155,29 @@ def evaluate(
     max_steps: int = 100_000,
     observe: Callable[[Episode], None] | None = None,
 ) -> Evaluation:
-    """Run the policy that a job trained, and write `evaluation.json` into its folder.
+    """Runs the policy that a job trained, and writes `evaluation.json` into its folder.
 
-    An env that goes through a set of contexts (`envoi.Contextual`, inside whatever wraps it) is begun in each of them
-    in turn. The file has the return in each context by its id, written as `context_labels` does. Of a batch, the first
-    lane is played.
+    Where the env has a set of contexts (an `envoi.Contextual` at any depth of wrappers), episodes take them in turn.
+    The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
+    evaluated.
 
     Args:
         folder: The job's output folder.
         env: The name of another env of the same observations and actions, such as one with other contexts; None for
             the one that the policy was trained on.
         episodes: How many episodes.
-        seed: What their seeds are made from; the same seed gives the same episodes.
+        seed: Seed that the episodes' seeds are derived from; the same seed gives the same episodes.
         explore: Sample the actions as in training, rather than take the best.
-        forms: Forms of the env to run, each for all episodes; of two it is checked that they agree.
+        forms: Forms of the env to run, each for all episodes; two forms must give the same episodes.
         max_steps: An episode longer than this is an error.
         observe: Called after each episode.
 
     Returns:
-        What was found.
+        The evaluation, of the first form.
 
     Raises:
         envoi.EnvoiError: The folder holds no trained policy, an episode did not end, the forms differ, the env raised
-            an error of its own, or it has other observations or actions than the policy.
+            an error of its own, or the env's spaces differ from the policy's.
     """
     if episodes < 1:
         raise envoi.EnvoiError(f"episodes must be at least 1, got {episodes}")
@@ -192,11 +192,11 @@ def evaluate(
             core = one_agent(load(name), "envoi evaluate")
         if core.batch_size is not None:
             core = FirstLane(cast("envoi.BatchEnv", core))
-        played: _Played = _Core(core) if form == "core" else _Gymnasium(core)
+        played: _EvaluatedEnv = _CoreForm(core) if form == "core" else _GymnasiumForm(core)
         try:
             codec = Codec(core)
             _check_fits(name, codec, policy)
-            found[form] = tuple(_episodes(played, codec, policy, seeds, _rounds(core), max_steps, observe))
+            found[form] = tuple(_episodes(played, codec, policy, seeds, _context_ids(core), max_steps, observe))
         finally:
             played.close()
     first, *others = found.values()
@@ -217,14 +217,20 @@ def evaluate(
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
-        found_in = map(asdict, evaluation.contexts.values())
-        document["contexts"] = dict(zip(context_labels(evaluation.contexts), found_in, strict=True))
+        estimates = map(asdict, evaluation.contexts.values())
+        document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
     write_atomically(evaluation_file(run, name), json.dumps(document, indent=1, default=_plain))
     return evaluation
 
 
 def evaluation_file(run: RunFolder, env: str | None) -> Path:
-    """Where an evaluation is written: one on another env than the run's own has a file of its own."""
+    """Returns the path of the file that an evaluation is written to.
+
+    Args:
+        run: The output folder of the job.
+        env: Name of the evaluated env; None for the one that the policy was trained on. Each other env has a file of
+            its own.
+    """
     if env is None or env == run.read_settings().env:
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
@@ -232,7 +238,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
 
 
 def _episodes(
-    env: _Played,
+    env: _EvaluatedEnv,
     codec: Codec,
     policy: Any,
     seeds: Sequence[int],
@@ -265,20 +271,20 @@ def _episodes(
         yield episode
 
 
-def _rounds(env: Any) -> Sequence[Any]:
-    """The ids of a set of contexts, which seeds alone would not go through; empty where there is no such set."""
+def _context_ids(env: Any) -> Sequence[Any]:
+    """Returns the ids of a set of contexts, to be taken in turn; empty where there is no such set."""
     contextual = _contextual(env)
     return list(contextual.contexts) if contextual is not None and len(contextual.contexts) > 1 else ()
 
 
 def _contextual(env: Any) -> Any:
-    """The outermost `Contextual`, through wrappers, embeddings and forms inside other frameworks' wrappers, or None."""
+    """Returns the outermost `Contextual`, or None; looks through wrappers and through forms inside foreign wrappers."""
     while not isinstance(env, envoi.Contextual):
         if isinstance(env, Around):
             env = env.env
             continue
         native = env.unwrapped
-        inner = getattr(native, "core", None)  # each of our forms has one
+        inner = getattr(native, "core", None)  # every form of envoi has one
         if native is env or not isinstance(inner, Process):
             return None
         env = inner
@@ -293,7 +299,7 @@ def _by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
 
 
 def context_labels(ids: Iterable[Any]) -> list[str]:
-    """Returns a text for each context id, all different: `str(id)`, and `repr(id)` where ids share that.
+    """Returns a label for each context id, all different: `str(id)`, or `repr(id)` where two ids share that.
 
     Args:
         ids: The ids, such as 1 and "1", which become `1` and `'1'`.
@@ -304,39 +310,39 @@ def context_labels(ids: Iterable[Any]) -> list[str]:
     for one in known:
         label = written = str(one) if texts[str(one)] == 1 else repr(one)
         number = itertools.count(2)
-        while label in labels:  # objects that are written alike
+        while label in labels:  # objects of equal repr
             label = f"{written} ({next(number)})"
         labels.append(label)
     return labels
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not know, such as a context's id: a number of numpy's as a number, all else as text."""
+    """Converts a value that JSON cannot hold, such as a context id: numpy numbers to numbers, all else to text."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _check_fits(name: str, codec: Codec, policy: Any) -> None:
-    for what in ("observation_space", "action_space"):
-        has, wants = getattr(codec, what), getattr(policy, what)
+def _check_fits(env: str, codec: Codec, policy: Any) -> None:
+    for name in ("observation_space", "action_space"):
+        has, wants = getattr(codec, name), getattr(policy, name)
         if has.shape != wants.shape or has.dtype != wants.dtype or getattr(has, "n", None) != getattr(wants, "n", None):
-            raise envoi.EnvoiError(f"{name}: the policy was trained with the {what} {wants}, and this env has {has}")
+            raise envoi.EnvoiError(f"{env}: the policy was trained with the {name} {wants}, and this env has {has}")
 
 
-def _compare(ours: Sequence[Episode], theirs: Sequence[Episode], our_form: Form, their_form: Form) -> None:
-    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+def _compare(one_form: Sequence[Episode], other_form: Sequence[Episode], name: Form, other_name: Form) -> None:
+    for index, (one, other) in enumerate(zip(one_form, other_form, strict=True)):
         if one != other:
             raise envoi.EnvoiError(
-                f"the {our_form} and the {their_form} form differ in episode {index} (seed {one.seed}): "
+                f"the {name} and the {other_name} form differ in episode {index} (seed {one.seed}): "
                 f"return {one.episode_return:g} against {other.episode_return:g}, "
                 f"length {one.length} against {other.length}"
             )
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of a sample and its 95 % confidence interval by Student's t.
+    """Estimates the mean of a sample with its 95 % confidence interval by Student's t.
 
     Args:
-        values: The sample, not empty.
+        values: The sample, of at least one value.
     """
     mean = statistics.fmean(values)
     if len(values) == 1:

@@ -1,4 +1,4 @@
-"""One lane of a batch, for what plays one episode at a time."""
+"""The first lane of a batch as an env, for code that plays one episode at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envoi.wrapping.delegate import Around
 
 
 class FirstLane(Around, Env):
-    """The first lane of a batch as an environment. The other lanes act alike, and what becomes of them is not seen.
+    """The first lane of a batch as an env. The other lanes take the same actions; their results are dropped.
 
     Args:
         env: The batch.

@@ -64,7 +64,7 @@ def same(one, other):
 
 def test_the_classes_are_found(classes):
     names = {cls.__name__ for cls in classes}
-    assert {"LossyConversion", "MissingBackend", "NarrowingWarning", "FolderTaken", "BadReply", "Unfit"} <= names
+    assert {"LossyConversion", "MissingBackend", "NarrowingWarning", "FolderTaken", "BadReply", "NotAvailable"} <= names
 
 
 def test_each_error_can_be_rebuilt_from_a_message(classes):

@@ -18,7 +18,6 @@ UNFINISHED = (
     "docs/coming_from.md",
     "docs/fidelity.md",
     "docs/writing_a_wrapper.md",
-    "integrations",
     "tests/adapters",
     "tests/core/test_contextual.py",
     "tests/core/test_lifted.py",

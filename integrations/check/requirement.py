@@ -1,103 +1,81 @@
-"""What is required of an environment, and what was found."""
+"""Requirements on an environment, and the results of checking them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from .hands import Kind
+from .drivers.base import Kind
+from .outcome import PASSED, Outcome, Status, failed, skipped
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from .env_under_test import EnvUnderTest
+    from .rollout import Rollout
 
-Status = Literal["passed", "failed", "remark", "refused", "narrowed", "not installed", "skipped"]
-"""What became of a check:
-
-`passed`; `failed`, which is the environment's fault; `remark`, worth knowing and no fault; `refused` and `narrowed`,
-what a framework cannot express, or less precisely; `not installed`; `skipped`, as it does not apply, or cannot be told.
-"""
-
-RAN: tuple[Status, ...] = ("passed", "failed", "remark", "narrowed")
-"""Those that were checks of something."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a check found.
-
-    Attributes:
-        status: What became of it.
-        reason: Why, in one sentence; empty where there is nothing to say.
-    """
-
-    status: Status = "passed"
-    reason: str = ""
-
-
-PASSED = Found()
-
-
-def failed(reason: str) -> Found:
-    """The environment breaks the requirement."""
-    return Found("failed", reason)
-
-
-def remark(reason: str) -> Found:
-    """Worth knowing, and no fault."""
-    return Found("remark", reason)
-
-
-def skipped(reason: str) -> Found:
-    """It does not apply, or cannot be told."""
-    return Found("skipped", reason)
-
-
-def failed_if(reason: str | None) -> Found:
-    """Failed where there is a reason."""
-    return PASSED if reason is None else failed(reason)
-
-
-Check: TypeAlias = "Callable[[Subject], Found]"
+Check: TypeAlias = "Callable[[EnvUnderTest], Outcome]"
+RolloutCheck: TypeAlias = "Callable[[Rollout], Outcome]"
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that is required.
+    """One requirement on an environment.
 
     Attributes:
         key: Its short name, which stays the same from version to version.
-        sentence: What is required.
-        contract: The numbers of the rows of envoi's fidelity contract that it is about.
-        check: Looks whether a subject keeps it.
-        kinds: The kinds of environments that it is about.
-        needs: Requirements without which this one cannot be told.
-        unless: Requirements whose failure this one would only repeat.
-        on_forms: Whether a form could break it though the environment keeps it.
+        sentence: The requirement as a sentence.
+        contract: Numbers of the rows of envoi's fidelity contract that it covers.
+        check: Decides whether an environment meets it.
+        kinds: The kinds of environments that it applies to.
+        needs: Keys of requirements that must be met before this one can be checked.
+        unless: Keys of requirements whose failure this one would only repeat.
+        on_forms: True if a form could break it although the environment meets it.
     """
 
     key: str
     sentence: str
     contract: tuple[int, ...]
     check: Check
-    kinds: tuple[Kind, ...] = ("one", "several", "lanes")
+    kinds: tuple[Kind, ...] = ("single", "multi", "batch")
     needs: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     on_forms: bool = False
 
 
+def of_rollout(check: RolloutCheck) -> Check:
+    """Makes a check of an environment from a pure function of its observed rollout."""
+    return lambda env: check(env.rollout)
+
+
+def no_violation(key: str, inapplicable: Callable[[Rollout], str] = lambda rollout: "") -> Check:
+    """Makes a check that fails if an observer found a violation of a requirement during the rollout.
+
+    Args:
+        key: Key of the requirement.
+        inapplicable: Returns the reason why the requirement does not apply to a rollout; empty where it does.
+    """
+
+    def check(rollout: Rollout) -> Outcome:
+        if key in rollout.violations:
+            return failed(rollout.violations[key])
+        reason = inapplicable(rollout) or ("" if rollout.calls else "no call succeeded")
+        return skipped(reason) if reason else PASSED
+
+    return of_rollout(check)
+
+
 @dataclass(frozen=True)
 class Result:
-    """What was found about one requirement on one subject.
+    """The result of one requirement on one subject.
 
     Attributes:
         subject: `"env"`, or the name of the framework.
-        key: Of the requirement.
-        status: What became of it.
-        reason: Why, in one sentence.
-        sentence: What was required.
-        contract: The numbers of the rows of envoi's fidelity contract that it is about.
-        notes: What a suite warned of.
+        key: Key of the requirement.
+        status: Status of the outcome.
+        reason: Reason of the outcome, in one sentence.
+        sentence: The requirement as a sentence.
+        contract: Numbers of the rows of envoi's fidelity contract that it covers.
+        notes: Warnings of a suite.
     """
 
     subject: str

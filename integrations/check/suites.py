@@ -1,4 +1,4 @@
-"""The suites that the ecosystems ship, on the forms of the environment; what they print and warn is kept from the user.
+"""The test suites of the ecosystems, run on the forms of the environment; their output and warnings are captured.
 
 | suite | on the form for |
 |---|---|
@@ -10,8 +10,7 @@
 | PettingZoo's `api_test`, `seed_test`, `state_test` | pettingzoo_aec |
 | RLlib's `check_multiagent_environments` | rllib, of several agents |
 
-PettingZoo's `render_test` opens windows, and its `max_cycles_test` takes a module of its own library: both are left
-out.
+PettingZoo's `render_test` opens windows, and its `max_cycles_test` needs a module of PettingZoo: both are left out.
 """
 
 from __future__ import annotations
@@ -31,32 +30,32 @@ import numpy as np
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, sample
 from envoi.protocol.multi_env import MASK
 
-from .requirement import PASSED, Found, failed, skipped
-from .subject import Subject
+from .env_under_test import EnvUnderTest
+from .outcome import PASSED, Outcome, failed, skipped
 
 CYCLES = 100
-"""How many steps PettingZoo's suites make at most."""
+"""Most steps of PettingZoo's suites."""
 LONGEST = 2000
-"""The most actions in the sequence that is to bring dm_env's suite to an end."""
+"""Most actions in the sequence that dm_env's suite plays to the end of an episode."""
 
 
-class Unfit(Exception):
-    """A suite does not speak of such environments."""
+class NotApplicable(Exception):
+    """A suite does not apply to such environments."""
 
 
 @dataclass(frozen=True)
-class Forms:
-    """What a suite may look at.
+class SuiteInput:
+    """The input of a suite.
 
     Attributes:
         make: Makes a form of a new environment.
-        other: Makes the form for another framework.
-        subject: The environment itself.
+        make_other: Makes the form of another framework, by its name.
+        env: The environment itself.
     """
 
     make: Callable[[], Any]
-    other: Callable[[str], Any]
-    subject: Subject
+    make_other: Callable[[str], Any]
+    env: EnvUnderTest
 
 
 @dataclass(frozen=True)
@@ -65,82 +64,86 @@ class Suite:
 
     Attributes:
         key: Its key in reports.
-        name: How its owners call it.
-        framework: Whose form it takes.
-        package: What must be installed.
-        run: Runs it; what it raises is what it found.
-        masks: Whether it knows action masks, only those in observations, or none.
+        name: Its name in its ecosystem.
+        framework: The framework whose form it tests.
+        package: The package that must be installed.
+        run: Runs it; a failure is an error that it raises.
+        masks: `"known"` if it obeys action masks, `"observed"` if only those in observations, `"ignored"` if none.
     """
 
     key: str
     name: str
     framework: str
     package: str
-    run: Callable[[Forms], None]
+    run: Callable[[SuiteInput], None]
     masks: Literal["known", "observed", "ignored"] = "known"
 
 
 @dataclass
-class Heard:
-    """What was printed and warned of meanwhile."""
+class CapturedWarnings:
+    """The warnings that were captured, each once."""
 
-    warnings: list[str] = field(default_factory=list[str])
+    messages: list[str] = field(default_factory=list[str])
 
 
 @contextlib.contextmanager
-def hushed() -> Iterator[Heard]:
-    """Nothing is printed or warned of."""
-    heard = Heard()
-    with warnings.catch_warnings(record=True) as caught:
+def captured_output() -> Iterator[CapturedWarnings]:
+    """Discards output and captures warnings; the messages are there at the end."""
+    captured = CapturedWarnings()
+    with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                yield heard
+                yield captured
         finally:
-            said = (" ".join(_plain(str(one.message)).split()) for one in caught)
-            heard.warnings = list(dict.fromkeys(said))
+            messages = (" ".join(_plain(str(one.message)).split()) for one in recorded)
+            captured.messages = list(dict.fromkeys(messages))
 
 
 def _plain(text: str) -> str:
-    """A message without the colours of a terminal."""
+    """Returns a message without the colour codes of a terminal."""
     for code in ("\x1b[33m", "\x1b[31m", "\x1b[0m"):
         text = text.replace(code, "")
     return text
 
 
-def run(suite: Suite, forms: Forms) -> tuple[Found, tuple[str, ...]]:
+def run_suite(suite: Suite, given: SuiteInput) -> tuple[Outcome, tuple[str, ...]]:
     """Runs a suite.
 
+    Args:
+        suite: The suite.
+        given: Its input.
+
     Returns:
-        What it found, and what it warned of.
+        The outcome, and the warnings of the suite.
     """
     if find_spec(suite.package) is None:
-        return Found("not installed", f"{suite.package} is not installed"), ()
-    with hushed() as heard:
+        return Outcome("not installed", f"{suite.package} is not installed"), ()
+    with captured_output() as captured:
         try:
-            suite.run(forms)
-            found = PASSED
-        except Unfit as unfit:
-            found = skipped(str(unfit))
+            suite.run(given)
+            outcome = PASSED
+        except NotApplicable as reason:
+            outcome = skipped(str(reason))
         except Exception as error:
-            limit = _limit(suite, forms, error)
-            found = Found("refused", limit) if limit else failed(f"{suite.name}: {said(error)}")
-    if suite.key == "suite-sb3" and found.status == "failed":
-        limits = [note for note in heard.warnings if "not supported by Stable" in note or "should start at" in note]
-        found = Found("refused", limits[0]) if limits else found
-    return found, tuple(heard.warnings)
+            limit = _limitation(suite, given, error)
+            outcome = Outcome("refused", limit) if limit else failed(f"{suite.name}: {_message(error)}")
+    if suite.key == "suite-sb3" and outcome.status == "failed":
+        limits = [note for note in captured.messages if "not supported by Stable" in note or "should start at" in note]
+        outcome = Outcome("refused", limits[0]) if limits else outcome
+    return outcome, tuple(captured.messages)
 
 
-def _limit(suite: Suite, forms: Forms, error: Exception) -> str:
-    """What a suite does not know that there may be, where that is why it ended so; else empty."""
+def _limitation(suite: Suite, given: SuiteInput, error: Exception) -> str:
+    """Returns the limitation of a suite that explains its error; empty where there is none."""
     text = str(error)
-    if suite.masks != "known" and forms.subject.walk.error is None and _forbids(forms, suite.masks == "observed"):
-        return f"{suite.name} takes actions that the masks forbid, and so ends in: {said(error)}"
+    if suite.masks != "known" and given.env.rollout.error is None and _has_masks(given, suite.masks == "observed"):
+        return f"{suite.name} takes actions that the masks forbid, and so raises: {_message(error)}"
     if isinstance(error, ValueError) and "truth value of an array" in text and suite.framework == "gymnasium":
-        return f"{suite.name} compares the states of generators, and knows only those of PCG64"
-    specs = forms.subject.hand.observation_specs.values()
+        return f"{suite.name} compares the states of generators, and supports only PCG64"
+    specs = given.env.driver.observation_specs.values()
     if "has no attribute 'dtype'" in text and not all(_is_arrays(spec) for spec in specs):
-        return f"{suite.name} knows observations of arrays and dicts of them only"
+        return f"{suite.name} supports only observations of arrays, and dicts of them"
     return ""
 
 
@@ -150,8 +153,8 @@ def _is_arrays(spec: Any) -> bool:
     return isinstance(spec, (Array, Discrete, MultiBinary, MultiDiscrete))
 
 
-def said(error: BaseException) -> str:
-    """What an error of a suite says, in one line."""
+def _message(error: BaseException) -> str:
+    """Returns the message of a suite's error, as one line."""
     text = " ".join(_plain(str(error)).split())
     if isinstance(error, AssertionError):
         frames = traceback.extract_tb(error.__traceback__)
@@ -162,11 +165,11 @@ def said(error: BaseException) -> str:
 # The suites.
 
 
-def _gymnasium(forms: Forms) -> None:
+def _gymnasium(given: SuiteInput) -> None:
     from gymnasium.utils.env_checker import check_env
 
-    form = forms.make()
-    # It makes the environment once more by its spec, which gymnasium refuses where a wrapper cannot be written down.
+    form = given.make()
+    # The suite makes the environment again from its spec, which gymnasium refuses where a wrapper has no spec.
     once = form.spec is not None and any(entry.kwargs is None for entry in form.spec.additional_wrappers)
     try:
         check_env(form, skip_render_check=True, skip_close_check=once)
@@ -174,28 +177,28 @@ def _gymnasium(forms: Forms) -> None:
         form.close()
 
 
-def _stable_baselines3(forms: Forms) -> None:
+def _stable_baselines3(given: SuiteInput) -> None:
     from stable_baselines3.common.env_checker import check_env
 
-    form = forms.make()
+    form = given.make()
     try:
         check_env(form, warn=True, skip_render_check=True)
     finally:
         form.close()
 
 
-def _dm_env(forms: Forms) -> None:
+def _dm_env(given: SuiteInput) -> None:
     from dm_env.test_utils import EnvironmentTestMixin
 
     from envoi.adapters.dm_env import FromDmEnv
     from envoi.adapters.shared.array_specs import encoder
 
-    walk = forms.subject.walk
-    length = min(LONGEST, 3 + max((length for length, _ in walk.lengths), default=50))
+    ends = given.env.rollout.ends
+    length = min(LONGEST, 3 + max((end.step for end in ends), default=50))
 
     class Case(EnvironmentTestMixin, unittest.TestCase):
         def make_object_under_test(self) -> Any:
-            return forms.make()
+            return given.make()
 
         def make_action_sequence(self) -> Iterator[Any]:
             spec = FromDmEnv(self.environment).action_spec
@@ -214,64 +217,69 @@ def _run_cases(case: type[unittest.TestCase]) -> None:
         raise AssertionError(f"{test.id().rpartition('.')[2]}: {trace.strip().splitlines()[-1]}")
 
 
-def _tf_agents(forms: Forms) -> None:
+def _tf_agents(given: SuiteInput) -> None:
     from tf_agents.environments.utils import validate_py_environment  # pyright: ignore[reportMissingImports]
 
-    validate_py_environment(forms.make(), episodes=2)
+    validate_py_environment(given.make(), episodes=2)
 
 
-def _forbids(forms: Forms, in_infos_only: bool) -> bool:
-    """Whether there are masks of which a suite that looks for them in observations, or nowhere, knows nothing."""
-    specs = forms.subject.hand.action_specs
-    for moment in forms.subject.reference:
-        for agent in moment.kept.acting:
-            seen, mask = moment.kept.observations.get(agent), forms.subject.hand.mask(agent, moment.kept)
-            if mask is None or not isinstance(specs[agent], Discrete) or np.all(mask):
+def _has_masks(given: SuiteInput, in_infos_only: bool) -> bool:
+    """Returns True if masks forbid actions.
+
+    Args:
+        given: The input of a suite.
+        in_infos_only: Ignore masks that are in observations.
+    """
+    driver = given.env.driver
+    for reply in (transition.reply_copy for transition in given.env.reference):
+        for agent in reply.acting:
+            observation, mask = reply.observations.get(agent), driver.action_mask(agent, reply)
+            if mask is None or not isinstance(driver.action_specs[agent], Discrete) or np.all(mask):
                 continue
-            if not (in_infos_only and isinstance(seen, dict) and MASK in seen):
+            if not (in_infos_only and isinstance(observation, dict) and MASK in observation):
                 return True
     return False
 
 
-def _parallel_api(forms: Forms) -> None:
+def _parallel_api(given: SuiteInput) -> None:
     from pettingzoo.test import parallel_api_test
 
-    parallel_api_test(forms.make(), num_cycles=CYCLES)
+    parallel_api_test(given.make(), num_cycles=CYCLES)
 
 
-def _parallel_seed(forms: Forms) -> None:
+def _parallel_seed(given: SuiteInput) -> None:
     from pettingzoo.test import parallel_seed_test
 
-    parallel_seed_test(forms.make, num_cycles=CYCLES)
+    parallel_seed_test(given.make, num_cycles=CYCLES)
 
 
-def _aec_api(forms: Forms) -> None:
+def _aec_api(given: SuiteInput) -> None:
     from pettingzoo.test import api_test
 
-    api_test(forms.make(), num_cycles=CYCLES, verbose_progress=False)
+    api_test(given.make(), num_cycles=CYCLES, verbose_progress=False)
 
 
-def _aec_seed(forms: Forms) -> None:
+def _aec_seed(given: SuiteInput) -> None:
     from pettingzoo.test import seed_test
 
-    seed_test(forms.make, num_cycles=CYCLES)
+    seed_test(given.make, num_cycles=CYCLES)
 
 
-def _state(forms: Forms) -> None:
+def _state(given: SuiteInput) -> None:
     from pettingzoo.test.state_test import state_test
 
-    form = forms.make()
+    form = given.make()
     if getattr(form, "state_space", None) is None:
-        raise Unfit("its state is not described")
-    state_test(form, forms.other("pettingzoo"), num_cycles=10)
+        raise NotApplicable("it has no state space")
+    state_test(form, given.make_other("pettingzoo"), num_cycles=10)
 
 
-def _rllib(forms: Forms) -> None:
-    if not isinstance(forms.subject.hand.core(), MultiEnv):
-        raise Unfit("RLlib has a suite for several agents only")
+def _rllib(given: SuiteInput) -> None:
+    if not isinstance(given.env.driver.core_env(), MultiEnv):
+        raise NotApplicable("RLlib has a suite for several agents only")
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
-    check_multiagent_environments(forms.make())
+    check_multiagent_environments(given.make())
 
 
 SUITES = (

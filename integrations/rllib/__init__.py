@@ -1,13 +1,13 @@
-"""Train any env, core or foreign, with RLlib and Ray Tune on the new API stack.
+"""Trains any env, core or foreign, with RLlib and Ray Tune on the new API stack.
 
     from envoi.integrations.rllib import Settings, train, load_policy
 
     train(Settings("gymnasium:CartPole-v1", stop_return=450), "runs/cartpole")
     policy = load_policy("runs/cartpole")
 
-`register` and `configure` are for those who write their own Tune job. Of a config that is not `configure`'s, RLlib's
-workers, lanes and evaluation reach the env by `config.callbacks(on_environment_created=bind_worker)`, from
-`envoi.adapters.rllib`. Importing this package imports neither Ray nor torch; the first use of what needs them does.
+`register` and `configure` serve Tune jobs of your own. A config that does not come from `configure` needs
+`config.callbacks(on_environment_created=bind_worker)`, from `envoi.adapters.rllib`, to give each env its worker, lane
+and evaluation flag. Importing this package imports neither Ray nor torch; the first use of a name that needs them does.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
-from .folder import RunFolder
+from .job_report import Outcome, Report
+from .run_folder import RunFolder
 from .settings import Settings
-from .training import Job, Outcome, Report, resume, train
+from .training import Job, resume, train
 
 if TYPE_CHECKING:
-    from .configuration import configure
-    from .environment import preflight, register
+    from .algorithm_config import configure
+    from .env_preflight import preflight
     from .policy import Policy, load_policy
+    from .registration import register
 
 __all__ = [
     "ALGORITHMS",
@@ -43,9 +45,9 @@ __all__ = [
 ]
 
 _HEAVY = {
-    "configure": "configuration",
-    "preflight": "environment",
-    "register": "environment",
+    "configure": "algorithm_config",
+    "preflight": "env_preflight",
+    "register": "registration",
     "Policy": "policy",
     "load_policy": "policy",
 }

@@ -1,8 +1,7 @@
-"""Which of RLlib's algorithms learn from an environment, and what they need to know to start well.
+"""The table of RLlib's algorithms that learn from an env, with the settings that they start well with.
 
-A table of our own, because RLlib's registry names algorithms that only learn from recorded data, does not say
-which actions an algorithm can choose, and cannot be read without importing Ray (a typo must not cost 10 s).
-A test compares the two.
+RLlib's own registry also names algorithms that only learn from recorded data, does not list the actions that each can
+choose, and cannot be read without importing Ray (a typo must not cost 10 s). A test compares the two.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class Algorithm:
     Args:
         name: Its name in RLlib, the class in the module `ray.rllib.algorithms.<lower-case name>`.
         actions: Class names of the canonical gymnasium action spaces that it can choose from.
-        num_envs: How many copies of the environment an env runner steps together by default.
+        num_envs: Number of envs that an env runner steps together by default.
         training: Settings for `AlgorithmConfig.training` that replace RLlib's defaults.
         model: Settings for the default network of flat observations that replace RLlib's.
-        lr: Learning rate if none is asked for, by class name of the action space; RLlib's own otherwise.
-        rates: The settings that a learning rate sets.
+        lr: Default learning rate by class name of the action space; RLlib's own where there is none.
+        rates: Names of the settings that a learning rate sets.
     """
 
     name: str
@@ -77,10 +76,10 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
 
 
 def find(name: str) -> Algorithm:
-    """The algorithm called `name`, in whatever case.
+    """Returns the algorithm called `name`, in any case.
 
     Raises:
-        envoi.EnvoiError: There is none; the message lists those there are, near names first.
+        envoi.EnvoiError: There is none; the message lists the known ones, near names first.
     """
     for known, algorithm in ALGORITHMS.items():
         if known.lower() == name.lower():
@@ -92,7 +91,7 @@ def find(name: str) -> Algorithm:
 
 
 def check_actions(algorithm: Algorithm, space: object) -> None:
-    """Check that an algorithm can choose from an action space.
+    """Checks that an algorithm can choose from an action space.
 
     Args:
         algorithm: The algorithm.

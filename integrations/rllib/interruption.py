@@ -1,4 +1,4 @@
-"""Ctrl-C, noticed whenever it comes."""
+"""Handles Ctrl-C while a job starts and trains."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Self
 
 
 class Interruption:
-    """Listens for Ctrl-C while it is entered (in the main thread; elsewhere it never comes).
+    """Handles Ctrl-C while it is entered; in the main thread only, as signals reach no other.
 
-    While a job starts it raises KeyboardInterrupt, as ever. Libraries that are being imported or are starting
-    processes may swallow that, so it is remembered too, and `check` raises it again. While a job trains the first
-    one only asks, and whoever trains looks at `asked`; the second raises.
+    While a job starts, Ctrl-C raises KeyboardInterrupt, as usual. Libraries that are being imported or are starting
+    processes may swallow that, so it is recorded too, and `check` raises it again. While a job trains, the first
+    Ctrl-C only sets `asked`, which the training loop polls; the second raises.
 
     Attributes:
-        asked: Whether Ctrl-C was pressed.
+        asked: True once Ctrl-C was pressed.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,11 @@ class Interruption:
 
     @contextmanager
     def patience(self) -> Iterator[None]:
-        """A time in which the first Ctrl-C only asks."""
+        """Makes the first Ctrl-C inside set `asked` rather than raise.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed before.
+        """
         self.check()
         self._patient = True
         try:

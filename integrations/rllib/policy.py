@@ -1,4 +1,4 @@
-"""A trained policy, taken from a checkpoint, without starting Ray."""
+"""Loads a trained policy from a checkpoint, without starting Ray."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 import envoi
 
-from .folder import RunFolder, best_trial
-from .reading import damaged, reading
+from .damaged_files import damaged, reading
+from .run_folder import RunFolder, best_trial
 
 try:
     import torch
@@ -26,14 +26,14 @@ except ImportError as error:
 
 
 class Policy:
-    """A policy of RLlib's new API stack, with the connectors it was trained with.
+    """A policy of RLlib's new API stack, with the connectors that it was trained with.
 
-    It acts in one episode at a time and keeps that episode, as connectors and recurrent modules look back.
+    It acts in one episode at a time and keeps that episode, as connectors and recurrent modules read past steps.
     Observations and actions have the canonical form of `envoi.adapters.rllib.Codec`.
 
     Args:
         checkpoint: The folder of an algorithm's checkpoint.
-        explore: Whether actions are sampled as in training, or the best is taken.
+        explore: Sample the actions as in training, rather than take the best.
         env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends.
 
     Raises:
@@ -54,24 +54,24 @@ class Policy:
         self.reset()
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode.
+        """Starts an episode.
 
         Args:
-            seed: Fixes what is sampled with `explore`.
+            seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
         """
         self._episode = SingleAgentEpisode(observation_space=self.observation_space, action_space=self.action_space)
         self._pending: tuple[Any, dict[str, Any]] | None = None
         self._shared: dict[str, Any] = {}
         if seed is not None:
             torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration draws from it
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
 
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
-        """Choose an action.
+        """Chooses an action.
 
         Args:
             observation: The canonical observation.
-            reward: The last step's reward, for connectors that show it to the module.
+            reward: The last step's reward, for connectors that pass it to the module.
 
         Returns:
             The canonical action.
@@ -99,7 +99,7 @@ class Policy:
                 explore=self.explore,
                 shared_data=self._shared,
             )
-        # These two are batches, whose leaves have the axis; the other columns are lists.
+        # These two are batches, whose leaves have the batch axis; the other columns are lists.
         actions = output.pop(Columns.ACTIONS)
         chosen = unbatch(output.pop(Columns.ACTIONS_FOR_ENV, actions))[0]
         action = unbatch(actions)[0]
@@ -108,11 +108,11 @@ class Policy:
 
 
 def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
-    """The policy that a job trained.
+    """Loads the policy that a job trained.
 
     Args:
         folder: The job's output folder; of a sweep, the policy of the best trial is taken.
-        explore: Whether actions are sampled as in training, or the best is taken.
+        explore: Sample the actions as in training, rather than take the best.
 
     Raises:
         envoi.EnvoiError: The folder holds no run, a run without a checkpoint yet, or a file of it is damaged.
@@ -121,7 +121,7 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
     states = run.read_state(run.read_settings())
     if not run.checkpoint.exists():
         raise envoi.EnvoiError(
-            f"{run.path} holds no checkpoint yet; go on with `envoi train --resume --out {run.path}`"
+            f"{run.path} holds no checkpoint yet; continue with `envoi train --resume --out {run.path}`"
         )
     best = best_trial(states)
     try:
@@ -131,5 +131,5 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
         if before is None or before.checkpoint is None or damaged(run.path / before.checkpoint) is not None:
             raise
         raise envoi.EnvoiError(
-            f"{error}, or go on from the checkpoint before it by `envoi train --resume --out {run.path}`"
+            f"{error}, or continue from the checkpoint before it by `envoi train --resume --out {run.path}`"
         ) from error

@@ -1,4 +1,4 @@
-"""What a job writes down while it runs, when it asks for checkpoints, and when it stops."""
+"""Records the progress of a job, requests checkpoints, and stops trials."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tensorboardX import SummaryWriter
 
 import envoi
 
-from .configuration import RETURNS
-from .environment import read_failure
-from .folder import RunFolder, TrialState
+from .algorithm_config import RETURNS
+from .failure_file import read_failure
 from .interruption import Interruption
+from .job_report import Observer, Report
+from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
-from .training import Observer, Report
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial as TuneTrial
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 WINDOW = 100
 """Episodes over which the return is averaged."""
 LEAST = 20
-"""Episodes that a mean return must be taken over to count: the first to end are the short ones."""
+"""Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 CHECKPOINT_SECONDS = 15.0
 
 
 class Recorder(tune.Callback, tune.Stopper):
-    """Writes down what the trials do, asks for checkpoints, and stops them.
+    """Records the progress of the trials, requests checkpoints, and stops trials.
 
     Args:
-        settings: What to do.
-        folder: Where to write.
-        states: How far each trial is.
+        settings: The settings of the job.
+        folder: The output folder.
+        states: The progress of each trial.
         observe: Called after each iteration of each trial.
-        interruption: Tells whether the user wants to stop.
+        interruption: Set once the user asks to stop.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune stores it to restore the job by, which is not how this job goes on
+        return {}  # Tune stores it to restore the job from, which this job does not use
 
     def _trial(self, config: Mapping[str, Any]) -> Trial:
         return self._settings.trials[config["seed"] - self._settings.seed]
@@ -76,7 +76,7 @@ class Recorder(tune.Callback, tune.Stopper):
         return self._interruption.asked or time.monotonic() > self._deadline
 
     def __call__(self, _trial_id: str, result: dict[str, Any]) -> bool:
-        """Take in a result; tell whether its trial stops."""
+        """Records a result, and returns True if its trial stops."""
         index = self._trial(result["config"]).index
         state = self._live[index]
         self._running.add(index)
@@ -99,13 +99,13 @@ class Recorder(tune.Callback, tune.Stopper):
         return state.reached is not None or self._ending
 
     def stop_all(self) -> bool:
-        """Whether to stop what has no result to save."""
+        """Returns True if the job ends and no trial has a result to save."""
         return self._ending and not self._running
 
     # Tune calls these by keyword, with more than is named here.
 
     def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Write a row and events; ask for a checkpoint now and then."""
+        """Writes a row and events; requests a checkpoint every `CHECKPOINT_SECONDS`."""
         mine = self._trial(result["config"])
         state = self._live[mine.index]
         speed = self._speed[mine.index]
@@ -120,7 +120,13 @@ class Recorder(tune.Callback, tune.Stopper):
             self._observe(Report(mine, replace(state), speed))
 
     def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Write down that a checkpoint is whole; its trial waits for it, so its state is the live one."""
+        """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it.
+
+        Args:
+            trial: The trial.
+            checkpoint: The checkpoint.
+            **_: Arguments of Tune that are not used.
+        """
         index = self._trial(trial.config).index
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
         if self.saved[index].checkpoint is not None:
@@ -129,25 +135,25 @@ class Recorder(tune.Callback, tune.Stopper):
         self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Note that a trial has stopped."""
+        """Records that a trial has stopped."""
         self._running.discard(self._trial(trial.config).index)
 
     def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Note that a trial has failed, and why."""
+        """Records that a trial has failed, and its error."""
         mine = self._trial(trial.config)
         self._running.discard(mine.index)
         error = trial.get_pickled_error() or trial.get_error()
         self.failures[mine.index] = f"trial {mine.index} failed: {root_cause(error)}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """End the job as soon as an env has failed, in whatever process."""
+        """Ends the job as soon as an env has failed, in any process."""
         self.raise_failure()
 
     def raise_failure(self) -> None:
-        """Raise what an env has written down, if one failed.
+        """Raises the error that a failed env has written to the failure file, if there is one.
 
         Raises:
-            envoi.EnvoiError: One did.
+            envoi.EnvoiError: An env failed.
         """
         message = read_failure(self._folder.failure)
         if message is not None:
@@ -168,7 +174,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._writers[index].flush()
 
     def close(self) -> None:
-        """Close the events."""
+        """Closes the event files."""
         for writer in self._writers.values():
             writer.close()
 
@@ -180,7 +186,7 @@ def _flat(values: Any, prefix: str) -> dict[str, Any]:
 
 
 def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: float) -> dict[str, Any]:
-    """A row of `progress.csv`."""
+    """Returns a row of `progress.csv`."""
     row: dict[str, Any] = {
         "trial": trial.index,
         "lr": trial.lr,
@@ -210,7 +216,7 @@ def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: floa
 
 
 def root_cause(error: BaseException | None) -> str:
-    """The root of an error that came through Ray, in one line."""
+    """Returns the root cause of an error that came through Ray, as one line."""
     if error is None:
         return "Ray gave no reason"
     while error is not None:

@@ -1,4 +1,4 @@
-"""What a training job is to do: all that is needed to run it, and to go on with it."""
+"""The settings of a training job: all that is needed to run it and to resume it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a training job is to do.
+    """The settings of a training job.
 
     Args:
         env: Name of the env, as in `envoi.adapters.load`.
@@ -38,17 +38,18 @@ class Settings:
         lr: Learning rates to sweep; empty for the algorithm's own.
         samples: Trials for each learning rate, which differ by their seed.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
-        num_envs_per_runner: Envs that each of them steps together; None leaves it to the algorithm, or to a batch.
+        num_envs_per_runner: Envs that each of them steps together; None for the default of the algorithm, or the lanes
+            of a batch.
         seed: Seed of the first trial; the next have the numbers after it.
         stop_return: Stop a trial when the mean return over its last 100 episodes (at least 20) reaches this.
-        stop_steps: Stop a trial after so many env steps; if no stop is set, 1,000,000.
-        stop_minutes: Stop the job after so much time, in minutes; resuming gives it the same time again.
+        stop_steps: Stop a trial after this many env steps; if no stop is set, 1,000,000.
+        stop_minutes: Stop the job after this many minutes; resuming gives it the same time again.
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
-        check_specs: Whether each observation is checked against the spec while training.
+        check_specs: Check each observation against the spec while training.
 
     Raises:
-        envoi.EnvoiError: A value makes no sense.
+        envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
     """
 
     env: str
@@ -89,7 +90,7 @@ class Settings:
 
     @property
     def goal(self) -> str:
-        """When the job stops, in words."""
+        """The stops of the job, in words."""
         goals = []
         if self.stop_return is not None:
             goals.append(f"mean return {self.stop_return:g}")
@@ -100,25 +101,25 @@ class Settings:
         return " or ".join(goals)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values that YAML can hold."""
+        """Returns the settings as plain values that YAML can hold."""
         return asdict(self) | {"lr": list(self.lr)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """The settings from `to_dict`'s values; keys that it does not know are passed over."""
+        """Returns the settings from the values of `to_dict`; unknown keys are ignored."""
         known: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name in values}
         known["lr"] = tuple(known.get("lr") or ())
         return cls(**known)
 
     def resumed(self, changes: Mapping[str, Any]) -> Settings:
-        """The settings to go on with.
+        """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: What is asked for now. Only when to stop and where to run can change: a stop that is
-                asked for replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where to run and `check_specs` can change; a stop that is
+                given replaces all earlier stops.
 
         Raises:
-            envoi.EnvoiError: Something else would change.
+            envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
         free = stops | {"address", "num_env_runners", "check_specs"}

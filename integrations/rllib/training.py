@@ -1,9 +1,9 @@
-"""Train a policy: the checks that come before Ray is imported, the job, and what it leaves."""
+"""Trains a policy: the checks before Ray is imported, and the job itself."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,50 +15,12 @@ from typing import Any
 import envoi
 
 from .algorithms import check_actions, find
-from .folder import RunFolder, TrialState, best_trial
+from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
-from .noise import redirected
-from .reading import ADVICE, damaged
-from .settings import Settings, Trial
-
-
-@dataclass(frozen=True)
-class Report:
-    """What an iteration of a trial gave.
-
-    Args:
-        trial: The trial.
-        state: How far it is.
-        steps_per_second: Env steps a second of training in this iteration.
-    """
-
-    trial: Trial
-    state: TrialState
-    steps_per_second: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a job ended.
-
-    Args:
-        folder: Where everything lies.
-        settings: What was asked for.
-        states: How far each trial is, as of its last checkpoint, by index.
-        best: Index of the best trial; None if there is no checkpoint.
-        interrupted: Whether the user stopped it.
-        notes: What else there is to say: trials that failed, pictures that were not drawn.
-    """
-
-    folder: RunFolder
-    settings: Settings
-    states: dict[int, TrialState]
-    best: int | None
-    interrupted: bool
-    notes: tuple[str, ...] = ()
-
-
-Observer = Callable[[Report], None]
+from .job_report import Observer, Outcome
+from .output_redirection import redirected
+from .run_folder import RunFolder, TrialState, best_trial
+from .settings import Settings
 
 
 @dataclass(frozen=True)
@@ -66,10 +28,10 @@ class Job:
     """A job that has passed all checks that need no Ray, and has its folder.
 
     Args:
-        folder: Where everything lies.
-        settings: What to do.
-        states: How far each trial is, by index.
-        notes: What there is to say before it runs: damaged checkpoints that it does not go on from.
+        folder: The output folder.
+        settings: The settings of the job.
+        states: The progress of each trial, by index.
+        notes: Messages for the user before it runs, such as damaged checkpoints that it does not continue from.
     """
 
     folder: RunFolder
@@ -79,10 +41,14 @@ class Job:
 
     @classmethod
     def new(cls, settings: Settings, out: str | Path) -> Job:
-        """A job in a new or empty folder.
+        """Makes a job in a new or empty folder.
+
+        Args:
+            settings: The settings of the job.
+            out: The output folder.
 
         Raises:
-            envoi.EnvoiError: The folder is taken, or the env or algorithm unfit; nothing was written then.
+            envoi.EnvoiError: The folder is taken, or the algorithm does not fit the env; then nothing was written.
         """
         folder = RunFolder(out)
         folder.refuse_if_taken()
@@ -92,15 +58,15 @@ class Job:
 
     @classmethod
     def existing(cls, out: str | Path, changes: Mapping[str, Any]) -> Job:
-        """A job that was interrupted, killed, or reached its goal.
+        """Reads a job that was interrupted, was killed, or reached its goal.
 
         Args:
-            out: Its folder.
+            out: Its output folder.
             changes: Settings that change, see `Settings.resumed`.
 
         Raises:
-            envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, a file is
-                damaged that it cannot go on without, or the env is no longer fit.
+            envoi.EnvoiError: The folder holds no run, a setting cannot change, nothing is left to do, a file that the
+                job cannot continue without is damaged, or the algorithm no longer fits the env.
         """
         folder = RunFolder(out)
         asked = folder.read_settings()
@@ -124,17 +90,17 @@ class Job:
         return cls(folder, settings, states, tuple(notes))
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
-        """Train until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
+        """Trains until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
 
-        If Ray runs in this process already it is used and left running; otherwise one is started on this
-        machine (or `settings.address` joined) and left at the end.
+        A Ray that this process has started already is used and left running; otherwise one is started on this machine
+        (or the one at `settings.address` is joined) and shut down at the end.
 
         Args:
             observe: Called after each iteration of each trial.
-            quiet: Whether stdout and stderr of this process go to `train.log` meanwhile.
+            quiet: Write stdout and stderr of this process to `train.log` meanwhile.
 
         Returns:
-            How it ended.
+            The outcome.
 
         Raises:
             envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.
@@ -155,55 +121,79 @@ class Job:
                 self.settings, self.folder, self.states, observe, interruption, log_to_driver=quiet
             )
             self.folder.drop_sessions(saved)
-            notes = [*self.notes, *failures, *_draw(self.folder, self.settings)]
+            notes = [*self.notes, *failures, *_plot(self.folder, self.settings)]
         return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
 
 
 def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
-    """Train in a new or empty folder: `Job.new` and `Job.run`."""
+    """Trains in a new or empty folder: `Job.new` and `Job.run`.
+
+    Args:
+        settings: The settings of the job.
+        out: The output folder.
+        observe: Called after each iteration of each trial.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        envoi.EnvoiError: As `Job.new` and `Job.run`.
+    """
     return Job.new(settings, out).run(observe=observe)
 
 
 def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) -> Outcome:
-    """Go on with the job in a folder: `Job.existing` and `Job.run`."""
+    """Continues the job in a folder: `Job.existing` and `Job.run`.
+
+    Args:
+        out: The output folder of the job.
+        observe: Called after each iteration of each trial.
+        **changes: Settings that change, see `Settings.resumed`.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        envoi.EnvoiError: As `Job.existing` and `Job.run`.
+    """
     return Job.existing(out, changes).run(observe=observe)
 
 
 def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[int, TrialState]) -> list[str]:
-    """Put the checkpoint before it in the place of each damaged one, and move it from `earlier` to `states`.
+    """Replaces each damaged checkpoint by the one before it, which moves from `earlier` to `states`.
 
     Returns:
         A line for each damaged checkpoint.
 
     Raises:
-        envoi.EnvoiError: There is no whole one before it.
+        envoi.EnvoiError: There is no undamaged one before it.
     """
     notes: list[str] = []
     for index, state in states.items():
-        if state.checkpoint is None or state.reached is not None:  # not gone on with
+        if state.checkpoint is None or state.reached is not None:  # not resumed
             continue
         found = damaged(folder.path / state.checkpoint)
         if found is None:
             continue
         before = earlier.pop(index, None)
         if before is None or before.checkpoint is None or damaged(folder.path / before.checkpoint) is not None:
-            raise envoi.EnvoiError(f"{found}, and there is no whole checkpoint before it; {ADVICE}")
+            raise envoi.EnvoiError(f"{found}, and there is no undamaged checkpoint before it; {ADVICE}")
         states[index] = before
-        notes.append(f"{found}; going on from the checkpoint before it, at {before.env_steps:,} env steps")
+        notes.append(f"{found}; continuing from the checkpoint before it, at {before.env_steps:,} env steps")
     return notes
 
 
 def _check(settings: Settings) -> None:
-    """Find what would fail anyway, before Ray is imported."""
+    """Raises the errors that can be found before Ray is imported."""
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
-    from .environment import preflight
+    from .env_preflight import preflight
 
     _, actions = preflight(
         settings.env, check_specs=settings.check_specs, seed=settings.seed, num_envs=settings.num_envs_per_runner
     )
-    if type(actions).__name__ == "Dict":  # the canonical form of one agent never is
+    if type(actions).__name__ == "Dict":  # several agents: the canonical form of one agent is never a Dict
         agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then
         raise envoi.EnvoiError(
             f"{settings.env}: envoi train trains one agent, got {agents}; for several, register it by "
@@ -212,12 +202,14 @@ def _check(settings: Settings) -> None:
     check_actions(find(settings.algo), actions)
 
 
-def _draw(folder: RunFolder, settings: Settings) -> list[str]:
+def _plot(folder: RunFolder, settings: Settings) -> list[str]:
     try:
-        from ..curve import draw_curve
+        from .learning_curve import plot_learning_curve
     except ImportError:
-        return [f"{folder.curve.name} was not drawn: pip install 'envoi[plots]'"]
-    draw_curve(folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return)
+        return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
+    plot_learning_curve(
+        folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return
+    )
     return []
 
 

@@ -1,7 +1,7 @@
-"""The Ray Tune job: trials that start or go on.
+"""Runs the trials of a job with Ray Tune, from their start or from their checkpoints.
 
-A job that goes on is a new Tune experiment whose trials load the checkpoints that `state.json` names. Tune's
-own `Tuner.restore` would need files that a kill can leave half written, and could not change when to stop.
+A resumed job is a new Tune experiment whose trials load the checkpoints that `state.json` names. Tune's own
+`Tuner.restore` would need files that a kill can leave half written, and could not change when to stop.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any
 import envoi
 
 from .algorithms import find
-from .folder import RunFolder, TrialState
+from .damaged_files import reading
 from .interruption import Interruption
-from .reading import reading
+from .job_report import Observer
+from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
-from .training import Observer
 
 # Read by Ray when it is imported or started.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # the recorder below writes what they would
-os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # its handler drops what was learned since the last checkpoint
+os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # the recorder writes these files itself
+os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # its handler drops the progress since the last checkpoint
 
 try:
     import ray
     from ray import tune
 
-    from .configuration import configure, load_algorithm
-    from .environment import write_failure
+    from .algorithm_config import configure, load_algorithm
+    from .failure_file import write_failure
     from .recorder import Recorder, root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
@@ -47,19 +47,19 @@ def run(
     *,
     log_to_driver: bool,
 ) -> tuple[dict[int, TrialState], bool, list[str]]:
-    """Run the trials that have not reached their goal.
+    """Runs the trials that have not reached their goal.
 
     Args:
-        settings: What to do.
-        folder: Where to write.
-        states: How far each trial is.
+        settings: The settings of the job.
+        folder: The output folder.
+        states: The progress of each trial.
         observe: Called after each iteration of each trial.
-        interruption: Tells whether the user wants to stop.
-        log_to_driver: Whether the workers' logs come to this process's stdout.
+        interruption: Set once the user asks to stop.
+        log_to_driver: Send the workers' logs to this process's stdout.
 
     Returns:
-        How far each trial is as of its last checkpoint; whether the user interrupted; a line for each trial
-        that failed.
+        The progress of each trial as of its last checkpoint; True if the user interrupted; a line for each trial that
+        failed.
 
     Raises:
         envoi.EnvoiError: The env failed, or all trials did.
@@ -85,7 +85,7 @@ def run(
             with interruption.patience():
                 tuner.fit()
         except KeyboardInterrupt:
-            pass  # asked twice: what was saved counts
+            pass  # the second Ctrl-C: the last checkpoints count
         except (tune.TuneError, ValueError) as error:
             recorder.raise_failure()
             raise envoi.EnvoiError(
@@ -130,11 +130,11 @@ def _rates(settings: Settings, rates: dict[int, float | None]) -> dict[str, Any]
 
 
 class _Restore:
-    """Loads a trial's checkpoint when its algorithm is built; Tune would not tell why that failed.
+    """Loads a trial's checkpoint when its algorithm is built; of a failure there Tune would not pass on the reason.
 
     Args:
         checkpoints: The folder of each trial's checkpoint, by the trial's seed.
-        failure: A file where an error is written down, see `write_failure`.
+        failure: A file that an error is written to, see `write_failure`.
     """
 
     def __init__(self, checkpoints: dict[int, Path], failure: Path) -> None:
@@ -154,7 +154,7 @@ class _Restore:
 
 @contextmanager
 def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) -> Iterator[None]:
-    """Ray while it is needed: this process's own, a cluster's, or a new one on this machine."""
+    """Provides Ray while it is entered: the one of this process, a cluster's, or a new one on this machine."""
     if ray.is_initialized():
         yield
         return
@@ -190,10 +190,10 @@ def _start(settings: Settings, log_to_driver: bool) -> None:
 
 
 def _reach(address: str) -> None:
-    """Find out soon whether something listens at `host:port`; Ray would try for minutes.
+    """Checks within 10 s that a server listens at `host:port`; Ray would retry for minutes.
 
     Raises:
-        OSError: Nothing does.
+        OSError: No server listens there.
     """
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "/" not in host:

@@ -677,7 +677,8 @@ def test_environments_of_pettingzoo_are_sampled_and_labelled_as_they_end(run, na
 
 
 def test_several_agents_and_batches_are_registered_and_tried_beforehand(tmp_path):
-    from envoi.integrations.rllib.environment import preflight, read_failure, register
+    from envoi.integrations.rllib import preflight, register
+    from envoi.integrations.rllib.failure_file import read_failure
 
     observations, actions = preflight("envoi:nim", steps=100)
     assert list(actions.spaces) == ["first", "second"]

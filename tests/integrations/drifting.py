@@ -1,4 +1,4 @@
-"""An env whose observation leaves its space after some time, as real ones do."""
+"""Envs whose observations leave their space, or that raise errors, after some time."""
 
 import gymnasium
 import numpy as np
@@ -33,7 +33,7 @@ class Drifting(gymnasium.Env):
 
 
 class Crashing(Drifting):
-    """The same, but it raises an error of its own."""
+    """An env that raises an error at step `fatal`, rather than drift."""
 
     def _observe(self):
         if self._total >= self._fatal:
@@ -42,7 +42,7 @@ class Crashing(Drifting):
 
 
 class Mixed(envoi.Model):
-    """Actions of integers and real numbers at once; whatever is not in its spec is an error."""
+    """An env of actions of integers and real numbers at once; an action outside the spec is an error."""
 
     observation_spec = envoi.Array((1,), "float32", 0, 10)
     action_spec = {"gear": envoi.Discrete(3, start=5), "gas": envoi.Array((2,), "float64", -0.1, 0.1)}
@@ -65,7 +65,7 @@ class Mixed(envoi.Model):
 
 
 def lanes():
-    """A batch that steps its lanes in one call, whose contexts differ."""
+    """Makes a batch that steps its lanes in one call, with different contexts."""
     import envoi.models
 
     sets = {"long": {"length": 0.5}, "short": {"length": 0.25}}
@@ -73,5 +73,5 @@ def lanes():
 
 
 def looped_lanes():
-    """A batch of environments that are stepped one by one, within a limit."""
+    """Makes a batch of environments that are stepped one by one, with a time limit."""
     return envoi.TimeLimit(envoi.batch(Mixed, 3), 7)

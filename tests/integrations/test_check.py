@@ -1,4 +1,4 @@
-"""`check_env` and `envoi check` find each fault and name it, and leave right environments in peace."""
+"""`check_env` and `envoi check` find each fault and name it, and pass correct environments."""
 
 import copy
 import functools
@@ -19,8 +19,8 @@ from pettingzoo import ParallelEnv
 import envoi
 from envoi.adapters import TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
-from envoi.integrations.check.hands import CoreHand
-from envoi.integrations.check.play import values_differ
+from envoi.integrations.check.differences import values_differ
+from envoi.integrations.check.drivers.core import CoreDriver
 
 HERE = Path(__file__).parent
 # By name, so that they pickle and other processes find them.
@@ -38,18 +38,18 @@ def keys(results):
 
 @functools.cache
 def found(make):
-    """What is found in an environment by its own API; in this process alone, unless the hash seed matters."""
+    """Returns the report on an environment by its own API; in this process alone, unless the hash seed matters."""
     only_here = (
         make is not wrong_envs.PartyOfASet and issubclass(make, ParallelEnv) if isinstance(make, type) else False
     )
     return check_env((lambda: make()) if only_here else make, frameworks=[], steps=60)
 
 
-# What is right.
+# Correct environments.
 
 
 @pytest.mark.parametrize("kind", RIGHT)
-def test_a_right_environment_passes_everything_by_its_own_api(kind):
+def test_correct_env_meets_all_requirements_by_its_own_api(kind):
     report = check_env(RIGHT[kind], frameworks=[], steps=60)
     report.raise_if_failed()
     assert report.passed
@@ -58,7 +58,7 @@ def test_a_right_environment_passes_everything_by_its_own_api(kind):
 
 
 @pytest.mark.parametrize("name", ["envoi:catch", "gymnasium:CartPole-v1", "envoi:nim"])
-def test_well_known_environments_pass_in_every_form_and_suite(name):
+def test_well_known_envs_pass_in_every_form_and_suite(name):
     report = check_env(name)
     report.raise_if_failed()
     assert report.columns == ("env", *TARGETS)
@@ -75,13 +75,13 @@ def test_well_known_environments_pass_in_every_form_and_suite(name):
 
 
 def make_tictactoe():
-    """A game of PettingZoo whose observations hold its masks."""
+    """Makes a game of PettingZoo with action masks in its observations."""
     from pettingzoo.classic import tictactoe_v3
 
     return tictactoe_v3.env()
 
 
-def test_tictactoe_passes_with_pettingzoos_own_suites():
+def test_tictactoe_passes_with_pettingzoo_suites():
     report = check_env(make_tictactoe, frameworks=["pettingzoo", "pettingzoo_aec", "gymnasium"])
     report.raise_if_failed()
     assert report.result("suite-aec-api", "pettingzoo_aec").status == "passed"
@@ -90,7 +90,7 @@ def test_tictactoe_passes_with_pettingzoos_own_suites():
     assert report.result("mask-legal").status == "passed"
 
 
-def test_a_batch_passes():
+def test_batch_passes():
     report = check_env(
         lambda: envoi.batch(load("envoi:gridworld"), 2), frameworks=["gymnasium_vector", "dm_env"], steps=30
     )
@@ -100,11 +100,11 @@ def test_a_batch_passes():
     assert report.result("constructs", "dm_env").status == "refused"
 
 
-# What is wrong.
+# Faults.
 
 
 @pytest.mark.parametrize("make", WRONG, ids=lambda make: make.__name__)
-def test_a_fault_is_found_and_named_and_nothing_else(make):
+def test_each_fault_fails_its_own_requirements_and_no_other(make):
     report = found(make)
     assert keys(report.failures) == WRONG[make]
     assert not report.passed
@@ -114,24 +114,24 @@ def test_a_fault_is_found_and_named_and_nothing_else(make):
         assert failure.subject == "env"
 
 
-def test_there_is_a_wrong_environment_for_most_requirements():
-    found = set().union(*WRONG.values(), REMARKED.values())
+def test_most_requirements_have_a_wrong_env():
+    broken = set().union(*WRONG.values(), REMARKED.values())
     known = {requirement.key for requirement in REQUIREMENTS}
-    assert found <= known
-    # `turn` and rewards out of their spec the core's and the frameworks' own classes hardly let through.
-    assert known - found <= {
+    assert broken <= known
+    # The classes of the core and of the frameworks prevent most violations of these.
+    assert known - broken <= {
         "reward-in-spec", "turn", "seeds-differ", "resets-twice", "ends", "before-the-reset", "agents-complete",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("make", REMARKED, ids=lambda make: make.__name__)
-def test_what_may_be_meant_so_is_remarked_and_no_failure(make):
+def test_possible_faults_are_remarks_and_not_failures(make):
     report = check_env(make, frameworks=[])
     assert REMARKED[make] in keys(report.remarks)
     assert report.passed
 
 
-def test_reasons_say_where_and_what():
+def test_reasons_name_the_place_and_the_fault():
     reasons = {
         wrong_envs.OutOfSpaceAtTheEnd: ("observation[1]", "is above its upper bound 10.0", ", its last)"),
         wrong_envs.WrongDtype: ("float32", "float64", "the reset of episode 1"),
@@ -146,14 +146,14 @@ def test_reasons_say_where_and_what():
         assert all(part in failure.reason for part in parts), failure.reason
 
 
-def test_a_reward_out_of_its_spec_is_found():
+def test_reward_outside_its_spec_fails():
     class Generous(wrong_envs.Steps):
         reward_spec = envoi.Array((), "float64", 0, 1)
 
     assert keys(check_env(Generous, frameworks=[]).failures) == {"reward-in-spec"}
 
 
-def test_a_second_reset_in_a_row_that_goes_wrong_is_found():
+def test_error_in_a_second_reset_in_a_row_fails():
     class Once(wrong_envs.Walk):
         fresh = False
 
@@ -172,7 +172,7 @@ def test_a_second_reset_in_a_row_that_goes_wrong_is_found():
     assert "plays" not in keys(report.failures)
 
 
-def test_an_environment_without_ends_is_remarked():
+def test_env_without_ends_is_a_remark():
     class Endless(wrong_envs.Steps):
         def truncated(self, state):
             return False
@@ -188,14 +188,14 @@ def test_an_environment_without_ends_is_remarked():
     assert report.passed
 
 
-def test_a_limit_that_truncates_is_none_that_terminates():
+def test_time_limit_that_truncates_passes():
     report = check_env(lambda: envoi.TimeLimit(wrong_envs.Steps(), 5), frameworks=[])
     assert report.result("limit-truncates").status == "passed"
     short = check_env("envoi:catch", frameworks=[])  # nine steps, by its nature
     assert short.result("limit-truncates").status == "passed"
 
 
-def test_what_one_fault_hides_is_not_failed_but_skipped():
+def test_checks_hidden_by_another_fault_are_skipped():
     report = check_env(wrong_envs.SeedIgnored, frameworks=["dm_env"])
     assert report.result("instances-apart").reason == "see repeats-anew"
     assert report.result("trace-comes-back", "dm_env").status == "skipped"
@@ -206,7 +206,7 @@ def test_what_one_fault_hides_is_not_failed_but_skipped():
 # Forms and suites.
 
 
-def test_what_a_form_refuses_is_no_fault_of_the_environment():
+def test_refusal_by_a_form_is_not_a_failure():
     report = check_env(wrong_envs.Speechless, frameworks=["gymnasium", "dm_env", "tf_agents"])
     assert report.passed
     for framework in ("dm_env", "tf_agents"):
@@ -216,7 +216,7 @@ def test_what_a_form_refuses_is_no_fault_of_the_environment():
         assert report.result("trace-comes-back", framework) is None
 
 
-def test_what_a_form_narrows_is_told():
+def test_narrowing_by_a_form_is_reported():
     report = check_env("envoi:pendulum", frameworks=["tf_agents"], steps=30)
     narrowed = report.result("loses-nothing", "tf_agents")
     assert narrowed.status == "narrowed"
@@ -224,7 +224,7 @@ def test_what_a_form_narrows_is_told():
     assert report.result("trace-comes-back", "tf_agents").status == "passed"
 
 
-def test_a_suite_that_is_not_installed_is_told(monkeypatch):
+def test_suite_not_installed_is_reported(monkeypatch):
     from envoi.integrations.check import suites
 
     monkeypatch.setattr(suites, "find_spec", lambda name: None if name == "stable_baselines3" else name)
@@ -234,8 +234,8 @@ def test_a_suite_that_is_not_installed_is_told(monkeypatch):
     assert report.conclusion.endswith("(1 not installed)")
 
 
-def test_a_framework_that_is_not_installed_is_told():
-    # An interpreter in which it cannot be found.
+def test_framework_not_installed_is_reported():
+    # In an interpreter where its module cannot be found.
     code = """
 import importlib.machinery
 find = importlib.machinery.PathFinder.find_spec
@@ -249,7 +249,7 @@ try:
 except envoi.MissingBackend:
     pass
 else:
-    raise AssertionError("it was asked for by name")
+    raise AssertionError("a framework given by name must be installed")
 report = check_env("envoi:catch", episodes=1, steps=20)
 assert report.passed
 result = report.result("constructs", "dm_env")
@@ -260,24 +260,24 @@ assert report.result("trace-comes-back", "dm_env") is None
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_a_suites_complaint_is_its_reason():
+def test_suite_error_is_the_reason():
     report = check_env(wrong_envs.WrongDtype, frameworks=["gymnasium", "dm_env"])
     complaint = report.result("suite-gymnasium", "gymnasium")
     assert complaint.status == "failed"
     assert "not within the observation space" in complaint.reason
-    # The other form casts what the environment was careless about.
+    # The other form casts the wrong dtype of the environment.
     assert report.result("suite-dm-env", "dm_env").status == "passed"
     assert report.result("observation-dtype", "dm_env").reason == "see env"
 
 
-def test_suites_warnings_are_kept_as_notes_and_not_shown(capfd, recwarn):
+def test_suite_warnings_become_notes_and_are_not_printed(capfd, recwarn):
     report = check_env("gymnasium:CartPole-v1", frameworks=["gymnasium", "pettingzoo"])
     assert any("spec" in note or "space" in note for note in report.result("suite-gymnasium", "gymnasium").notes)
     assert capfd.readouterr() == ("", "")
     assert not list(recwarn)
 
 
-def test_a_form_that_does_something_else_is_found(monkeypatch):
+def test_form_with_a_different_trace_fails(monkeypatch):
     from envoi.adapters import dm_env
 
     step = dm_env.FromDmEnv.step
@@ -288,7 +288,7 @@ def test_a_form_that_does_something_else_is_found(monkeypatch):
     assert "reward" in failure.reason
 
 
-def test_a_form_that_overwrites_what_it_returned_is_found(monkeypatch):
+def test_form_that_overwrites_returned_observations_fails(monkeypatch):
     from envoi.adapters import gymnasium
 
     step = gymnasium.ToGymnasium.step
@@ -306,10 +306,10 @@ def test_a_form_that_overwrites_what_it_returned_is_found(monkeypatch):
     assert report.result("observation-stays").status == "passed"
 
 
-# How it is asked.
+# Arguments.
 
 
-def test_a_function_a_class_a_name_and_an_environment_can_be_given():
+def test_accepts_function_class_name_and_env():
     for given in (
         wrong_envs.AliasedBuffer, lambda: wrong_envs.AliasedBuffer(), wrong_envs.AliasedBuffer(),
         "python:wrong_envs:AliasedBuffer",
@@ -319,7 +319,7 @@ def test_a_function_a_class_a_name_and_an_environment_can_be_given():
             assert keys(check_env(given, frameworks=[]).failures) == {"observation-stays"}
 
 
-def test_an_environment_that_cannot_be_copied_is_played_itself():
+def test_env_that_cannot_be_copied_is_played_itself():
     class Rigid(wrong_envs.Walk):
         def __deepcopy__(self, memo):
             raise TypeError("one of a kind")
@@ -331,7 +331,7 @@ def test_an_environment_that_cannot_be_copied_is_played_itself():
     assert report.result("trace-comes-back", "dm_env").status == "passed"
 
 
-def test_an_environment_that_is_given_is_left_as_it_is():
+def test_given_env_is_left_unchanged():
     env = load("gymnasium:CartPole-v1")
     twin = copy.deepcopy(env)
     for one in (env, twin):
@@ -344,7 +344,7 @@ def test_an_environment_that_is_given_is_left_as_it_is():
     np.testing.assert_array_equal(env.reset().observation, twin.reset().observation)
 
 
-def test_the_process_wide_generators_are_left_as_they_are():
+def test_global_generators_are_left_unchanged():
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
@@ -352,32 +352,32 @@ def test_the_process_wide_generators_are_left_as_they_are():
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
 
 
-def test_one_line_is_a_test():
+def test_raise_if_failed_lists_each_failure():
     check_env(wrong_envs.Steps, frameworks=[]).raise_if_failed()
     with pytest.raises(AssertionError) as caught:
         check_env(wrong_envs.SeedIgnored, frameworks=[]).raise_if_failed()
-    said = str(caught.value)
-    assert "wrong_envs.SeedIgnored: " in said
+    message = str(caught.value)
+    assert "wrong_envs.SeedIgnored: " in message
     for key in ("repeats-anew", "seed-repeats"):
-        assert f"env  {key}: " in said
+        assert f"env  {key}: " in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"frameworks": ["gymnasiun"]}, "gymnasium"),
-        ({"frameworks": ["gridverse"]}, "come from there only"),
+        ({"frameworks": ["gridverse"]}, "only imports from there"),
         ({"episodes": 0}, "episodes: expected an integer of at least 1"),
         ({"seed": -1}, "seed: expected"),
         ({"steps": 2.5}, "steps: expected"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, said):
-    with pytest.raises(envoi.EnvoiError, match=said):
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(envoi.EnvoiError, match=message):
         check_env("envoi:catch", **arguments)
 
 
-def test_what_is_no_environment_is_refused():
+def test_objects_that_are_no_env_are_refused():
     with pytest.raises(envoi.EnvoiError, match="expected one of"):
         check_env(lambda: 3)
     with pytest.raises(envoi.EnvoiError, match=r"could not be made.*ValueError"):
@@ -387,7 +387,7 @@ def test_what_is_no_environment_is_refused():
 # The report.
 
 
-def test_the_table_has_requirements_in_rows_and_frameworks_in_columns():
+def test_table_has_requirements_in_rows_and_frameworks_in_columns():
     report = check_env("envoi:catch", frameworks=["dm_env", "gymnasium"])
     lines = report.table().splitlines()
     assert lines[0].split() == ["env", "gymnasium", "dm_env"]
@@ -398,7 +398,7 @@ def test_the_table_has_requirements_in_rows_and_frameworks_in_columns():
     assert str(report).splitlines()[-1] == report.conclusion
 
 
-def test_json_says_all_that_the_report_says(tmp_path):
+def test_json_holds_the_whole_report(tmp_path):
     report = check_env(wrong_envs.WrongDtype, frameworks=["gymnasium"])
     report.write_json(tmp_path / "report.json")
     read = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -430,7 +430,7 @@ class Reader(html.parser.HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_is_self_contained_and_says_the_reasons(tmp_path):
+def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
     class Marked(wrong_envs.Walk):
         def step(self, action):
             raise ValueError("<b>&")
@@ -448,10 +448,10 @@ def test_the_page_is_self_contained_and_says_the_reasons(tmp_path):
         assert part in text
 
 
-# Small parts that all of it rests on.
+# Comparison and drivers.
 
 
-def test_values_differ_where_and_only_where_they_do():
+def test_values_differ_names_the_first_difference():
     nan = np.array([np.nan, 1.0])
     for same in (nan, {"a": (nan, 1, "x", None)}, [True, 2.0], np.float32(3)):
         assert values_differ(same, copy.deepcopy(same), "v") is None
@@ -469,16 +469,16 @@ def test_values_differ_where_and_only_where_they_do():
         assert where in values_differ(one, two, "v")
 
 
-def test_a_hand_gives_what_the_environment_gave_untouched():
+def test_driver_returns_the_very_objects_of_the_env():
     env = wrong_envs.WritesState()
-    hand = CoreHand(env)
-    assert hand.begin(seed=1).observations[None] is env.observation
+    driver = CoreDriver(env)
+    assert driver.reset(seed=1).observations[None] is env.observation
 
 
 # The command line.
 
 
-def test_the_command_line_shows_a_table_then_one_line_each_then_the_count(cli, monkeypatch):
+def test_cli_prints_table_then_reasons_then_count(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     code, out, _ = cli("check", "gymnasium:CartPole-v1", "--frameworks", "gymnasium,dm_env")
     lines = out.splitlines()
@@ -490,7 +490,7 @@ def test_the_command_line_shows_a_table_then_one_line_each_then_the_count(cli, m
     assert any(line.startswith("remark  env  after-the-end: ") for line in lines)
 
 
-def test_a_failure_is_exit_code_1_and_is_written_down(cli, tmp_path):
+def test_failure_is_exit_code_1_and_is_in_the_files(cli, tmp_path):
     written = tmp_path / "r.json", tmp_path / "r.html"
     files = ("--json", written[0], "--html", written[1])
     code, out, _ = cli("check", "python:wrong_envs:AliasedBuffer", "--frameworks", "gymnasium", *files)
@@ -522,7 +522,7 @@ def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_ray_is_imported_for_other_frameworks():
+def test_other_frameworks_do_not_import_ray():
     code = """
 import sys
 from envoi.integrations.cli import main
@@ -566,12 +566,12 @@ def test_ctrl_c_is_exit_code_130_and_leaves_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("make", [wrong_envs.Raises, wrong_envs.OldApi, wrong_envs.LineNoReward])
-def test_a_form_is_not_blamed_for_what_the_environment_breaks(make):
+def test_faults_of_the_env_are_not_failures_of_its_forms(make):
     report = check_env(make, frameworks=["gymnasium", "dm_env", "pettingzoo"], steps=40)
     blamed = {result.key for result in report.failures if result.subject != "env"}
     assert all(key.startswith("suite-") for key in blamed), report.failures
 
 
-def test_gymnasiums_suite_runs_on_a_form_that_its_spec_cannot_make():
+def test_gymnasium_suite_runs_on_a_form_without_a_complete_spec():
     make = lambda: envoi.Terminated(load("envoi:catch"), lambda state, action, next_state: False)  # noqa: E731
     check_env(make, frameworks=["gymnasium"]).raise_if_failed()

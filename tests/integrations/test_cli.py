@@ -1,4 +1,4 @@
-"""The command line's manners: fast help, one line for an error, and no Ray before it is needed."""
+"""The command line: fast help, one line for an error, and no import of Ray before it is needed."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_help_and_version_import_nothing_heavy(arguments):
 def test_every_option_has_a_help_text():
     import typer
 
-    from envoi.integrations.commands import app
+    from envoi.integrations.cli.commands import app
 
     command = typer.main.get_command(app)
     for sub in [command, *command.commands.values()]:
@@ -69,7 +69,7 @@ def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_input_is_told_before_ray_is_imported(tmp_path):
+def test_bad_input_is_an_error_before_ray_is_imported(tmp_path):
     (tmp_path / "note").write_text("mine")
     for arguments in (
         ["train", "gymnasium:CartPoel-v1"],
@@ -83,7 +83,7 @@ def test_bad_input_is_told_before_ray_is_imported(tmp_path):
         assert "'ray'" not in done.stderr
 
 
-def test_a_folder_that_cannot_be_used_is_refused(cli, tmp_path):
+def test_unusable_folder_is_refused(cli, tmp_path):
     (tmp_path / "note").write_text("mine")
     for out, why in ((tmp_path, "not empty"), (tmp_path / "note", "is a file"), (tmp_path / "note" / "x", "cannot")):
         code, _, err = cli("train", "envoi:catch", "--out", out)
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_used_is_refused(cli, tmp_path):
         assert why in err
 
 
-def test_resume_refuses_what_is_no_run(cli, tmp_path):
+def test_resume_refuses_a_folder_without_a_run(cli, tmp_path):
     (tmp_path / "note").write_text("mine")
     for out, why in ((tmp_path, "holds no run"), (tmp_path / "gone", "does not exist")):
         code, _, err = cli("train", "--resume", "--out", out)
@@ -107,15 +107,15 @@ def test_debug_shows_the_traceback(cli):
 @pytest.mark.parametrize(
     ("missing", "extra"), [("typer", "cli"), ("rich", "cli"), ("ray", "rllib"), ("torch", "rllib")]
 )
-def test_a_missing_extra_says_what_to_install(tmp_path, missing, extra):
+def test_missing_extra_names_the_install_command(tmp_path, missing, extra):
     code = f"import sys; sys.modules[{missing!r}] = None\n" + PROBE.format(
         arguments=["train", "envoi:catch", "--out", str(tmp_path / "run")]
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    ours = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]
+    messages = [line for line in done.stderr.splitlines() if line.startswith("envoi: ")]
     assert done.returncode == 2, done.stderr
-    assert len(ours) == 1
-    assert f"pip install 'envoi[{extra}]'" in ours[0]
+    assert len(messages) == 1
+    assert f"pip install 'envoi[{extra}]'" in messages[0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -127,14 +127,14 @@ def test_info_shows_specs_seeds_and_losses(cli):
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "words"),
     [
         ("envoi:nim", ("agents       first, second", "Discrete(101", "pettingzoo_aec", "several")),
         ("envoi:pursuit", ("hunter_0, hunter_1: Discrete(4", "prey: Discrete(5", "rgb_array")),
     ],
 )
-def test_info_shows_what_each_agent_sees_and_does(cli, env, said):
+def test_info_shows_the_specs_of_each_agent(cli, env, words):
     code, out, _ = cli("info", env)
     assert code == 0
-    assert all(word in out for word in said)
+    assert all(word in out for word in words)
     assert "the same seed gives the same episode" in out

@@ -11,7 +11,7 @@ import envoi
 LOST = ("observation['text']", "dtype", "complex64", "RLlib", "split it")
 
 
-def test_a_rebuilt_cause_of_ray_keeps_message_and_fields():
+def test_cause_rebuilt_by_ray_keeps_message_and_fields():
     error = RayTaskError("f", "its traceback", envoi.LossyConversion(*LOST), "worker", 1, "127.0.0.1")
     for sent in (error, pickle.loads(pickle.dumps(error))):
         raised = sent.as_instanceof_cause()
@@ -30,7 +30,7 @@ def test_a_rebuilt_cause_of_ray_keeps_message_and_fields():
     ],
     ids=["fields", "message", "unknown name", "import error"],
 )
-def test_an_error_of_a_ray_task_arrives_with_its_message_and_fields(ray_session, error):
+def test_error_of_a_ray_task_keeps_message_and_fields(ray_session, error):
     @ray.remote
     def task():
         raise error

@@ -12,7 +12,7 @@ from envoi.batching.values import lane, stack
 from envoi.models import CartPole
 
 
-def test_the_interval_is_students():
+def test_interval_is_student_t():
     from envoi.integrations.evaluation import estimate
 
     found = estimate([1.0, 2.0, 3.0, 4.0])
@@ -43,7 +43,7 @@ def test_both_forms_give_the_same_episodes(cli, trained):
 
 
 @pytest.mark.parametrize("explore", [False, True])
-def test_a_seed_gives_the_same_episodes_again(trained, explore):
+def test_same_seed_gives_the_same_episodes(trained, explore):
     from envoi.integrations.evaluation import evaluate
 
     first, again = (evaluate(trained, episodes=3, seed=4, explore=explore) for _ in range(2))
@@ -63,7 +63,7 @@ def make():
 """
 
 
-def test_another_env_is_played_in_each_of_its_contexts_in_turn(cli, trained, tmp_path, monkeypatch):
+def test_another_env_takes_its_contexts_in_turn(cli, trained, tmp_path, monkeypatch):
     (tmp_path / "heavier_catch.py").write_text(CONTEXTS)
     monkeypatch.syspath_prepend(str(tmp_path))
     code, out, err = cli("evaluate", trained, "--env", "python:heavier_catch:make", "--episodes", "7")
@@ -110,7 +110,7 @@ def foreign_wrapper_of_a_game():
 
 
 @pytest.mark.parametrize("made", ["make", "game", "limited_game", "foreign_wrapper", "foreign_wrapper_of_a_game"])
-def test_contexts_are_found_through_every_wrapper_and_their_ids_stay_apart(cli, trained, tmp_path, monkeypatch, made):
+def test_contexts_are_found_through_every_wrapper_and_ids_stay_distinct(cli, trained, tmp_path, monkeypatch, made):
     (tmp_path / "several_ids.py").write_text(SEVERAL_IDS)
     monkeypatch.syspath_prepend(str(tmp_path))
     code, out, err = cli("evaluate", trained, "--env", f"python:several_ids:{made}", "--episodes", "6")
@@ -126,13 +126,13 @@ def test_contexts_are_found_through_every_wrapper_and_their_ids_stay_apart(cli, 
 
 
 class Unnamed:
-    """An id that says nothing of itself."""
+    """An id with the same repr as all others of its class."""
 
     def __repr__(self):
         return "id"
 
 
-def test_context_ids_are_labelled_apart_whatever_they_are_and_as_they_are_where_they_differ():
+def test_context_labels_are_distinct_and_plain_where_possible():
     from envoi.integrations.evaluation import context_labels
 
     assert context_labels(["a", 1, None, 2.5]) == ["a", "1", "None", "2.5"]
@@ -143,7 +143,7 @@ def test_context_ids_are_labelled_apart_whatever_they_are_and_as_they_are_where_
         assert len(set(labels)) == len(ids)
 
 
-def test_an_env_that_the_policy_does_not_fit_is_refused(cli, trained):
+def test_env_with_other_spaces_than_the_policy_is_refused(cli, trained):
     code, _, err = cli("evaluate", trained, "--env", "envoi:cartpole")
     assert code == 2
     assert "envoi:cartpole: the policy was trained with the observation_space" in err
@@ -157,7 +157,7 @@ def test_forms_that_differ_are_an_error():
         _compare([one], [Episode(1, 2.0, 3, "b")], "core", "gymnasium")
 
 
-def test_an_episode_without_end_is_an_error(cli, trained):
+def test_episode_without_end_is_an_error(cli, trained):
     code, _, err = cli("evaluate", trained, "--max-steps", "3")
     assert code == 2
     assert "did not end within 3 steps" in err
@@ -188,7 +188,7 @@ def missing():
         ("missing", r"the env raised OSError: no such map \(failing\.py:13\)\n"),
     ],
 )
-def test_an_error_of_the_env_is_one_line_that_says_where(cli, trained, tmp_path, monkeypatch, name, message, form):
+def test_env_error_is_one_line_with_its_place(cli, trained, tmp_path, monkeypatch, name, message, form):
     (tmp_path / "failing.py").write_text(FAILING)
     monkeypatch.syspath_prepend(str(tmp_path))
     code, _, err = cli("evaluate", trained, "--env", f"python:failing:{name}", "--form", form)
@@ -197,7 +197,7 @@ def test_an_error_of_the_env_is_one_line_that_says_where(cli, trained, tmp_path,
     assert len(err.splitlines()) == 1
 
 
-def test_a_run_without_a_checkpoint_says_how_to_go_on(cli, tmp_path):
+def test_run_without_a_checkpoint_names_the_resume_command(cli, tmp_path):
     from envoi.integrations.rllib import RunFolder, Settings
 
     RunFolder(tmp_path).start(Settings("envoi:catch"), {})
@@ -207,8 +207,8 @@ def test_a_run_without_a_checkpoint_says_how_to_go_on(cli, tmp_path):
     assert "--resume" in err
 
 
-def test_the_policy_is_rllibs_own(trained):
-    """The policy without Ray chooses what an env runner of RLlib chooses from the same checkpoint."""
+def test_policy_equals_rllib_env_runner(trained):
+    """The policy without Ray chooses the same actions as an env runner of RLlib with the same checkpoint."""
     import numpy as np
     import torch
     from ray.rllib.core.columns import Columns
@@ -225,7 +225,7 @@ def test_the_policy_is_rllibs_own(trained):
         assert policy(observation) == int(logits[Columns.ACTION_DIST_INPUTS].argmax())
 
 
-def test_a_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session):
+def test_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session):
     run = tmp_path / "run"
     code, _, err = cli("train", "python:drifting:Mixed", "--stop-steps", 2000, "--out", run)
     assert (code, err) == (0, "")
@@ -236,14 +236,14 @@ def test_a_policy_of_nested_actions_can_be_evaluated(cli, tmp_path, ray_session)
 
 
 def one_of(steps):
-    """The first lane's step of a batch's."""
+    """Returns the first lane's step of a batch's step."""
     observation, reward, terminated, truncated, discount, infos = steps
     seen = lane(Walk.observation_spec, observation, 0) if isinstance(observation, dict) else observation[0]
     return envoi.Step(seen, reward[0], bool(terminated[0]), bool(truncated[0]), discount[0], infos[0])
 
 
 @pytest.mark.parametrize("make", [Walk, CartPole, lambda: envoi.TimeLimit(CartPole(), 9)])
-def test_the_first_lane_of_a_batch_plays_as_it_does_in_the_batch(make):
+def test_first_lane_equals_the_lane_in_its_batch(make):
     from envoi.integrations.first_lane import FirstLane
 
     alone, lanes = FirstLane(envoi.batch(make, 3)), envoi.batch(make, 3)

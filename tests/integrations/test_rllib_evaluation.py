@@ -1,4 +1,4 @@
-"""RLlib's own evaluation of contexts that are held out: apart from the training contexts, and the same each time."""
+"""RLlib's own evaluation of held-out contexts: separate from the training contexts, and equal each time."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def evaluating(config, training, held_out):
 @pytest.mark.parametrize(
     "make", [configured, lambda: registered("sync"), lambda: registered("vector_entry_point")], ids=[0, 1, 2]
 )
-def test_rllibs_evaluation_of_held_out_contexts_is_the_same_each_time_while_nothing_is_learnt(make):
+def test_rllib_evaluation_of_held_out_contexts_repeats_while_nothing_is_learnt(make):
     algorithm = evaluating(make(), ContextSet(TRAIN), ContextSet(HELD_OUT)).build_algo()
     try:
         means = [algorithm.train()["evaluation"]["env_runners"]["episode_return_mean"] for _ in range(3)]
@@ -61,6 +61,6 @@ def test_rllibs_evaluation_of_held_out_contexts_is_the_same_each_time_while_noth
 
 
 @pytest.mark.parametrize("make", [configured, lambda: registered("sync")], ids=[0, 1])
-def test_plain_contexts_that_rllib_would_merge_are_refused_when_the_algorithm_is_built(make):
+def test_contexts_that_rllib_would_merge_are_refused_when_the_algorithm_is_built(make):
     with pytest.raises(ContextError, match=r"env_config\['contexts'\]\['light'\].*envoi\.context\.ContextSet"):
         evaluating(make(), TRAIN, HELD_OUT).build_algo()

@@ -5,17 +5,17 @@ from envoi.integrations.rllib import ALGORITHMS, Settings
 from envoi.integrations.rllib.algorithms import find
 
 
-def test_a_sweep_is_the_grid_of_rates_and_samples_with_seeds_of_their_own():
+def test_sweep_is_the_grid_of_rates_and_samples_with_distinct_seeds():
     trials = Settings("envoi:catch", lr=(1e-4, 1e-3), samples=2, seed=5).trials
     assert [(t.lr, t.seed) for t in trials] == [(1e-4, 5), (1e-3, 6), (1e-4, 7), (1e-3, 8)]
 
 
-def test_settings_survive_the_way_through_a_file():
+def test_settings_round_trip_through_a_file():
     settings = Settings("envoi:catch", lr=(1e-3,), stop_return=3.0, num_env_runners=2)
     assert Settings.from_dict(settings.to_dict()) == settings
 
 
-def test_a_job_without_a_goal_gets_one():
+def test_job_without_a_goal_gets_the_default():
     assert Settings("envoi:catch").stop_steps == 1_000_000
     assert Settings("envoi:catch", stop_return=1.0).stop_steps is None
 
@@ -33,12 +33,12 @@ def test_a_job_without_a_goal_gets_one():
         {"algo": "nope"},
     ],
 )
-def test_values_that_make_no_sense_are_refused(wrong):
+def test_invalid_values_are_refused(wrong):
     with pytest.raises(envoi.EnvoiError):
         Settings("envoi:catch", **wrong)
 
 
-def test_going_on_may_change_the_goal_and_nothing_that_was_learned_with():
+def test_resume_may_change_the_goal_and_no_training_setting():
     settings = Settings("envoi:catch", stop_return=1.0)
     assert settings.resumed({"stop_steps": 5}) == Settings("envoi:catch", stop_steps=5)
     assert settings.resumed({"algo": "ppo"}) == settings
@@ -46,14 +46,14 @@ def test_going_on_may_change_the_goal_and_nothing_that_was_learned_with():
         settings.resumed({"seed": 3})
 
 
-def test_an_unknown_algorithm_lists_near_names_first_and_then_all():
+def test_unknown_algorithm_lists_near_names_first_and_then_all():
     with pytest.raises(envoi.EnvoiError, match=r"did you mean 'PPO'.* There are: PPO, APPO, IMPALA, DQN, SAC, TQC"):
         find("PPOO")
     with pytest.raises(envoi.EnvoiError, match=r"there are: PPO, APPO"):
         find("xyz")
 
 
-def test_the_algorithms_are_those_of_rllib_that_learn_from_an_env():
+def test_algorithms_are_those_of_rllib_that_learn_from_an_env():
     from ray.rllib.algorithms import registry
 
     offline = {"BC", "CQL", "IQL", "MARWIL"}

@@ -1,4 +1,4 @@
-"""Jobs that run to their end, in this process and with one Ray."""
+"""Training jobs that run to their end, in this process and with one Ray."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import envoi
 pytestmark = pytest.mark.usefixtures("ray_session")
 
 
-def test_a_job_leaves_what_it_promises(trained):
+def test_job_leaves_all_documented_files(trained):
     from envoi.integrations.rllib import RunFolder
 
     run = RunFolder(trained)
@@ -34,13 +34,13 @@ def test_progress_is_plain_csv(trained):
     assert widths == {16}
 
 
-def test_what_is_reached_is_not_trained_again_without_asking_for_more(cli, trained):
+def test_finished_job_is_not_resumed_without_a_further_goal(cli, trained):
     code, _, err = cli("train", "--resume", "--out", trained)
     assert code == 2
     assert "has reached mean return 0.2" in err
 
 
-def test_a_sweep_goes_on_where_each_trial_was(cli, tmp_path):
+def test_sweep_resumes_each_trial_at_its_checkpoint(cli, tmp_path):
     from envoi.integrations.rllib import RunFolder
 
     out = tmp_path / "sweep"
@@ -63,7 +63,7 @@ def test_a_sweep_goes_on_where_each_trial_was(cli, tmp_path):
     assert [p.name for p in run.tune.iterdir()] == ["2"]
 
 
-def test_a_seed_gives_the_same_run_again(trained, tmp_path):
+def test_same_seed_gives_the_same_run(trained, tmp_path):
     from envoi.integrations.rllib import RunFolder, Settings, train
 
     def course(folder, seed):
@@ -90,7 +90,7 @@ LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000)
         ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (drifting.py:"),
     ],
 )
-def test_an_env_that_fails_late_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env, hint):
+def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env, hint):
     code, _, err = cli("train", env, *LATE, "--out", tmp_path / "run")
     assert code == 2
     assert err.count("\n") == 1
@@ -98,7 +98,7 @@ def test_an_env_that_fails_late_is_one_line_and_keeps_the_checkpoint(cli, tmp_pa
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
-def test_an_env_that_fails_late_in_an_env_runner_is_one_line_too(cli, tmp_path):
+def test_late_env_error_in_an_env_runner_is_one_line(cli, tmp_path):
     arguments = ("--num-env-runners", 1, *LATE, "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=1500", *arguments)
     assert code == 2
@@ -109,7 +109,7 @@ def test_an_env_that_fails_late_in_an_env_runner_is_one_line_too(cli, tmp_path):
 
 
 @pytest.mark.deep  # the test above, with a Ray of the job's own
-def test_an_env_that_fails_late_in_another_process_is_one_line_too(spawn, tmp_path):
+def test_late_env_error_in_another_process_is_one_line(spawn, tmp_path):
     process = spawn(
         "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
     )
@@ -122,7 +122,7 @@ def test_an_env_that_fails_late_in_another_process_is_one_line_too(spawn, tmp_pa
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
-def test_an_env_that_fails_early_is_found_before_anything_is_written(cli, tmp_path):
+def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
     code, out, err = cli("train", "python:drifting:Drifting?fatal=100", "--out", tmp_path / "run")
     assert (code, out) == (2, "")
     assert "observation['cart'][2]" in err
@@ -130,25 +130,25 @@ def test_an_env_that_fails_early_is_found_before_anything_is_written(cli, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_insists_trains_on_it_all_the_same(cli, tmp_path):
+def test_no_check_specs_trains_on_an_env_that_violates_its_spec(cli, tmp_path):
     arguments = ("--no-check-specs", "--stop-steps", "2000", "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=100", *arguments)
     assert (code, err) == (0, "")
 
 
-def test_a_job_out_of_time_before_its_first_iteration_fails_and_says_how_to_go_on(cli, tmp_path):
+def test_job_out_of_time_before_its_first_iteration_fails_and_names_the_resume_command(cli, tmp_path):
     run = tmp_path / "run"
     code, out, _ = cli("train", "envoi:catch", "--stop-return", "0.5", "--stop-minutes", "0.0001", "--out", run)
     assert code == 1
     last = out.splitlines()[-1]
-    assert last.startswith("out of time: 0.0001 min were over before the first iteration was, so nothing was learned; ")
+    assert last.startswith("out of time: 0.0001 min passed before the first iteration ended, so nothing was learned; ")
     assert last.endswith(f"envoi train --resume --out {run} --stop-return 0.5 --stop-minutes 5")
 
 
-def test_a_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatch):
+def test_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatch):
     from envoi.integrations.rllib.recorder import Recorder
 
-    # The time is over as soon as there is something to save, however slow the machine.
+    # Time runs out as soon as there is a result to save, on a machine of any speed.
     monkeypatch.setattr(Recorder, "_ending", property(lambda self: bool(self._running)))
     code, out, _ = cli("train", "envoi:catch", "--stop-minutes", "5", "--out", tmp_path / "run")
     assert code == 0
@@ -156,7 +156,7 @@ def test_a_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatc
     assert "train --resume" in out.splitlines()[-1]
 
 
-def test_a_class_can_be_registered_and_configured():
+def test_class_can_be_registered_and_configured():
     from envoi.integrations.rllib import configure
 
     config = configure(envoi.models.Catch, "PPO", num_envs=3, seed=1, lr=5e-4)
@@ -171,9 +171,9 @@ def test_real_actions_are_normalised():
     assert configure("envoi:pendulum", "SAC", lr=1e-3).normalize_actions is True
 
 
-@pytest.mark.usefixtures("trained")  # RLlib's greeting, once a process, is behind us then
+@pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
 @pytest.mark.parametrize(("env", "runners", "most"), [("lanes", 1, None), ("looped_lanes", 0, 7)])
-def test_a_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
+def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
     out = tmp_path / "run"
     code, text, err = cli(
         "train", f"python:drifting:{env}", "--stop-steps", 2000, "--num-env-runners", runners, "--out", out
@@ -190,7 +190,7 @@ def test_a_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, e
         assert {episode["length"] for episode in episodes} == {most}
 
 
-def test_other_than_the_lanes_of_a_batch_is_refused_before_anything_is_written(cli, tmp_path):
+def test_num_envs_other_than_the_lanes_is_refused_before_a_file_is_written(cli, tmp_path):
     code, _, err = cli("train", "python:drifting:lanes", "--num-envs-per-runner", 3, "--out", tmp_path / "run")
     assert code == 2
     assert err.count("\n") == 1

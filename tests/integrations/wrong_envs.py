@@ -1,4 +1,4 @@
-"""Environments with one fault each, as they are met in the wild, and the requirement that each of them breaks."""
+"""Environments with one common fault each, and the requirements that each of them breaks."""
 
 import random
 
@@ -16,7 +16,7 @@ from envoi import Array, BatchEnv, Discrete, Lanes, models
 
 
 class Walk(gymnasium.Env):
-    """A right one: a random walk that ends far out, or is cut off after 30 steps."""
+    """Correct: a random walk that terminates far out, and is truncated after 30 steps."""
 
     observation_space = spaces.Box(-10, 10, (2,), np.float32)
     action_space = spaces.Discrete(3)
@@ -52,7 +52,7 @@ class Walk(gymnasium.Env):
 
 
 class AliasedBuffer(Walk):
-    """It returns the same array each time, overwritten."""
+    """Returns one array for all observations, overwritten in each step."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ class AliasedBuffer(Walk):
 
 
 class AliasedInTheMiddle(Walk):
-    """Only between a reset and an end it returns the same array each time."""
+    """Returns one array for all observations between a reset and an end."""
 
     def step(self, action):
         seen, reward, terminated, truncated, info = super().step(action)
@@ -77,7 +77,7 @@ class AliasedInTheMiddle(Walk):
 
 
 class LateOverwrite(Walk):
-    """It keeps the first observation of an episode, and zeroes it at the next reset."""
+    """Keeps the first observation of an episode, and zeroes it at the next reset."""
 
     kept = None
 
@@ -89,7 +89,7 @@ class LateOverwrite(Walk):
 
 
 class SeedIgnored(Walk):
-    """It draws from a generator of its own that nothing seeds."""
+    """Uses a generator of its own that no seed reaches."""
 
     def __init__(self):
         super().__init__()
@@ -100,7 +100,7 @@ class SeedIgnored(Walk):
 
 
 class SeedOnlyOnce(Walk):
-    """Only its first seed counts."""
+    """Ignores all seeds but the first."""
 
     seeded = False
 
@@ -110,7 +110,7 @@ class SeedOnlyOnce(Walk):
 
 
 class SeedForOneEpisode(Walk):
-    """A plain reset takes new entropy from the operating system."""
+    """Takes new entropy from the operating system in a plain reset."""
 
     def begin(self, seed):
         super().begin(seed)
@@ -119,7 +119,7 @@ class SeedForOneEpisode(Walk):
 
 
 class ZeroIsNoSeed(Walk):
-    """`if seed:` instead of `if seed is not None:`."""
+    """Tests `if seed:` instead of `if seed is not None:`."""
 
     def begin(self, seed):
         super().begin(seed if seed else None)
@@ -128,7 +128,7 @@ class ZeroIsNoSeed(Walk):
 
 
 class OutOfSpaceAtTheEnd(Walk):
-    """Where an episode is over, it shows what it never clips."""
+    """Clips all observations but the final one."""
 
     def step(self, action):
         seen, reward, terminated, truncated, info = super().step(action)
@@ -138,14 +138,14 @@ class OutOfSpaceAtTheEnd(Walk):
 
 
 class WrongDtype(Walk):
-    """float64 in a float32 space."""
+    """Returns float64 in a float32 space."""
 
     def see(self):
         return super().see().astype(np.float64)
 
 
 class LimitTerminates(Walk):
-    """Its time limit is told as a termination."""
+    """Reports its time limit as a termination."""
 
     max_steps = 12
 
@@ -155,7 +155,7 @@ class LimitTerminates(Walk):
 
 
 class HiddenLimitTerminates(LimitTerminates):
-    """The same, and it does not say that it has one."""
+    """Reports an undeclared time limit as a termination."""
 
     max_steps = None
 
@@ -165,7 +165,7 @@ class HiddenLimitTerminates(LimitTerminates):
 
 
 class SharedState(Walk):
-    """Its state is an attribute of the class."""
+    """Keeps its state in an attribute of the class."""
 
     place = np.zeros(2)
 
@@ -179,21 +179,21 @@ class SharedState(Walk):
 
 
 class GlobalNumpy(Walk):
-    """It draws from `np.random`."""
+    """Uses `np.random`."""
 
     def draw(self):
         return np.random.normal(size=2)  # noqa: NPY002
 
 
 class GlobalPython(Walk):
-    """It draws from `random`."""
+    """Uses `random`."""
 
     def draw(self):
         return np.array([random.gauss(0, 1), random.gauss(0, 1)])
 
 
 class SeedsGlobalNumpy(GlobalNumpy):
-    """It seeds `np.random`, which is everybody's."""
+    """Seeds the process-wide `np.random`."""
 
     def begin(self, seed):
         super().begin(seed)
@@ -202,7 +202,7 @@ class SeedsGlobalNumpy(GlobalNumpy):
 
 
 class WritesAction(Walk):
-    """It clips the action in place."""
+    """Clips the action in place."""
 
     action_space = spaces.Box(-1, 3, (1,), np.float32)
 
@@ -212,7 +212,7 @@ class WritesAction(Walk):
 
 
 class WritesOptions(Walk):
-    """It fills in the options that it was given."""
+    """Writes into the options of a reset."""
 
     def reset(self, *, seed=None, options=None):
         if options is not None:
@@ -221,7 +221,7 @@ class WritesOptions(Walk):
 
 
 class NoReward(Walk):
-    """Now and then there is no reward."""
+    """Returns None as reward in some steps."""
 
     def step(self, action):
         seen, reward, *rest = super().step(action)
@@ -229,7 +229,7 @@ class NoReward(Walk):
 
 
 class NanReward(Walk):
-    """0 / 0."""
+    """Returns nan as reward."""
 
     def step(self, action):
         seen, reward, *rest = super().step(action)
@@ -237,7 +237,7 @@ class NanReward(Walk):
 
 
 class IntegerFlags(Walk):
-    """0 and 1 for False and True."""
+    """Returns 0 and 1 as flags."""
 
     def step(self, action):
         seen, reward, terminated, truncated, info = super().step(action)
@@ -245,14 +245,14 @@ class IntegerFlags(Walk):
 
 
 class NoInfo(Walk):
-    """None for nothing to say."""
+    """Returns None as info."""
 
     def step(self, action):
         return *super().step(action)[:4], None
 
 
 class ReusedInfo(Walk):
-    """One dict for all infos, overwritten."""
+    """Returns one dict for all infos, overwritten in each step."""
 
     def __init__(self):
         super().__init__()
@@ -270,7 +270,7 @@ class ReusedInfo(Walk):
 
 
 class SameInfo(ReusedInfo):
-    """One dict for all infos, which never changes, until its receiver writes into it."""
+    """Returns one constant dict for all infos."""
 
     def step(self, action):
         *values, _ = Walk.step(self, action)
@@ -278,7 +278,7 @@ class SameInfo(ReusedInfo):
 
 
 class NewSpaces(Walk):
-    """A property makes the space each time it is asked for."""
+    """Makes a new space in each access of the property."""
 
     @property
     def action_space(self):
@@ -286,7 +286,7 @@ class NewSpaces(Walk):
 
 
 class LookingDraws(Walk):
-    """Rendering draws from the generator of the dynamics."""
+    """Uses the generator of the dynamics when rendering."""
 
     def __init__(self):
         super().__init__("rgb_array")
@@ -297,7 +297,7 @@ class LookingDraws(Walk):
 
 
 class SamplingDraws(Walk):
-    """Its action space samples from the generator of the dynamics."""
+    """Samples actions with the generator of the dynamics."""
 
     def __init__(self):
         super().__init__()
@@ -309,7 +309,7 @@ class SamplingDraws(Walk):
 
 
 class WritesMetadata(Walk):
-    """Each new one writes into the metadata of the class."""
+    """Writes into the metadata of the class when it is made."""
 
     metadata = {"render_modes": [], "made": 0}
 
@@ -319,7 +319,7 @@ class WritesMetadata(Walk):
 
 
 class ClosesOnce(Walk):
-    """A second close() finds nothing to close."""
+    """Raises an error in a second close()."""
 
     window = "open"
 
@@ -332,14 +332,14 @@ class ClosesOnce(Walk):
 
 
 class CopySharesItself(Walk):
-    """A copy is the environment itself."""
+    """Returns itself as its copy."""
 
     def __deepcopy__(self, memo):
         return self
 
 
 class Unrenderable(Walk):
-    """Its picture has its axes in another order."""
+    """Renders an image with its axes in another order."""
 
     def __init__(self):
         super().__init__("rgb_array")
@@ -349,7 +349,7 @@ class Unrenderable(Walk):
 
 
 class Raises(Walk):
-    """A fault in its seventh step."""
+    """Raises an error in the seventh step."""
 
     def step(self, action):
         if self.time == 6:
@@ -358,7 +358,7 @@ class Raises(Walk):
 
 
 class OldApi(Walk):
-    """As it was before 2022."""
+    """Has gymnasium's API of before 2022."""
 
     def step(self, action):
         seen, reward, terminated, truncated, info = super().step(action)
@@ -366,7 +366,7 @@ class OldApi(Walk):
 
 
 class Speechless(Walk):
-    """Fit for gymnasium, and with a space that dm_env cannot express."""
+    """Correct in gymnasium, with a space that dm_env cannot express."""
 
     observation_space = spaces.Dict({"seen": Walk.observation_space, "more": spaces.Sequence(spaces.Discrete(3))})
 
@@ -378,7 +378,7 @@ class Speechless(Walk):
 
 
 class Line(dm_env.Environment):
-    """A right one: a random walk on a line that is seeded by its method."""
+    """Correct: a random walk on a line with a method `seed`."""
 
     def __init__(self):
         self.rng = np.random.default_rng()
@@ -412,7 +412,7 @@ class Line(dm_env.Environment):
 
 
 class FreshLine(Line):
-    """A right one, also before its first reset."""
+    """Correct, also before its first reset."""
 
     def __init__(self):
         super().__init__()
@@ -420,7 +420,7 @@ class FreshLine(Line):
 
 
 class LineAliased(FreshLine):
-    """It returns the array in which it keeps its place."""
+    """Returns the array in which it keeps its position."""
 
     def see(self):
         if not hasattr(self, "place"):
@@ -430,21 +430,21 @@ class LineAliased(FreshLine):
 
 
 class LineNoReward(FreshLine):
-    """A step in the middle without a reward."""
+    """Returns no reward in a MID step."""
 
     def tell(self, reward):
         return super().tell(None if self.time == 4 else reward)
 
 
 class LineDiscountTwo(FreshLine):
-    """A discount above 1."""
+    """Returns a discount above 1."""
 
     def tell(self, reward):
         return super().tell(reward)._replace(discount=2.0)
 
 
 class LineUnseeded(FreshLine):
-    """A function of the operating system's entropy, which no seed reaches."""
+    """Uses entropy of the operating system, which no seed reaches."""
 
     seed = None
 
@@ -457,7 +457,7 @@ class LineUnseeded(FreshLine):
 
 
 class LineStays(FreshLine):
-    """After the end it stays there."""
+    """Stays at the end after the end."""
 
     def step(self, action):
         if self.time >= 10:
@@ -469,7 +469,7 @@ class LineStays(FreshLine):
 
 
 class Steps(envoi.Model):
-    """A right one."""
+    """Correct."""
 
     observation_spec = Array((1,), "float32", 0, 100)
     action_spec = Discrete(2)
@@ -494,7 +494,7 @@ class Steps(envoi.Model):
 
 
 class WritesState(Steps):
-    """Its transition changes the state that it is given, which a snapshot holds."""
+    """Changes the state that is passed to its transition, which a snapshot holds."""
 
     def transition(self, state, action, rng):
         state[:] = super().transition(state, action, rng)
@@ -502,14 +502,14 @@ class WritesState(Steps):
 
 
 class CoreDtype(Steps):
-    """float64 in a float32 spec."""
+    """Returns float64 in a float32 spec."""
 
     def observe(self, state, rng):
         return np.array([state[0]], np.float64)
 
 
-class CoreGoesOn(envoi.Wrapper):
-    """A wrapper that begins the next episode by itself."""
+class SilentlyRestarting(envoi.Wrapper):
+    """Starts the next episode itself."""
 
     over = False
 
@@ -525,15 +525,15 @@ class CoreGoesOn(envoi.Wrapper):
         return step
 
 
-class AllLanesAnew(Lanes):
-    """A reset of some lanes is one of all."""
+class ResetsAllLanes(Lanes):
+    """Resets all lanes where only some are to be reset."""
 
     def reset(self, *, seed=None, options=None, mask=None):
         return super().reset(seed=seed, options=options)
 
 
 class LanesShareAStream(Lanes):
-    """All lanes draw from the generator of the first."""
+    """Uses the generator of the first lane for all lanes."""
 
     def step(self, action, restart=None):
         for env in self.envs[1:]:
@@ -547,7 +547,7 @@ AGENTS = ("anna", "bert", "cleo", "dora")
 
 
 class Party(ParallelEnv):
-    """A right one: guests leave one by one, and a reward goes round in a circle."""
+    """Correct: guests leave one by one, and rewards sum to zero."""
 
     metadata = {"name": "party", "zero_sum": True}
 
@@ -586,36 +586,36 @@ class Party(ParallelEnv):
             self.place[agent] += float(action) - 1
         gone = {agent for index, agent in enumerate(self.possible_agents) if self.time == 3 + 2 * index}
         self.agents = [agent for agent in playing if agent not in gone]
-        told = self.told(playing, gone)
-        rewards = dict.fromkeys(told, 0.0)
+        reported = self.reported(playing, gone)
+        rewards = dict.fromkeys(reported, 0.0)
         if len(playing) > 1:
             rewards[playing[0]], rewards[playing[1]] = self.gain, -1.0
         return (
-            {agent: self.see(agent) for agent in self.seen(told, gone)},
+            {agent: self.see(agent) for agent in self.seen(reported, gone)},
             rewards,
-            {agent: agent in gone for agent in told},
-            dict.fromkeys(told, False),
-            {agent: {"action_mask": self.mask(agent)} for agent in told},
+            {agent: agent in gone for agent in reported},
+            dict.fromkeys(reported, False),
+            {agent: {"action_mask": self.mask(agent)} for agent in reported},
         )
 
     gain = 1.0
 
-    def told(self, playing, gone):
+    def reported(self, playing, gone):
         return playing
 
-    def seen(self, told, gone):
-        return told
+    def seen(self, reported, gone):
+        return reported
 
 
 class PartyReversed(Party):
-    """Its agents come in another order than it declares."""
+    """Orders its agents otherwise than it declares."""
 
     def order(self, agents):
         return list(reversed(agents))
 
 
 class PartyOfASet(Party):
-    """Its agents come in the order of a set."""
+    """Orders its agents as a set does."""
 
     def __init__(self):
         super().__init__()
@@ -623,35 +623,35 @@ class PartyOfASet(Party):
 
 
 class PartyGhosts(Party):
-    """It goes on telling of guests that have left."""
+    """Returns values for guests that have left."""
 
-    def told(self, playing, gone):
+    def reported(self, playing, gone):
         self.left += [agent for agent in gone if agent not in self.left]
         return [agent for agent in self.possible_agents if agent in playing or agent in self.left]
 
 
-class PartyNoFarewell(Party):
-    """Who leaves sees nothing any more."""
+class PartyWithoutFinalObservation(Party):
+    """Returns no final observation of a guest that leaves."""
 
-    def seen(self, told, gone):
-        return [agent for agent in told if agent not in gone]
+    def seen(self, reported, gone):
+        return [agent for agent in reported if agent not in gone]
 
 
 class PartyStuck(Party):
-    """Nothing is legal for a guest that may not pass."""
+    """Returns a mask that allows no action."""
 
     def mask(self, agent):
         return np.zeros(3, np.int8) if self.time == 4 and agent == "cleo" else np.ones(3, np.int8)
 
 
 class PartyGenerous(Party):
-    """A zero-sum game, as it says, in which somebody gets more than another pays."""
+    """Declares a zero-sum game, but its rewards do not sum to zero."""
 
     gain = 1.5
 
 
 class PartyVanishing(Party):
-    """A guest vanishes without an end."""
+    """Removes a guest that has not ended."""
 
     def step(self, actions):
         seen, rewards, terminated, truncated, infos = super().step(actions)
@@ -660,7 +660,7 @@ class PartyVanishing(Party):
 
 
 class Turns(AECEnv):
-    """A right one: two take turns for a while."""
+    """Correct: two agents take turns."""
 
     metadata = {"name": "turns", "is_parallelizable": False, "render_modes": []}
 
@@ -703,8 +703,8 @@ class Turns(AECEnv):
         self._accumulate_rewards()
 
 
-class TurnsLookingDraws(Turns):
-    """Whoever observes moves the world."""
+class ObserveAdvances(Turns):
+    """Advances the world in observe()."""
 
     def observe(self, agent):
         if hasattr(self, "looks"):
@@ -718,18 +718,18 @@ class TurnsLookingDraws(Turns):
         self.looks = 0
 
 
-def core_that_goes_on():
-    """A core environment that needs no reset."""
-    return CoreGoesOn(Steps())
+def silently_restarting():
+    """A core environment that can be stepped without a reset."""
+    return SilentlyRestarting(Steps())
 
 
-def lanes_all_anew() -> BatchEnv:
-    """A batch whose lanes begin anew together."""
-    return AllLanesAnew([models.make("cartpole") for _ in range(3)])
+def resets_all_lanes() -> BatchEnv:
+    """A batch that resets all lanes where only some are to be reset."""
+    return ResetsAllLanes([models.make("cartpole") for _ in range(3)])
 
 
-def lanes_that_share() -> BatchEnv:
-    """A batch whose lanes know of each other."""
+def lanes_sharing_a_stream() -> BatchEnv:
+    """A batch in which all lanes share one random stream."""
     return LanesShareAStream([Steps() for _ in range(3)])
 
 
@@ -740,7 +740,7 @@ RIGHT = {
     "parallel": Party,
     "aec": Turns,
 }
-"""Those that the wrong ones are made of."""
+"""The correct environments that the wrong ones are made from."""
 
 WRONG = {
     AliasedBuffer: {"observation-stays"},
@@ -778,24 +778,24 @@ WRONG = {
     LineDiscountTwo: {"discount-in-spec"},
     WritesState: {"snapshots"},
     CoreDtype: {"observation-dtype"},
-    core_that_goes_on: {"after-the-end"},
-    lanes_all_anew: {"lanes-apart"},
-    lanes_that_share: {"lanes-like-alone"},
+    silently_restarting: {"after-the-end"},
+    resets_all_lanes: {"lanes-apart"},
+    lanes_sharing_a_stream: {"lanes-like-alone"},
     PartyReversed: {"agents-in-order"},
     PartyOfASet: {"hash-order"},
     PartyGhosts: {"ended-are-silent"},
-    PartyNoFarewell: {"final-observation"},
+    PartyWithoutFinalObservation: {"final-observation"},
     PartyStuck: {"mask-legal"},
     PartyGenerous: {"zero-sum"},
     PartyVanishing: {"agents-complete"},
-    TurnsLookingDraws: {"looking-is-free"},
+    ObserveAdvances: {"looking-is-free"},
     LimitTerminates: {"limit-truncates"},
 }
-"""What makes a wrong environment, and exactly the requirements that it breaks."""
+"""Makers of wrong environments, with exactly the requirements that each breaks."""
 
 REMARKED = {
     HiddenLimitTerminates: "limit-truncates",
     LineUnseeded: "seed-reaches",
     LineStays: "after-the-end",
 }
-"""What makes one that may be meant so, and what is remarked of it."""
+"""Makers of environments with a possible fault, with the requirement of the remark."""

@@ -1,0 +1,1 @@
+"""Drivers: play an environment by its own API, one module per framework."""

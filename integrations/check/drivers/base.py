@@ -1,0 +1,284 @@
+"""The driver's interface: plays an environment by its own API, and passes its values on neither cast nor copied.
+
+An importer of `envoi.adapters` repairs many faults of a careless environment, so a check that played through it would
+miss them. A `Driver` plays the environment itself. It returns a `Reply` of the same shape for all APIs: mappings from
+agents, where a single-agent environment has the one agent `SINGLE` and a batch has one agent per lane.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from envoi import Env, EnvoiError, MultiEnv
+from envoi.adapters import from_env
+from envoi.protocol.multi_env import MASK
+from envoi.spec import SpecTree
+
+SINGLE: Any = None
+"""The agent of a single-agent environment."""
+
+Kind = Literal["single", "multi", "batch"]
+
+
+class BadReply(EnvoiError):
+    """An environment replied to a call in a shape that its API does not have."""
+
+
+class NotAvailable(EnvoiError):
+    """An API or environment lacks a feature, so there is nothing to check."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The reply of an environment to one call: a reset, or a step.
+
+    Attributes:
+        observations: Observation by agent.
+        infos: Info by agent.
+        agents: The agents in play now; empty where the episode is over.
+        acting: The agents that act next.
+        rewards: Reward by agent; empty for a reset, as are the following mappings.
+        terminated: Termination flag by agent.
+        truncated: Truncation flag by agent.
+        discounts: Discount by agent, where the API has discounts.
+        restarted: Lanes of a batch that were reset in this step instead of acting.
+    """
+
+    observations: Mapping[Any, Any]
+    infos: Mapping[Any, Any]
+    agents: tuple[Any, ...]
+    acting: tuple[Any, ...]
+    rewards: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    terminated: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    truncated: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    discounts: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    restarted: frozenset[Any] = frozenset()
+
+    @property
+    def over(self) -> bool:
+        """True if the episode is over."""
+        return not self.agents
+
+    def ended(self, agent: Any) -> bool:
+        """Returns True if this call terminated or truncated the agent."""
+        return bool(self.terminated.get(agent, False)) or bool(self.truncated.get(agent, False))
+
+
+class Driver(ABC):
+    """Plays one environment by its own API.
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        env: The environment.
+        possible_agents: Every agent that may ever be in play.
+        observation_specs: Declared observation spec by agent.
+        action_specs: Declared action spec by agent.
+        reward_specs: Reward spec by agent.
+        discount_specs: Discount spec by agent; empty where the API has no discounts.
+    """
+
+    api: ClassVar[str]
+    kind: ClassVar[Kind] = "single"
+    returns_infos: ClassVar[bool] = True
+    """True if calls return infos; otherwise infos are a state of the environment that can be read."""
+    fresh_infos: ClassVar[bool] = True
+    """True if the API requires a new info dict with each call."""
+    takes_options: ClassVar[bool] = True
+    restarts_itself: ClassVar[bool] = False
+    """True if the API requires a step before a reset, or after the end, to start an episode."""
+
+    possible_agents: tuple[Any, ...] = (SINGLE,)
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.observation_specs: Mapping[Any, SpecTree] = {}
+        self.action_specs: Mapping[Any, SpecTree] = {}
+        self.reward_specs: Mapping[Any, SpecTree] = {}
+        self.discount_specs: Mapping[Any, SpecTree] = {}
+        self._encoders: dict[Any, Callable[[Any], Any] | None] = {}
+
+    @abstractmethod
+    def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
+        """Starts an episode.
+
+        Args:
+            seed: Seed of the environment; None for a reset without a seed. A batch also takes a list of one per lane.
+            options: Options of the reset, passed on as they are.
+        """
+
+    @abstractmethod
+    def step(self, actions: Mapping[Any, Any]) -> Reply:
+        """Steps once, with the very objects in `actions`, by agent, as `encode_action` made them."""
+
+    def step_starts_episode(self, action: Any) -> bool:
+        """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`.
+
+        Raises:
+            NotAvailable: The API has no such step.
+        """
+        raise NotAvailable
+
+    def encode_action(self, agent: Any, action: Any) -> Any:
+        """Converts an action to the API's own type, in memory of its own.
+
+        Args:
+            agent: The agent that acts.
+            action: A value of the agent's action spec.
+        """
+        encode = self._encoders.get(agent)
+        return copy.deepcopy(action) if encode is None else encode(action)
+
+    def action_mask(self, agent: Any, reply: Reply) -> Any:
+        """Returns an agent's action mask from its info or observation; None where there is none.
+
+        Args:
+            agent: The agent.
+            reply: The last reply.
+        """
+        for place in (reply.infos.get(agent), reply.observations.get(agent)):
+            if isinstance(place, Mapping) and MASK in place:
+                return place[MASK]
+        return None
+
+    def sample_actions(self) -> None:
+        """Makes the environment sample actions, which must not change the episode.
+
+        Raises:
+            NotAvailable: The environment samples none.
+        """
+        raise NotAvailable
+
+    def inspect(self) -> None:
+        """Reads everything that can be read between steps, which must not change the episode.
+
+        Raises:
+            NotAvailable: There is nothing to read.
+        """
+        if not self._read_available(self.render):
+            raise NotAvailable
+
+    def _read_available(self, *readers: Callable[[], Any]) -> bool:
+        """Calls each reader, and returns True if one of them is implemented."""
+        available = False
+        for read in readers:
+            try:
+                read()
+                available = True
+            except (NotAvailable, NotImplementedError):
+                continue
+        return available
+
+    def render(self) -> Any:
+        """Renders the environment.
+
+        Raises:
+            NotAvailable: The environment was made without a render mode, or would open a window.
+        """
+        if self.render_mode in (None, "human"):
+            raise NotAvailable
+        return self.env.render()
+
+    @property
+    def render_mode(self) -> Any:
+        """The render mode that the environment was made with."""
+        return getattr(self.env, "render_mode", None)
+
+    @property
+    def metadata(self) -> Any:
+        """The environment's metadata."""
+        return getattr(self.env, "metadata", None)
+
+    @abstractmethod
+    def spaces(self) -> dict[str, Callable[[], Any]]:
+        """Returns a getter for each space or spec, by its name; a getter called twice gives equal spaces."""
+
+    def same_space(self, one: Any, other: Any) -> bool:
+        """Returns True if two results of one getter of `spaces` are the same space, as the API requires.
+
+        Args:
+            one: The first result.
+            other: The second result.
+        """
+        return one is other
+
+    @property
+    def unseeded_reason(self) -> str:
+        """The reason why no seed reaches the environment; empty where one does."""
+        return ""
+
+    def with_env(self, env: Any) -> Self:
+        """Returns the same driver, in the same episode, of a copy of the environment."""
+        other = copy.copy(self)
+        other.env = env
+        return other
+
+    def core_env(self) -> Env | MultiEnv:
+        """Returns the environment as a core one.
+
+        Raises:
+            envoi.LossyConversion: The core cannot express its spaces.
+        """
+        return from_env(self.env)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+    def label(self, name: str, agent: Any) -> str:
+        """Returns the name of an agent's value for a message, such as `reward['anna']`.
+
+        Args:
+            name: Name of the value.
+            agent: The agent that it belongs to.
+        """
+        if agent is SINGLE and self.kind == "single":
+            return name
+        return f"{name} in lane {agent}" if self.kind == "batch" else f"{name}[{agent!r}]"
+
+    def layers(self) -> Iterator[Any]:
+        """Yields the environment and each environment that it wraps, from outside to inside."""
+        seen: set[int] = set()
+        layer = self.env
+        while layer is not None and id(layer) not in seen:
+            seen.add(id(layer))
+            yield layer
+            inner = [vars(layer).get(name) for name in ("env", "_env", "aec_env", "par_env", "_environment", "core")]
+            layer = next((one for one in inner if one is not None), None) if hasattr(layer, "__dict__") else None
+
+
+def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
+    """Returns the parts of a reply.
+
+    Args:
+        reply: The value that the call returned.
+        count: Number of parts that the API requires.
+        call: "reset" or "step".
+
+    Raises:
+        BadReply: It is no tuple of so many parts.
+    """
+    if not isinstance(reply, tuple) or len(reply) != count:
+        names = {
+            ("reset", 2): "(observation, info)",
+            ("step", 5): "(observation, reward, terminated, truncated, info)",
+            ("step", 6): "(observation, reward, terminated, truncated, discount, info)",
+        }
+        returned = f"a tuple of {len(reply)}" if isinstance(reply, tuple) else f"a {type(reply).__name__}"
+        raise BadReply(f"{call}: expected {names[call, count]}, got {returned}")
+    return reply
+
+
+def is_set(flag: Any) -> bool:
+    """Returns the truth of a flag of any type; of an array, whether any element is true."""
+    try:
+        return bool(flag)
+    except ValueError:
+        return bool(np.any(flag))

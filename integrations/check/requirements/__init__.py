@@ -1,0 +1,1 @@
+"""The requirements on an environment and on its forms, a module per topic."""

@@ -1,0 +1,206 @@
+"""Requirements on episodes: how they start, how they end, and steps outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from envoi import EpisodeError
+
+from ..collector import Collector
+from ..drivers.base import Driver
+from ..drivers.core import BatchDriver, CoreDriver
+from ..observers.spec_violation import spec_violation
+from ..outcome import PASSED, Outcome, failed, remark, skipped
+from ..requirement import Requirement
+from ..transition import Transition
+
+if TYPE_CHECKING:
+    from ..env_under_test import EnvUnderTest
+
+LIMITS = ("max_episode_steps", "_max_episode_steps", "max_steps", "_max_steps", "max_cycles", "horizon", "time_limit")
+"""Attributes in which environments keep their time limits."""
+SHORTEST_LIMIT = 50
+"""Where no limit is declared, episodes shorter than this may all end at one length by the nature of the game."""
+LIMIT_EPISODES = 3
+"""Episodes under other seeds and actions that decide whether a length is a limit."""
+
+
+def resets_twice(env: EnvUnderTest) -> Outcome:
+    """The second of two resets in a row starts an episode as the first does."""
+    with env.temporary_driver() as driver:
+        driver.reset(env.extent.seed)
+        reply = driver.reset()
+        for agent, value in reply.observations.items():
+            violation = spec_violation(driver.observation_specs[agent], value, driver.label("observation", agent))
+            if violation is not None and violation.key == "observation-in-spec":
+                return failed(f"{violation.reason} (the second of two resets in a row)")
+        collector = env.collector(driver)
+        collector.reply = reply
+        collector.episode = 1
+        collector.collect(1, min(env.trace_limit, 10))
+    return PASSED
+
+
+def ends(env: EnvUnderTest) -> Outcome:
+    """Episodes terminate, or are truncated."""
+    if env.driver.kind == "batch":
+        replies = [transition.reply for transition in env.reference]
+        ended = any(reply.ended(lane) for reply in replies for lane in reply.agents)
+        return PASSED if ended else remark(f"no lane ended within {env.trace_limit} steps of random actions")
+    rollout = env.rollout
+    if rollout.error is not None:
+        return skipped("see plays")
+    if not rollout.ends:
+        steps = f"{rollout.longest:,} steps of random actions"
+        return remark(f"no episode ended within {steps}; a time limit would truncate it")
+    return PASSED
+
+
+def no_limit_as_termination(env: EnvUnderTest) -> Outcome:
+    """A time limit truncates, and does not terminate.
+
+    The check is careful. An environment that declares a limit L fails if every episode that reached L, under other
+    seeds and policies too, was terminated at exactly L. One that declares none gets a remark if all episodes were
+    terminated at one length that is not short, as that may be the nature of a game.
+    """
+    rollout, extent = env.rollout, env.extent
+    if rollout.error is not None or not rollout.ends:
+        return skipped("no episode ended")
+    lengths = {end.step for end in rollout.ends}
+    declared = set(_declared_limits(env.driver))
+    longest = max(lengths)
+    few_or_short = len(lengths) > 1 or longest < SHORTEST_LIMIT or len(rollout.ends) < LIMIT_EPISODES
+    if longest not in declared and few_or_short:
+        return PASSED
+    episode_ends = list(rollout.ends)
+    with env.temporary_driver() as driver:
+        for number in range(LIMIT_EPISODES):
+            collector = env.collector(driver, seed=extent.seed + 1 + number, policy="same", action_seed=number)
+            last = collector.collect(1, longest + 1)[-1]
+            if last.reply.over:
+                episode_ends.append(last)
+    reached = [end for end in episode_ends if end.step >= longest]
+    if len(reached) < 2 or not all(end.step == longest and _terminated(end) for end in reached):
+        return PASSED
+    if longest in declared:
+        return failed(
+            f"a time limit that terminates: it declares a limit of {longest} steps, and each of the "
+            f"{len(reached)} episodes that reached it was terminated there; a time limit should set truncated instead"
+        )
+    if {end.step for end in episode_ends} != {longest}:
+        return PASSED
+    return remark(
+        f"each of {len(episode_ends)} episodes, under other seeds and actions too, was terminated after exactly "
+        f"{longest} steps; if that is a time limit, it should set truncated instead"
+    )
+
+
+def _terminated(end: Transition) -> bool:
+    flags = [bool(np.any(flag)) for flag in end.reply_copy.terminated.values()]
+    return bool(flags) and all(flags)
+
+
+def _declared_limits(driver: Driver) -> Iterator[int]:
+    for layer in driver.layers():
+        for holder in (layer, getattr(layer, "spec", None)):
+            for name in LIMITS:
+                value = getattr(holder, name, None)
+                if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0:
+                    yield int(value)
+
+
+def _collector_at_end(env: EnvUnderTest, driver: Driver) -> Collector | None:
+    """Returns a collector at the end of an episode; None where no episode ends."""
+    collector = env.collector(driver)
+    limit = max((end.step for end in env.rollout.ends), default=0)
+    if limit == 0:
+        return None
+    while not collector.advance(limit + 1).reply.over:
+        if collector.episode > env.extent.episodes:
+            return None
+    return collector
+
+
+def after_the_end(env: EnvUnderTest) -> Outcome:
+    """A step after the end is an error; in dm_env it starts another episode."""
+    with env.temporary_driver() as driver:
+        if isinstance(driver, BatchDriver):
+            return _after_the_end_of_a_lane(env, driver)
+        collector = _collector_at_end(env, driver)
+        if collector is None:
+            return skipped("no episode ended")
+        actions = collector.actions
+        if driver.restarts_itself:
+            if driver.step_starts_episode(next(iter(actions.values()))):
+                return PASSED
+            return remark("a step after the end does not start another episode, as dm_env requires")
+        return _is_refused(driver, lambda: driver.step(dict(actions)), "after the end")
+
+
+def _after_the_end_of_a_lane(env: EnvUnderTest, driver: BatchDriver) -> Outcome:
+    collector = env.collector(driver)
+    for _ in range(env.trace_limit):
+        transition = collector.advance(env.trace_limit)
+        if any(transition.reply.ended(lane) for lane in driver.possible_agents):
+            step = lambda: driver.step_without_restart(collector.actions)  # noqa: E731
+            return _is_refused(driver, step, "of a lane that has ended")
+    return skipped("no lane ended")
+
+
+def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
+    """Decides whether a step outside of an episode is an error: a must for the core, advisable for others."""
+    core = isinstance(driver, CoreDriver)
+    try:
+        step()
+    except EpisodeError:
+        return PASSED
+    except Exception as error:
+        if core:
+            return failed(f"a step {when} raises {type(error).__name__} rather than EpisodeError: {error}")
+        return PASSED
+    reason = f"a step {when} raises no error, so a forgotten reset remains unnoticed"
+    return failed(reason) if core else remark(reason)
+
+
+def before_the_reset(env: EnvUnderTest) -> Outcome:
+    """A step before the first reset is an error; in dm_env it starts an episode."""
+    if not env.independent:
+        return skipped("the only environment was reset before")
+    with env.temporary_driver() as driver:
+        actions = dict(env.reference[1].actions) if len(env.reference) > 1 else {}
+        if not actions:
+            return skipped("no step was made")
+        if driver.restarts_itself:
+            starts = driver.step_starts_episode(next(iter(actions.values())))
+            return PASSED if starts else remark("a step before the first reset does not start an episode")
+        return _is_refused(driver, lambda: driver.step(actions), "before the first reset")
+
+
+EPISODES = (
+    Requirement(
+        "resets-twice", "The second of two resets in a row starts an episode as the first does.", (20,), resets_twice,
+        unless=("observation-in-spec",),
+    ),
+    Requirement("ends", "Episodes terminate, or are truncated.", (), ends),
+    Requirement(
+        "limit-truncates", "A time limit sets `truncated`, and not `terminated`.", (1,), no_limit_as_termination,
+        kinds=("single", "multi"),
+    ),
+    Requirement(
+        "after-the-end",
+        "A step after the end is an error (in dm_env another episode), never a silent step.",
+        (31,),
+        after_the_end,
+        on_forms=True,
+    ),
+    Requirement(
+        "before-the-reset",
+        "A step before the first reset is an error (in dm_env it starts an episode).",
+        (31,),
+        before_the_reset,
+        on_forms=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,153 @@
+"""Requirements on the form of an environment in a framework: it can be made, and brought back unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from envoi import LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
+from envoi.adapters import FRAMEWORKS, Loss, losses
+
+from ..collector import Collector
+from ..differences import traces_differ, values_differ
+from ..drivers.base import Driver
+from ..drivers.core import core_driver
+from ..drivers.selection import framework_driver
+from ..env_under_test import EnvUnderTest, Extent
+from ..form_conversion import bring_back, counterpart, make_form
+from ..outcome import PASSED, Outcome, Status, failed, skipped
+from ..transition import Transition
+from .randomness import REPRODUCIBLE
+
+FLOAT32 = 1e-6
+"""Largest relative difference of numbers that were rounded to float32."""
+
+WITH_REWARD_SPECS = ("dm_env", "tf_agents")
+"""The frameworks that have specs of rewards and discounts."""
+
+FORM_REQUIREMENTS = {
+    "constructs": ("The environment takes the form of the framework.", (1, 2)),
+    "loses-nothing": ("No value of it is refused, or narrowed.", (3, 4)),
+    "specs-come-back": ("Brought back from there, its specs are equal.", (11,)),
+    "trace-comes-back": ("Brought back from there, it gives the trace that it gives here.", (1, 2, 3, 4, 20)),
+}
+"""The requirements on each form by key: a sentence, and rows of the contract."""
+
+
+class FormUnderTest:
+    """The form of an environment in one framework.
+
+    Args:
+        framework: Name of the framework.
+        env: The environment itself.
+        statuses: Status of each requirement on the environment itself.
+    """
+
+    def __init__(self, framework: str, env: EnvUnderTest, statuses: Mapping[str, Status]) -> None:
+        self.framework, self.env, self._statuses = framework, env, statuses
+        self._losses: list[Loss] = []
+        self._is_env_itself = False
+
+    def make(self, exact: bool = False) -> object:
+        """Makes a form, of a new environment where that is possible.
+
+        Args:
+            exact: Convert no spaces for the framework's convenience.
+        """
+        return make_form(self.framework, self.env.new_driver().core_env(), exact)
+
+    def constructs(self) -> Outcome:
+        """Decides whether the form can be made."""
+        try:
+            FRAMEWORKS[self.framework].load()
+        except MissingBackend as error:
+            return Outcome("not installed", str(error))
+        try:
+            core = self.env.driver.core_env()
+        except LossyConversion as error:
+            return Outcome("refused", f"envoi cannot import it: {error}")
+        try:
+            self._losses = losses(core, self.framework)
+            refused = [str(loss) for loss in self._losses if loss.refused]
+            if refused:
+                return Outcome("refused", "; ".join(refused))
+            if self.framework == "gymnasium_vector" and self._takes_turns():
+                return Outcome("refused", "agents: they take turns, and the lanes of a vector env act at once")
+            # Of the very environment under test, to detect that the form is that environment itself.
+            form = make_form(self.framework, core)
+        except (LossyConversion, SpecError) as error:
+            return Outcome("refused", str(error))
+        except MissingBackend as error:
+            return Outcome("not installed", str(error))
+        self._is_env_itself = form is self.env.driver.env
+        return Outcome("passed", "it is the environment itself") if self._is_env_itself else PASSED
+
+    def _takes_turns(self) -> bool:
+        if self.env.driver.kind != "multi":
+            return False
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return any(len(reply.acting) < len(reply.agents) for reply in replies)
+
+    def _mixes_turns(self) -> bool:
+        """Returns True if sometimes some of the agents act together, and not all."""
+        replies = (transition.reply_copy for transition in self.env.reference)
+        return self._takes_turns() and any(len(reply.acting) > 1 for reply in replies)
+
+    def loses_nothing(self) -> Outcome:
+        """Decides whether values are narrowed."""
+        narrowed = [str(loss) for loss in self._losses if not loss.refused]
+        return Outcome("narrowed", "; ".join(narrowed)) if narrowed else PASSED
+
+    def specs_come_back(self) -> Outcome:
+        """Decides whether the specs are equal after a round trip."""
+        returned = bring_back(self.framework, self.make(exact=True))
+        original = counterpart(returned, self.env.new_driver().core_env())
+        more = ("reward_spec", "discount_spec") if self.framework in WITH_REWARD_SPECS else ()
+        for name in ("observation_spec", "action_spec", *more):
+            one, other = getattr(original, name), getattr(returned, name)
+            if isinstance(original, MultiEnv):
+                one, other = dict(one), dict(other)
+            if not spec_equal(one, other):
+                return failed(f"{name}: {one!r} came back as {other!r}")
+        return PASSED
+
+    def trace_comes_back(self) -> Outcome:
+        """Decides whether the trace is equal after a round trip."""
+        env = self.env
+        if self._statuses.get(REPRODUCIBLE) != "passed":
+            return skipped(f"see {REPRODUCIBLE}")
+        if self.framework == "pettingzoo_aec" and self._mixes_turns():
+            return skipped("some of its agents act together, which AEC cannot express")
+        form = self.make(exact=True)
+        seed, limit = env.extent.seed, env.trace_limit
+        returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
+        original = counterpart(returned, env.new_driver().core_env())
+        core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed  # pyright: ignore[reportAttributeAccessIssue]
+        driver = core_driver(returned)
+        actual = Collector(driver, seed).collect(env.extent.episodes, limit)
+        expected = Collector(core_driver(original), core_seed).collect(env.extent.episodes, limit)
+        difference = traces_differ(expected, actual, driver)
+        narrows = any(loss.field == "precision" for loss in self._losses)
+        if difference is None or (narrows and _equal_within_float32(expected, actual)):
+            return PASSED
+        return failed(f"here against there: {difference}")
+
+    def as_env_under_test(self) -> EnvUnderTest | None:
+        """Returns the form, for the requirements that a form could break; None where its API has no driver."""
+        if self._is_env_itself or framework_driver(self.make()) is None:
+            return None
+        extent = self.env.extent
+        smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
+        make: Callable[[], Driver] = lambda: framework_driver(self.make())  # noqa: E731 # pyright: ignore[reportAssignmentType]
+        return EnvUnderTest(self.framework, make, smaller, self.env.independent)
+
+
+def _equal_within_float32(one: list[Transition], other: list[Transition]) -> bool:
+    """Returns True if two traces differ by no more than rounding to float32."""
+    if len(one) != len(other):
+        return False
+    names = ("observations", "rewards", "terminated", "truncated", "discounts")
+    return all(
+        values_differ(dict(getattr(a.reply_copy, name)), dict(getattr(b.reply_copy, name)), name, FLOAT32) is None
+        for a, b in zip(one, other, strict=True)
+        for name in names
+    )

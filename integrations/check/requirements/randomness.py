@@ -1,0 +1,215 @@
+"""Requirements on randomness: a seed fixes all episodes after it, and nothing else has an influence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..collector import GlobalSeeds
+from ..differences import traces_differ
+from ..drivers.base import Driver, NotAvailable
+from ..outcome import PASSED, Outcome, failed, remark, skipped
+from ..requirement import Check, Requirement
+
+if TYPE_CHECKING:
+    from ..env_under_test import EnvUnderTest
+
+REPRODUCIBLE = "repeats-anew"
+"""Key of the requirement without which no two traces can be compared."""
+
+
+def seed_reaches(env: EnvUnderTest) -> Outcome:
+    """A seed can reach the environment."""
+    reason = env.driver.unseeded_reason
+    return remark(reason) if reason else PASSED
+
+
+def _if_seeded(check: Check) -> Check:
+    """Makes a check that is skipped where no seed reaches the environment."""
+    return lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env)
+
+
+def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
+    """Two new environments give equal traces under the same seed and actions."""
+    difference = traces_differ(env.reference, env.trace(), env.driver)
+    if difference is None:
+        return PASSED
+    if env.driver.unseeded_reason:
+        return skipped("see seed-reaches")
+    if not env.independent:
+        return failed(f"two runs with the seed {env.extent.seed} differ: {difference}")
+    return failed(f"two new environments, both reset(seed={env.extent.seed}), differ: {difference}")
+
+
+def seed_repeats(env: EnvUnderTest) -> Outcome:
+    """The same environment repeats its episode under the same seed."""
+    seed = env.extent.seed
+    with env.temporary_driver() as driver:
+        first = env.trace(driver, 1)
+        # An episode under another seed between, to tell the seed's influence from that of a new environment.
+        env.trace(driver, 1, seed=seed + 1)
+        again = env.trace(driver, 1)
+    difference = traces_differ(first, again, driver)
+    if difference is not None:
+        return failed(f"reset(seed={seed}) a second time starts another episode than the first time: {difference}")
+    difference = traces_differ(first, again, driver, infos=True)
+    return PASSED if difference is None else remark(f"equal except for infos: {difference}")
+
+
+def seed_lasts(env: EnvUnderTest) -> Outcome:
+    """The seed also fixes the episodes after plain resets."""
+    with env.temporary_driver() as driver:
+        first, again = env.trace(driver), env.trace(driver)
+    difference = traces_differ(first, again, driver)
+    if difference is None:
+        return PASSED
+    return failed(f"after reset(seed={env.extent.seed}) the episodes of plain resets differ: {difference}")
+
+
+def seed_zero(env: EnvUnderTest) -> Outcome:
+    """The seed 0 fixes the episode as any other seed does."""
+    one, other = env.trace(episodes=1, seed=0), env.trace(episodes=1, seed=0)
+    difference = traces_differ(one, other, env.driver)
+    return PASSED if difference is None else failed(f"two times reset(seed=0): {difference}")
+
+
+def seeds_differ(env: EnvUnderTest) -> Outcome:
+    """Another seed gives other episodes."""
+    seed = env.extent.seed
+    if traces_differ(env.reference, env.trace(seed=seed + 1), env.driver) is not None:
+        return PASSED
+    return remark(f"the seeds {seed} and {seed + 1} give the same episodes; fine for a deterministic environment")
+
+
+def no_global_generator(env: EnvUnderTest) -> Outcome:
+    """The process-wide generators have no influence, and are not used."""
+    used = [
+        name
+        for name, seeds in (("np.random", GlobalSeeds(numpy=1)), ("random", GlobalSeeds(python=1)))
+        if traces_differ(env.reference, env.trace(global_seeds=seeds), env.driver) is not None
+    ]
+    if used:
+        names = " and ".join(used)
+        return failed(f"its episodes depend on the process-wide generator {names}, which no seed of its own fixes")
+    changed = _changed_generator(env)
+    if changed:
+        return remark(f"it uses or seeds the process-wide generator {changed}, on which other code may depend")
+    return PASSED
+
+
+def _changed_generator(env: EnvUnderTest) -> str:
+    """Returns the name of a process-wide generator that a reset or a few steps change; empty where they change none."""
+    with env.temporary_driver() as driver:
+        collector = env.collector(driver)
+        for _ in range(4):
+            # `advance` seeds the generators, then makes the call; choosing actions uses neither.
+            collector.advance(env.trace_limit)
+            state = _generator_states()
+            collector.seed_global_generators()
+            clean = _generator_states()
+            if state[0] != clean[0]:
+                return "np.random"
+            if state[1] != clean[1]:
+                return "random"
+    return ""
+
+
+def _generator_states() -> tuple[Any, Any]:
+    """Returns the states of the process-wide generators of numpy and Python, as values that compare."""
+    name, words, *rest = cast("Any", np.random.get_state())  # noqa: NPY002
+    return (name, words.tolist(), rest), random.getstate()
+
+
+def _without_influence(activity: str, act: Callable[[Driver], None]) -> Check:
+    """Makes a check that an activity between the steps does not change the trace."""
+
+    def check(env: EnvUnderTest) -> Outcome:
+        try:
+            trace = env.trace(between=act)
+        except NotAvailable:
+            return skipped("there is nothing to read")
+        difference = traces_differ(env.reference, trace, env.driver)
+        return (
+            PASSED if difference is None else failed(f"{activity} between the steps changes later steps: {difference}")
+        )
+
+    return check
+
+
+def instances_apart(env: EnvUnderTest) -> Outcome:
+    """Two environments that are played in turn give the traces that each gives alone."""
+    if not env.independent:
+        return skipped("the only environment cannot be copied; give a function that makes it")
+    seed, limit = env.extent.seed, env.trace_limit
+    second_alone = env.trace(seed=seed + 1, action_seed=1)
+    with env.temporary_driver() as first_driver:
+        collector = env.collector(first_driver)
+        first, second = [collector.advance(limit)], []
+        # Built within the first one's episode, as building it may be what disturbs that.
+        with env.temporary_driver() as second_driver:
+            other = env.collector(second_driver, seed=seed + 1, action_seed=1)
+            while len(first) < len(env.reference) or len(second) < len(second_alone):
+                if len(second) < len(second_alone):
+                    second.append(other.advance(limit))
+                if len(first) < len(env.reference):
+                    first.append(collector.advance(limit))
+    for alone, beside in ((env.reference, first), (second_alone, second)):
+        difference = traces_differ(alone, beside, env.driver)
+        if difference is not None:
+            return failed(f"another environment of the same kind, built and stepped in turn, changes it: {difference}")
+    return PASSED
+
+
+RANDOMNESS = (
+    Requirement("seed-reaches", "There is a way for a seed to reach the environment.", (24,), seed_reaches),
+    Requirement(
+        REPRODUCIBLE, "Two new environments give equal traces under the same seed and actions.", (20, 24),
+        repeats_in_new_envs,
+    ),
+    Requirement(
+        "seed-repeats", "The same environment starts the same episode whenever it gets the same seed.", (20,),
+        _if_seeded(seed_repeats),
+    ),
+    Requirement(
+        "seed-lasts", "A seed also fixes the episodes that plain resets start after it.", (20,),
+        _if_seeded(seed_lasts), needs=("seed-repeats",),
+    ),
+    Requirement(
+        "seed-zero", "The seed 0 fixes the episode as any other seed does.", (21,), _if_seeded(seed_zero),
+        needs=(REPRODUCIBLE,),
+    ),
+    Requirement(
+        "seeds-differ", "Another seed gives other episodes.", (20,), _if_seeded(seeds_differ), needs=(REPRODUCIBLE,)
+    ),
+    Requirement(
+        "no-global-generator",
+        "The process-wide generators `random` and `np.random` have no influence, and are not changed.",
+        (20,),
+        no_global_generator,
+        needs=(REPRODUCIBLE,),
+    ),
+    Requirement(
+        "sampling-is-free",
+        "Sampling actions does not change later steps.",
+        (18,),
+        _without_influence("sampling actions", lambda driver: driver.sample_actions()),
+        needs=(REPRODUCIBLE,),
+    ),
+    Requirement(
+        "looking-is-free",
+        "Rendering, and reading observation and state, do not change later steps.",
+        (22,),
+        _without_influence("rendering, or reading observation or state,", lambda driver: driver.inspect()),
+        needs=(REPRODUCIBLE,),
+    ),
+    Requirement(
+        "instances-apart",
+        "Building and stepping another environment of the same kind has no influence.",
+        (22, 49),
+        instances_apart,
+        needs=(REPRODUCIBLE,),
+    ),
+)  # fmt: skip

@@ -1,0 +1,5 @@
+"""The command line `envoi`."""
+
+from .entry_point import main
+
+__all__ = ["main"]

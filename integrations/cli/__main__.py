@@ -1,0 +1,8 @@
+"""Runs the command line as `python -m envoi.integrations.cli`."""
+
+import sys
+
+from .entry_point import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Runs an environment check with live progress, and prints its report, for `envoi check`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+import envoi
+
+from ..check.outcome import LEGEND, LISTED, MARKS
+from ..check.report import Report
+from ..check.requirement import Result
+from ..check.run_checks import check_env
+from ..errors import one_line
+
+PATIENCE = 2.0
+"""Seconds before progress is shown."""
+PLAIN_SECONDS = 5.0
+"""Seconds between two lines of progress without a terminal."""
+
+_STYLES = {
+    "passed": "green",
+    "failed": "bold red",
+    "remark": "yellow",
+    "refused": "dim",
+    "narrowed": "yellow",
+    "not installed": "dim",
+    "skipped": "dim",
+}
+
+
+def run_check(
+    env: str,
+    *,
+    frameworks: Sequence[str] | None,
+    seed: int,
+    episodes: int,
+    steps: int,
+    json: Path | None,
+    html: Path | None,
+) -> int:
+    """Checks an environment, and prints and writes the report.
+
+    Args:
+        env: Name of the environment.
+        frameworks: The frameworks whose forms are checked; None for all that are installed.
+        seed: The checks use the seeds after this one.
+        episodes: Episodes of each rollout.
+        steps: Most steps of an episode.
+        json: File for the report as JSON; None for no file.
+        html: File for the report as a page; None for no file.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        envoi.EnvoiError: There is no such environment or framework, or a file cannot be written.
+    """
+    for path in (json, html):
+        if path is not None:
+            _refuse_unwritable(path)
+    settings: dict[str, Any] = {"frameworks": frameworks, "seed": seed, "episodes": episodes, "steps": steps}
+    try:
+        with one_line(), _Progress() as progress:
+            report = check_env(env, **settings, progress=progress.show)
+    except KeyboardInterrupt:
+        sys.stderr.write("envoi: interrupted\n")
+        return 130
+    console = Console(highlight=False)
+    print_report(report, console)
+    if json is not None:
+        report.write_json(json)
+    if html is not None:
+        report.write_html(html)
+    for path in (json, html):
+        if path is not None:
+            console.print(f"written to {escape(str(path))}", style="dim", soft_wrap=True)
+    console.print(Text(report.conclusion, style="bold green" if report.passed else "bold red"), soft_wrap=True)
+    return 0 if report.passed else 1
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Raises an error before the check if its report could not be written after it."""
+    if path.is_dir():
+        raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Prints the table of a report, then a line for each result with a reason.
+
+    Args:
+        report: The report.
+        console: The console to print to.
+    """
+    console.print(Text(f"{report.env}, played by its own API ({report.api}) and in its forms", style="bold"))
+    console.print(_table(report))
+    console.print(LEGEND, style="dim")
+    for status in LISTED:
+        for result in report.having(status):
+            console.print(_line(result), soft_wrap=True)
+
+
+def _table(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for column in report.columns:
+        # On two lines, so that all of them fit into 100 columns.
+        table.add_column(Text(column.replace("gymnasium_", "gymnasium\n").replace("zoo_", "zoo\n")), justify="left")
+    for key, found in report.rows():
+        table.add_row(Text(key), *map(_mark, found))
+    return table
+
+
+def _mark(result: Result | None) -> Text:
+    return Text() if result is None else Text(MARKS[result.status], style=_STYLES[result.status])
+
+
+def _line(result: Result) -> Text:
+    text = Text(f"{result.status}  ", style=_STYLES[result.status])
+    return text.append(str(result), style="" if result.status in ("failed", "remark") else "dim")
+
+
+class _Progress:
+    """Shows the running check on stderr: as a status on a terminal, as a line every few seconds elsewhere."""
+
+    def __init__(self) -> None:
+        # The stderr of this moment: while a check runs, `sys.stderr` is redirected.
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._began = self._last = time.monotonic()
+        self._done = 0
+        self._status: Status | None = None
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, subject: str, key: str) -> None:
+        """Shows the check that comes next.
+
+        Args:
+            subject: "env", or the name of a framework.
+            key: Key of the requirement.
+        """
+        self._done += 1
+        now = time.monotonic()
+        if now - self._began < PATIENCE:
+            return
+        line = f"checking {subject}: {key} ({self._done} checks, {now - self._began:.0f} s)"
+        if self._console.is_terminal:
+            if self._status is None:
+                self._status = self._console.status("")
+                self._status.start()
+            self._status.update(escape(line))
+        elif self._last == self._began or now - self._last >= PLAIN_SECONDS:
+            self._last = now
+            self._console.print(escape(line))

@@ -1,0 +1,71 @@
+"""Finds damaged files of a run, and names them in one-line errors."""
+
+from __future__ import annotations
+
+import json
+import pickletools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import envoi
+
+ADVICE = "restore it from a copy, or start a new run in another folder"
+
+
+@contextmanager
+def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
+    """Turns any error raised inside into an `envoi.EnvoiError` of one line that names the file.
+
+    Readers of pickles and other formats raise errors of almost any class for a file that is cut off, EOFError
+    included, which command lines take for Ctrl-D.
+
+    Args:
+        path: The file that is read, or a folder, which is searched for the damaged file.
+        advice: How to recover, for the end of the message.
+
+    Raises:
+        envoi.EnvoiError: The code inside raised an `Exception`.
+    """
+    try:
+        yield
+    except envoi.EnvoiError as error:
+        raise envoi.EnvoiError(f"{path}: {error}") from error
+    except Exception as error:
+        raise envoi.EnvoiError(f"{damaged(path) or _unread(path, error)}; {advice}") from error
+
+
+def _unread(path: Path, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or path} cannot be read: {error.strerror or error}"
+    return f"{path} cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def damaged(path: Path) -> str | None:
+    """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any.
+
+    Args:
+        path: A file, or a folder, whose pickles and JSON files are examined in order of their names.
+
+    Returns:
+        A sentence that names the damaged file and the damage; None if there is none.
+    """
+    files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
+    for file in files:
+        kind = file.suffix
+        if kind not in (".pkl", ".json"):
+            continue
+        try:
+            if file.stat().st_size == 0:
+                return f"{file} is damaged: it is empty"
+            if kind == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+                continue
+            with file.open("rb") as stream:
+                for _ in pickletools.genops(stream):
+                    pass
+        except OSError as error:
+            return _unread(file, error)
+        except Exception as error:
+            return f"{file} is damaged: {' '.join(str(error).split())}"
+    return None

@@ -1,0 +1,325 @@
+"""The output folder of a training job, written so that a kill at any moment is harmless.
+
+    config.yaml         the settings, and the versions of the packages that ran them
+    state.json          progress and checkpoint of each trial; the same for the checkpoint before it
+    progress.csv        one row for each trial and iteration
+    checkpoint          link to the last checkpoint of the best trial
+    learning_curve.png  mean return and spread against env steps
+    tensorboard/        events, one folder for each trial
+    train.log           the output of Ray, RLlib and their workers
+    tune/               Ray Tune's own folders, one for each start or resumption of the job
+
+Files are replaced as a whole (`os.replace`) or grow by whole lines, and `state.json` names a checkpoint only
+when all of it is on disk, so a job resumes from `state.json`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import envoi
+
+from ..atomic_write import write_atomically
+from .damaged_files import reading
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+COLUMNS = (
+    "trial",
+    "lr",
+    "seed",
+    "iteration",
+    "env_steps",
+    "seconds",
+    "episodes",
+    "return_mean",
+    "return_std",
+    "return_min",
+    "return_p10",
+    "return_p50",
+    "return_p90",
+    "return_max",
+    "length_mean",
+    "steps_per_second",
+)
+"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time."""
+
+
+@dataclass
+class TrialState:
+    """The progress of a trial, as of its last checkpoint.
+
+    Args:
+        checkpoint: Path of the checkpoint relative to the folder; None before the first.
+        iteration: Iterations of RLlib.
+        env_steps: Steps of the env.
+        seconds: Training time.
+        episodes: Episodes that ended.
+        returns: Returns of the last episodes, at most 100.
+        best: The highest mean return so far.
+        reached: The goal that stopped it; None if it can continue.
+    """
+
+    checkpoint: str | None = None
+    iteration: int = 0
+    env_steps: int = 0
+    seconds: float = 0.0
+    episodes: int = 0
+    returns: list[float] = field(default_factory=list)
+    best: float | None = None
+    reached: str | None = None
+
+    @property
+    def return_mean(self) -> float | None:
+        """Mean return of the last episodes; None before the first ended."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+
+def _entries(path: Path) -> list[str]:
+    """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
+    return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
+
+
+class FolderTaken(envoi.EnvoiError):
+    """Another job owns the folder."""
+
+
+class RunFolder:
+    """The output folder of a training job.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+        self.config = self.path / "config.yaml"
+        self.state = self.path / "state.json"
+        self.progress = self.path / "progress.csv"
+        self.checkpoint = self.path / "checkpoint"
+        self.curve = self.path / "learning_curve.png"
+        self.evaluation = self.path / "evaluation.json"
+        self.tensorboard = self.path / "tensorboard"
+        self.log = self.path / "train.log"
+        self.failure = self.path / "failure.json"
+        self.tune = self.path / "tune"
+        self._lock: BaseFileLock | None = None
+
+    @property
+    def exists(self) -> bool:
+        """True if the folder holds a job."""
+        return self.config.is_file()
+
+    @property
+    def blank(self) -> bool:
+        """True if the folder exists and is empty, as after a job that was killed before its first file."""
+        return self.path.is_dir() and not _entries(self.path)
+
+    def refuse_if_taken(self) -> None:
+        """Checks that a new job could write here, without leaving a file.
+
+        Raises:
+            envoi.EnvoiError: The path is no folder, not empty or not writable.
+        """
+        if self.exists:
+            raise FolderTaken(
+                f"{self.path} already holds a run; continue it with "
+                f"`envoi train --resume --out {self.path}`, or give another --out"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise envoi.EnvoiError(f"{self.path} is a file; --out takes a folder")
+        try:
+            if self.path.is_dir() and not self.blank:
+                raise envoi.EnvoiError(f"{self.path} is not empty; give a new or empty folder as --out")
+            parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+            probe = parent / f".envoi.{uuid.uuid4().hex[:8]}.tmp"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def claim(self) -> None:
+        """Locks the folder for this process, until `release` or the end of the process, even by a kill.
+
+        Raises:
+            envoi.EnvoiError: Another process holds the lock.
+        """
+        from filelock import FileLock, Timeout
+
+        self._lock = FileLock(self.path / ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise FolderTaken(
+                f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
+            ) from None
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def start(self, settings: Settings, versions: Mapping[str, str]) -> None:
+        """Makes the folder, locks it and writes `config.yaml`.
+
+        Args:
+            settings: The settings of the job.
+            versions: Versions by package.
+
+        Raises:
+            envoi.EnvoiError: As `refuse_if_taken`.
+        """
+        self.refuse_if_taken()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.claim()
+            self.refuse_if_taken()  # by a job that started a moment earlier
+            self.write_settings(settings, versions)
+        except OSError as error:
+            raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def write_settings(self, settings: Settings, versions: Mapping[str, str]) -> None:
+        """Writes `config.yaml`.
+
+        Args:
+            settings: The settings of the job.
+            versions: Versions by package.
+        """
+        import yaml
+
+        values = settings.to_dict() | {"versions": dict(versions)}
+        write_atomically(self.config, yaml.safe_dump(values, sort_keys=False))
+
+    def read_settings(self) -> Settings:
+        """Reads the settings of the job.
+
+        Raises:
+            envoi.EnvoiError: The folder holds no run, or its config is damaged.
+        """
+        import yaml
+
+        if not self.exists:
+            problem = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
+            raise envoi.EnvoiError(f"{self.path} {problem}")
+        with reading(self.config):
+            values = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            if not isinstance(values, dict) or "versions" not in values:  # the last key that is written
+                raise ValueError("it is cut off, or no config of envoi")
+            return Settings.from_dict(values)
+
+    def read_state(self, settings: Settings) -> dict[int, TrialState]:
+        """Reads the progress of each trial, by index; a checkpoint that no longer exists counts as none.
+
+        Raises:
+            envoi.EnvoiError: `state.json` is damaged.
+        """
+        stored = self._read_states("trials")
+        return {trial.index: stored.get(trial.index, TrialState()) for trial in settings.trials}
+
+    def read_earlier(self) -> dict[int, TrialState]:
+        """Reads the progress of each trial as of its last checkpoint but one, where that still exists.
+
+        Raises:
+            envoi.EnvoiError: `state.json` is damaged.
+        """
+        return self._read_states("earlier")
+
+    def _read_states(self, key: str) -> dict[int, TrialState]:
+        if not self.state.exists():
+            return {}
+        with reading(self.state):
+            document = json.loads(self.state.read_text(encoding="utf-8"))
+            stored = document["trials"] if key == "trials" else document.get(key, {})
+            states = {int(index): TrialState(**state) for index, state in stored.items()}
+            return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
+
+    def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
+        """Writes `state.json`, and links `checkpoint` to the last checkpoint of the best trial.
+
+        Args:
+            states: The progress of each trial, as of its last checkpoint.
+            earlier: The same as of the checkpoint before it, for trials that have one.
+        """
+        document: dict[str, Any] = {"format": 1}
+        for key, of_trials in (("trials", states), ("earlier", earlier or {})):
+            document[key] = {str(index): asdict(state) for index, state in of_trials.items()}
+        write_atomically(self.state, json.dumps(document, indent=1))
+        index = best_trial(states)
+        target = states[index].checkpoint if index is not None else None
+        if target is None:
+            return
+        temporary = self.path / f".checkpoint.{uuid.uuid4().hex[:8]}.tmp"
+        temporary.symlink_to(target, target_is_directory=True)
+        temporary.replace(self.checkpoint)
+
+    def append_progress(self, row: Mapping[str, Any]) -> None:
+        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines."""
+        head = "" if self.progress.exists() else ",".join(COLUMNS) + "\n"
+        line = ",".join("" if row[name] is None else str(row[name]) for name in COLUMNS)
+        with self.progress.open("ab", buffering=0) as file:
+            file.write(f"{head}{line}\n".encode())
+
+    def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
+        """Removes the rows after each trial's checkpoint, where a resumed job continues.
+
+        Raises:
+            envoi.EnvoiError: `progress.csv` is damaged.
+        """
+        written = self.read_progress()
+        with reading(self.progress):
+            rows = [row for row in written if int(row["iteration"]) <= states[int(row["trial"])].iteration]
+        text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
+        write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
+
+    def read_progress(self) -> list[dict[str, str]]:
+        """Reads the rows of `progress.csv` as text; a last row that was cut off is left out.
+
+        Raises:
+            envoi.EnvoiError: The file is damaged in another way.
+        """
+        if not self.progress.exists():
+            return []
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
+            text = file.read()
+        whole = text[: text.rfind("\n") + 1]
+        rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
+        return [row for row in rows if all(row.get(name) is not None for name in COLUMNS)]
+
+    def new_session(self) -> str:
+        """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
+        taken = [int(entry) for entry in _entries(self.tune) if entry.isdigit()] if self.tune.is_dir() else []
+        return str(max(taken, default=0) + 1)
+
+    def drop_sessions(self, states: Mapping[int, TrialState]) -> None:
+        """Removes Tune's earlier folders, except those that hold a last checkpoint or a last but one."""
+        kept = (*states.values(), *self.read_earlier().values())
+        held = {Path(state.checkpoint).parts[1] for state in kept if state.checkpoint}
+        for entry in _entries(self.tune) if self.tune.is_dir() else []:
+            if entry not in held:
+                shutil.rmtree(self.tune / entry, ignore_errors=True)
+
+
+def best_trial(states: Mapping[int, TrialState]) -> int | None:
+    """Returns the index of the trial with the highest mean return; None if no trial has a checkpoint."""
+    held: Sequence[int] = [index for index, state in states.items() if state.checkpoint is not None]
+
+    def mean(index: int) -> float:
+        value = states[index].return_mean
+        return value if value is not None else float("-inf")
+
+    return max(held, key=mean, default=None)

@@ -1,0 +1,169 @@
+"""Damaged files of a run are named in one line; a job continues from an intact checkpoint where there is one."""
+
+import json
+import shutil
+
+import pytest
+
+import envoi
+from envoi.integrations.rllib import RunFolder, Settings, resume, train
+from envoi.integrations.rllib.damaged_files import damaged, reading
+from envoi.integrations.rllib.run_folder import TrialState
+
+NEEDED = (
+    "env_to_module_connector/state.pkl",
+    "default_policy/module_state.pkl",
+    "default_policy/class_and_ctor_args.pkl",
+)
+"""Files of a checkpoint that every policy needs, in any folder."""
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A copy of a run that has reached its goal and has one checkpoint."""
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder, symlinks=True)
+    run = RunFolder(folder)
+    run.write_state(run.read_state(run.read_settings()))
+    return run
+
+
+def checkpoint_files(run):
+    return [path for path in sorted(run.checkpoint.rglob("*")) if path.is_file()]
+
+
+def cuts(path):
+    """Truncates the file to several lengths in turn, and restores it at the end."""
+    whole = path.read_bytes()
+    for length in sorted({0, len(whole) // 2, len(whole) - 1}):
+        path.write_bytes(whole[:length])
+        yield length
+    path.write_bytes(whole)
+
+
+def check_message(path, code, err):
+    assert (code, err.count("\n")) == (2, 1), err
+    assert str(path) in err
+    assert "Traceback" not in err
+    assert "interrupted" not in err
+
+
+def test_evaluate_names_each_truncated_file(cli, copied):
+    files = [copied.config, copied.state, copied.progress, *checkpoint_files(copied)]
+    assert len(files) > 20
+    refused = set()
+    for path in files:
+        for length in cuts(path):
+            code, _, err = cli("evaluate", copied.path, "--episodes", "1")
+            if code == 0:  # it does not need the file
+                continue
+            check_message(path, code, err)
+            refused.add((path, length))
+    names = {str(path) for path, length in refused if length == 0}
+    assert {str(copied.config), str(copied.state)} <= names
+    assert all(any(name.endswith(needed) for name in names) for needed in NEEDED)
+    assert cli("evaluate", copied.path, "--episodes", "1")[0] == 0  # all are restored
+
+
+def test_resume_names_each_truncated_file(cli, copied):
+    goal = ("--stop-return", "2")
+    assert len(checkpoint_files(copied)) > 20
+    for path in [copied.state, *checkpoint_files(copied)]:
+        for _ in cuts(path):
+            code, _, err = cli("train", "--resume", "--out", copied.path, *goal)
+            # A job continues from the folder that the link `checkpoint` points to.
+            check_message(path.resolve().relative_to(copied.path.resolve()), code, err)
+    for path, contents in ((copied.config, b"env: envoi:catch\nalgo: PPO\n"), (copied.progress, b"trial\n\xff\n")):
+        whole = path.read_bytes()
+        path.write_bytes(contents)
+        check_message(path, *cli("train", "--resume", "--out", copied.path, *goal)[::2])
+        path.write_bytes(whole)
+
+
+def test_resume_continues_from_the_checkpoint_before_a_damaged_one(cli, ray_session, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    train(Settings("envoi:catch", stop_steps=4000), run.path)
+    last = run.read_state(run.read_settings())[0]
+    before = run.read_earlier()[0]
+    assert 0 < before.env_steps < last.env_steps
+    broken = run.checkpoint.resolve() / "learner_group" / "learner" / "state.pkl"
+    module = next(path for path in checkpoint_files(run) if path.match("default_policy/module_state.pkl"))
+    for path in (broken, module):
+        path.write_bytes(path.read_bytes()[:-1])
+
+    code, _, err = cli("evaluate", run.path, "--episodes", "1")
+    check_message(module, code, err)
+    assert f"continue from the checkpoint before it by `envoi train --resume --out {run.path}`" in err
+
+    code, out, err = cli("train", "--resume", "--out", run.path, "--stop-steps", "5000")
+    assert (code, err) == (0, "")
+    note = next(line for line in out.splitlines() if line.startswith("note:"))
+    assert "is damaged" in note
+    assert f"continuing from the checkpoint before it, at {before.env_steps:,} env steps" in note
+    assert out.count("is damaged") == 1
+    iterations = [int(row["iteration"]) for row in run.read_progress()]
+    assert iterations == list(range(1, len(iterations) + 1))
+    assert run.read_state(run.read_settings())[0].env_steps >= 5000
+    assert cli("evaluate", run.path, "--episodes", "1")[0] == 0
+
+
+def test_checkpoint_that_only_rllib_finds_damaged_is_named(cli, ray_session, copied):
+    state = copied.checkpoint / "learner_group" / "learner" / "state.pkl"
+    state.write_bytes(state.read_bytes().replace(b"numpy", b"nunpy"))
+    assert damaged(copied.checkpoint) is None
+    code, _, err = cli("train", "--resume", "--out", copied.path, "--stop-return", "2")
+    assert code == 2
+    assert f"{copied.checkpoint.resolve()} cannot be read: ModuleNotFoundError: No module named 'nunpy'" in err
+
+
+def test_intact_checkpoint_has_no_damage(trained):
+    assert damaged(RunFolder(trained).checkpoint) is None
+
+
+def test_job_of_intact_files_keeps_all_checkpoints(copied, monkeypatch):
+    monkeypatch.setattr("envoi.integrations.rllib.training.Job.run", lambda job, observe: job)
+    assert resume(copied.path, stop_return=2.0).notes == ()
+
+
+def test_earlier_state_is_read_while_its_checkpoint_exists(tmp_path):
+    run = RunFolder(tmp_path)
+    states = [TrialState(f"tune/1/{name}", iteration=i) for i, name in enumerate(("a", "b"))]
+    for state in states:
+        (tmp_path / state.checkpoint).mkdir(parents=True)
+    run.write_state({0: states[1]}, {0: states[0]})
+    assert run.read_earlier() == {0: states[0]}
+    (tmp_path / states[0].checkpoint).rmdir()
+    assert run.read_earlier() == {}
+    run.write_state({0: states[1]})
+    assert run.read_earlier() == {}
+    document = json.loads(run.state.read_text())
+    del document["earlier"]  # as in runs of earlier versions
+    run.state.write_text(json.dumps(document))
+    assert run.read_earlier() == {}
+
+
+@pytest.mark.parametrize(
+    "error", [EOFError(), ValueError("x"), KeyError("y"), ModuleNotFoundError("z"), RuntimeError("w\nv")]
+)
+def test_reading_names_the_file_for_any_error(tmp_path, error):
+    with pytest.raises(envoi.EnvoiError, match=r"state cannot be read: ") as caught, reading(tmp_path / "state"):
+        raise error
+    assert "\n" not in str(caught.value)
+    assert type(error).__name__ in str(caught.value)
+
+
+def test_reading_passes_an_interruption_on(tmp_path):
+    with pytest.raises(KeyboardInterrupt), reading(tmp_path):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", ["info", "check", "train", "evaluate"])
+def test_eof_error_of_an_env_is_not_an_interruption(cli, trained, tmp_path, monkeypatch, command):
+    (tmp_path / "ending.py").write_text("def make():\n    raise EOFError('the simulator hung up')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = "python:ending:make"
+    arguments = {"train": (env, "--out", tmp_path / "run"), "evaluate": (trained, "--env", env)}
+    code, out, err = cli(command, *arguments.get(command, (env,)))
+    assert code in (1, 2)
+    assert "the simulator hung up" in out + err
+    assert "interrupted" not in out + err

@@ -1,0 +1,69 @@
+"""Ctrl-C and kill -9, in processes with a Ray of their own."""
+
+import json
+import os
+import signal
+import time
+
+from envoi.integrations.rllib import RunFolder
+
+
+def wait_for(condition, process, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_job_killed_at_any_moment_can_be_resumed(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
+    wait_for(lambda: run.exists, process)
+    process.kill()
+    process.wait()
+
+    process = spawn("train", "--resume", "--out", run.path)
+    wait_for(lambda: run.state.exists() and len(run.read_progress()) > 3, process)
+    process.kill()
+    process.wait()
+    held = json.loads(run.state.read_text())["trials"]["0"]["iteration"]
+    rows = run.read_progress()
+    killed_at = len(rows)
+    assert held < killed_at
+
+    further = int(rows[-1]["env_steps"]) + 1
+    process = spawn("train", "--resume", "--out", run.path, "--stop-steps", further)
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, err) == (0, "")
+    assert "continuing from" in out
+    assert "done with" in out.splitlines()[-1]
+    rows = run.read_progress()
+    assert [int(r["iteration"]) for r in rows] == list(range(1, len(rows) + 1))
+    steps = [int(r["env_steps"]) for r in rows]
+    assert steps == sorted(set(steps))
+    assert run.curve.exists()
+
+
+def test_ctrl_c_saves_and_names_the_resume_command(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
+    wait_for(lambda: len(run.read_progress()) > 2, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
+    out, err = process.communicate(timeout=180)
+    assert (process.returncode, err) == (130, "")
+    assert f"continue with: envoi train --resume --out {run.path}" in out.splitlines()[-1]
+    state = json.loads(run.state.read_text())["trials"]["0"]
+    assert state["iteration"] == len(run.read_progress())
+    assert (run.path / state["checkpoint"]).is_dir()
+    assert run.curve.exists()
+
+
+def test_ctrl_c_before_the_first_iteration(spawn, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = spawn("train", "envoi:catch", "--out", run.path)
+    wait_for(lambda: run.log.exists(), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Ray's processes too
+    out, _ = process.communicate(timeout=180)
+    assert process.returncode == 130
+    assert "envoi train --resume" in out.splitlines()[-1]
