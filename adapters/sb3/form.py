@@ -11,7 +11,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import Env, EpisodeError, LossyConversion, SpecError, Step
+from envoi import BatchEnv, Env, EpisodeError, LossyConversion, SpecError, Step
 from envoi.batching.values import full_lanes_step, lane, take
 from envoi.protocol.env import quickest_step
 
@@ -22,6 +22,7 @@ from ..shared.agent_count import validated
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
+from ..shared.origin import core_layers
 from .specs import losses
 
 
@@ -72,8 +73,7 @@ class ToSB3(AnyForm, VecEnv):
 
     def reset(self) -> Any:
         """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
-        seeds = None if self._seeds.count(None) == self.num_envs else self._seeds
-        options: list[Any] = self._options
+        seeds, options = self._core_seeds(), self._options
         result = self._env.reset(seed=seeds, options=options[0] or None)
         self.reset_infos = [dict(info) for info in result.info]
         for index in range(1, self.num_envs):
@@ -85,6 +85,15 @@ class ToSB3(AnyForm, VecEnv):
         self._reset_options()
         self._last = self._actions = None
         return result.observation if self._encode is None else self._encode(result.observation)
+
+    def _core_seeds(self) -> Any:
+        """The seeds of the coming reset: one a lane, or that of the first where lanes share a generator."""
+        seeds, n = self._seeds, self.num_envs
+        first = seeds[0]
+        if first is None or seeds != [*range(first, first + n)]:
+            return None if seeds.count(None) == n else seeds
+        batch = next(layer for layer in core_layers(self.core) if isinstance(layer, BatchEnv))
+        return first if batch.seeds_of_lanes(first) == [first] * n else seeds
 
     def step_async(self, actions: Any) -> None:
         """Takes the actions, of shape (n, …), of the step that `step_wait` does.
