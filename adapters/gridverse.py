@@ -26,15 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, NotRepresented, Reset, Snapshot, Step, Streams
-from envoi.protocol.env import ENDED, NOT_RESET, make_step
+from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, NotRepresented, Step
+from envoi.protocol.env import ENDED, make_step
+from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
 
-from .registry import refuse_others
+from .conversion import imported
 from .shared.arrival import incoming
-from .shared.introspection import Content
-from .shared.reset_options import NoResetOptions
+from .shared.imported import ImportedEnv
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
 
@@ -42,7 +41,7 @@ _PARTS = ("inner_env", "state_representation", "observation_representation", "ac
 _INNER_PARTS = ("set_seed", "functional_reset", "functional_step", "functional_observation")
 
 
-class FromGridverse(NoResetOptions, Env):
+class FromGridverse(ImportedEnv):
     """An outer environment of gym-gridverse as a core one.
 
     Args:
@@ -60,8 +59,15 @@ class FromGridverse(NoResetOptions, Env):
 
     reward_spec = Array((), "float64", name="reward")
 
+    has_place = False
+    _framework = "gridverse"
+    _planned = ("_incoming",)
+
     def __init__(self, source: Any) -> None:
-        self.source = source
+        super().__init__(source)
+
+    def _describe(self) -> None:
+        source = self.source
         if source.observation_representation is None:
             raise LossyConversion(
                 "observation", "objects", "representation not available", "the core",
@@ -74,26 +80,19 @@ class FromGridverse(NoResetOptions, Env):
             self.kinds["state"] = _read_kinds(source.state_representation)
         self.metadata = {"render_modes": [], "kinds": deepcopy(self.kinds)}
         self.action_spec = Discrete(source.action_space.num_actions, name="action")
-        self._over: str | None = NOT_RESET
-        self._observation: Any = None
-        self._plan()
 
     def _plan(self) -> None:
         self._incoming = incoming(self.observation_spec, True)  # representations may hand out what they hold
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        seed = check_seed(seed)
-        self._give_options(options)
-        if seed is not None:
-            self._streams = Streams(seed)
-            self.source.inner_env.set_seed(seed)
-        elif getattr(self.source.inner_env, "_rng", self) is None:
+    def _seed_source(self, seed: int) -> None:
+        self.source.inner_env.set_seed(seed)
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
+        if seed is None and getattr(self.source.inner_env, "_rng", self) is None:
             # Never seeded, it would draw from a generator that all such environments share.
             self.source.inner_env.set_seed(int(self.streams.dynamics.integers(2**31)))
         self.source.reset()
-        self._over = None
-        self._observation = self._incoming(self.source.observation)
-        return Reset(self._observation, {})
+        return self._incoming(self.source.observation), {}
 
     def step(self, action: Any) -> Step:
         if self._over is not None:
@@ -121,41 +120,23 @@ class FromGridverse(NoResetOptions, Env):
                 "state: representation not available; give the outer environment a state_representation, or look at "
                 "the objects, .source.inner_env.state"
             )
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        return super().state
+
+    def _source_state(self) -> Any:
         return deepcopy(self.source.state)
 
     def _rewarded_state(self) -> Any:
         return deepcopy(self.source.inner_env.state) if self.state_spec is None else self.state
 
-    @property
-    def observation(self) -> Any:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The inner environment's generator; settable."""
+    def _source_rng(self) -> np.random.Generator | None:
         held = getattr(self.source.inner_env, "_rng", None)
-        return held if isinstance(held, np.random.Generator) else self.streams.dynamics
+        return held if isinstance(held, np.random.Generator) else None
 
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams = Streams.from_generator(generator)
+    def _replace_rng(self, generator: np.random.Generator) -> None:
         if hasattr(self.source.inner_env, "_rng"):
             self.source.inner_env._rng = generator
         else:
             self.source.inner_env.set_seed(int(deepcopy(generator).integers(2**31)))
-
-    def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (Content(self._parts()), self._over, self._observation, streams))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        content, self._over, self._observation, streams = self._content(snapshot)
-        content.put_back(self._parts())
-        self._streams = None if streams is None else streams.copy()
 
     def _parts(self) -> list[Any]:
         return [self.source, self.source.inner_env]
@@ -164,15 +145,11 @@ class FromGridverse(NoResetOptions, Env):
     def unwrapped(self) -> Any:
         return self.source
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_incoming"}
+    def render(self) -> Any:
+        return None
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"from_gridverse({self.source!r})"
+    def close(self) -> None:
+        """Does nothing, since outer environments hold nothing to release."""
 
 
 def _read_spaces(representation: Any) -> dict[str, Array]:
@@ -203,5 +180,4 @@ def from_gridverse(env: Any) -> Env:
         SpecError: It is of another framework.
         LossyConversion: It has no observation representation.
     """
-    refuse_others(env, "gridverse")
-    return FromGridverse(env)
+    return imported(env, "gridverse", (), FromGridverse)

@@ -13,6 +13,7 @@ from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
 from .shared.loss import Loss
+from .shared.reset_options import options_lost
 
 
 @dataclass(frozen=True)
@@ -183,11 +184,8 @@ def losses(env: Any, target: str) -> list[Loss]:
     Raises:
         UnknownName: There is no such target.
     """
-    from .shared.reset_options import options_lost  # which imports what forms share
-
     core, row = from_env(env), _target(target)
-    spokes = [one.load() for one in FRAMEWORKS.values() if one.in_use]
-    arrived = [loss for spoke in spokes if hasattr(spoke, "arrival_losses") for loss in spoke.arrival_losses(core)]
+    arrived: list[Loss] = getattr(core, "arrival_losses", [])
     if isinstance(core, Env) and core.batch_size is not None and not row.takes_lanes:
         hint = "use a form of many lanes, such as gymnasium_vector"
         lanes = Loss("lanes", "number", f"a batch of {core.batch_size}", target, True, hint)

@@ -1,4 +1,4 @@
-"""What a context for every episode costs, beside CARL (Benjamins et al., 2023), all in this one process.
+"""The cost of a context for each episode, compared with CARL (Benjamins et al., 2023), in one process.
 
     python benchmarks/contexts.py [--rounds 15] [--only reset] [--json contexts.json]
 
@@ -7,8 +7,8 @@ slow moment of a shared machine hits all alike. "Added" is over the environment 
 CARL and our gymnasium form the gymnasium environment itself, for our core that environment imported. A goal is the
 largest share of CARL's added time that ours may have.
 
-The last rows are batches whose lanes begin anew as they end, each in a context of its own; there the goal is how many
-times as long as without contexts a step may take. CARL has none.
+The last rows are batches whose lanes are reset as they end, each with a context of its own. There the goal is the
+largest time of a step as a multiple of the time without contexts. CARL has no batches.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def pendulum():
 
 @dataclass
 class Row:
-    """One thing that is measured.
+    """A row of measurements.
 
     Attributes:
-        what: What it is.
-        envs: By name, the name of the environment that it goes around (None for that itself) and what makes it.
-        measure: Gives the time of one.
-        goal: The largest share of CARL's added time that ours may have; for batches of the time without contexts. CARL
-            makes the features of its own environments anew at each reset, and so the null env, where it has nothing to
-            make, has no goal.
-        action: What is done in every step.
+        what: The title of the row.
+        envs: By name, the name of the environment inside (None for the innermost), and a function that makes it.
+        measure: Returns the time of one environment.
+        goal: The largest share of CARL's added time that ours may have; for batches, of the time without contexts. The
+            null env has no goal, because CARL's own environments create their features at each reset, and the null env
+            has none.
+        action: The action of every step.
     """
 
     what: str
@@ -165,7 +165,7 @@ def per_reset(env, action, resets=50):
 
 
 def per_batch_step(env, action, steps=300):
-    """Nanoseconds a step of all lanes, which are in the middle of their episodes, and begin anew as they end."""
+    """Returns nanoseconds per step of all lanes, which are in mid-episode, and are reset as they end."""
     n = env.num_envs
     actions = np.random.default_rng(0).integers(0, 2, (32, n))
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""What a conversion adds to a step, ours beside the peer's, all in this one process.
+"""The time that a conversion adds to a step, compared with other libraries, in one process.
 
     python benchmarks/conversion.py [--rounds 15] [--only dm_env] [--json conversion.json]
 
@@ -271,7 +271,7 @@ class Row:
 
 
 def optional(make):
-    """What makes a peer, or None where it is not installed."""
+    """Returns the function that makes a peer, or None if the peer is not installed."""
     try:
         make()
     except ImportError:
@@ -290,7 +290,7 @@ def bsuite_dm_env():
     from bsuite.utils import gym_wrapper
 
     class Old(gym.Env):
-        """What bsuite's wrapper reads: steps of four, as gym once had them."""
+        """An environment with gym's old steps of four values, which bsuite's wrapper reads."""
 
         observation_space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
         action_space = gym.spaces.Discrete(2)

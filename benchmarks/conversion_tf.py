@@ -1,4 +1,4 @@
-"""What TF-Agents' environments cost beside those that TF-Agents makes itself, in the environment of `make test-tf`.
+"""The cost of our TF-Agents environments, compared with those of TF-Agents, in the environment of `make test-tf`.
 
     .venv-tf/bin/python benchmarks/conversion_tf.py [--rounds 15] [--json conversion_tf.json]
 
@@ -135,7 +135,7 @@ def main():
     parser.add_argument("--json", type=Path, help="write the figures there too")
     arguments = parser.parse_args()
 
-    rows = {  # name: (env, the row that it adds to, the row of ours that it is a peer of)
+    rows = {  # name: (env, the row that it adds to, the row of envoi that it is compared with)
         "gym env": (NullGym(), None, None),
         "gymnasium env": (NullGymnasium(), None, None),
         "to_tf_agents(gymnasium)": (to_tf_agents(NullGymnasium()), "gymnasium env", None),

@@ -1,4 +1,4 @@
-"""What envoi costs beside its peers: single steps and batches, all in this one process.
+"""The cost of envoi compared with other libraries, for single steps and batches, in one process.
 
     python benchmarks/core.py [--rounds 15] [--json core.json]
 

@@ -1,4 +1,4 @@
-"""What importing costs: processor time of fresh interpreters, user and system.
+"""The cost of imports: processor time of new interpreters, user and system.
 
     python benchmarks/imports.py [--rounds 15] [--json imports.json]
 

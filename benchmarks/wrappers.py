@@ -1,4 +1,4 @@
-"""What a wrapper adds to a step, ours beside the peer's, all in this one process.
+"""The time that a wrapper adds to a step, compared with other libraries, in one process.
 
     python benchmarks/wrappers.py [--rounds 15] [--only flat] [--json wrappers.json]
 
@@ -63,13 +63,13 @@ class Null(envoi.Model):
 
 
 class NullNested(Null):
-    """Told a nested action."""
+    """Takes a nested action."""
 
     action_spec = {"arm": envoi.Array((3,), "float32", -1, 1), "grip": envoi.Array((), "float32", 0, 1)}
 
 
 class NullObjects(Null):
-    """What is seen is an object."""
+    """Its observations are objects."""
 
     observation_spec = envoi.Foreign(list)
 
@@ -97,17 +97,17 @@ def looked_at(env):
 
 @dataclass
 class Row:
-    """A wrapper: what it goes around, ours, the peer's and the goal.
+    """A row of measurements: the inner environment, our wrapper, the peer's wrapper and the goal.
 
     Attributes:
-        layer: What it does.
-        base: Makes the environment without it.
-        ours: Makes ours around it.
-        peer: The peer's name, and what makes it; None where there is none, or it is not installed.
+        layer: The title of the row.
+        base: Makes the environment without the wrapper.
+        ours: Applies our wrapper to it.
+        peer: The name of the peer, and a function that makes it; None if there is no peer, or it is not installed.
         goal: The largest share of the peer's added time that ours may have; without a peer, nanoseconds.
-        action: What both are told in every step.
-        base_action: What the base is told.
-        step: Gives the function that is called in every step.
+        action: The action of both wrappers in every step.
+        base_action: The action of the inner environment.
+        step: Returns the function that is called in every step.
     """
 
     layer: str

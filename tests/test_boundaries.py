@@ -10,24 +10,27 @@ from pathlib import Path
 
 import pytest
 
+from envoi.adapters import FRAMEWORKS as ROWS
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi.integrations"}
 FRAMEWORKS = (
+    *(row.package for row in ROWS.values() if row.is_target),
     "gymnasium", "dm_env", "pettingzoo", "ray", "torch", "tensorflow", "tf_agents", "typer", "rich", "matplotlib",
     "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
-    "qgym", "stable_baselines3",
+    "qgym",
 )  # fmt: skip
-MAY_IMPORT = {
+MAY_IMPORT: dict[str, set[str]] = {name: {row.package, *row.schemes} for name, row in ROWS.items() if row.is_target}
+for name, packages in {
     "context_catalogue": {"mujoco"},
-    "dm_env": {"dm_env", "dm_control", "bsuite"},
-    "gymnasium": {"gymnasium", "qgym"},
-    "gymnasium_vector": {"gymnasium"},
-    "pettingzoo": {"pettingzoo", "gymnasium"},
-    "pettingzoo_aec": {"pettingzoo", "gymnasium"},
-    "rllib": {"ray", "gymnasium"},
-    "sb3": {"stable_baselines3", "gymnasium"},
-    "tf_agents": {"tf_agents", "tensorflow"},
-}
+    "gymnasium": {"qgym"},
+    "pettingzoo": {"gymnasium"},
+    "pettingzoo_aec": {"gymnasium"},
+    "rllib": {"gymnasium"},
+    "sb3": {"gymnasium"},
+    "tf_agents": {"tensorflow"},
+}.items():
+    MAY_IMPORT[name] = MAY_IMPORT.get(name, set()) | packages
 """The frameworks that a package of the adapters may import; the others import none."""
 
 

@@ -7,15 +7,12 @@ from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_
 
 UNFINISHED = (
     "adapters",
-    "benchmarks",
     "core/authoring/multi_model.py",
     "core/batching/values.py",
     "core/protocol/env.py",
     "core/protocol/multi_env.py",
     "core/wrappers",
     "core/wrapping",
-    "docs/adding_a_framework.md",
-    "docs/coming_from.md",
     "docs/fidelity.md",
     "docs/writing_a_wrapper.md",
     "tests/adapters",

@@ -43,14 +43,10 @@ from typing import Any, cast
 
 import dm_env
 
-from envoi import (
-    Env,
-    LossyConversion,
-)
+from envoi import Env, MultiEnv
 from envoi.seeding import check_seed
-from envoi.tree import leaves
 
-from ..registry import from_env, is_of, refuse_others
+from ..conversion import exported, imported, losses_for, losses_in
 from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
@@ -61,11 +57,12 @@ from .specs import NAME, from_spec, to_spec
 from .string_arrays import Strings
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromDmEnv",
     "Strings",
     "ToDmEnv",
     "UnseededWarning",
-    "arrival_losses",
     "from_dm_env",
     "from_spec",
     "load",
@@ -75,14 +72,17 @@ __all__ = [
     "to_spec",
 ]
 
+FORM, IMPORTER = ToDmEnv, FromDmEnv
+"""The classes that stand for an environment of one agent and one lane, there and here."""
+
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this framework."""
+    """Returns True for an environment of this framework."""
     return isinstance(env, dm_env.Environment)
 
 
 def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> dm_env.Environment:
-    """Any environment as a dm_env one.
+    """Returns any environment as a dm_env one.
 
     A reset takes no arguments in dm_env. Seed the first one by `to_dm_env(env, seed=0)`, and any later one by calling
     the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by `reset_options`.
@@ -102,21 +102,18 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
         SpecError: The seed is not an integer of at least 0.
     """
     seed = check_seed(seed)
-    as_it_is = not validate and seed is None
-    if is_of(env, NAME) and (as_it_is or (isinstance(env, ToDmEnv) and not validate)):
-        form = env
+    if seed is not None and isinstance(env, ToDmEnv) and not validate:
+        form = env  # which can be seeded
     else:
-        core = one_agent(from_env(env), NAME)
-        if isinstance(core, FromDmEnv) and core._rewarder is None and core._context is None and as_it_is:
-            return core.source
-        form = ToDmEnv(core, validate)
+        as_it_is = seed is None and not validate
+        form = exported(env, NAME, FromDmEnv, lambda core: ToDmEnv(core, validate), as_it_is)
     if seed is not None:
-        cast("ToDmEnv", form).seed(seed)
+        form.seed(seed)
     return form
 
 
 def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> Env:
-    """A dm_env environment as a core one.
+    """Returns a dm_env environment as a core one.
 
     dm_env knows no seeds. A reset with one seeds the source, before the source's own reset, in the first of these ways
     that there is: `seed`; a method `seed` of the source; the random generators that the source, its task and its
@@ -133,42 +130,22 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
 
     Raises:
         SpecError: It is of another framework.
-        LossyConversion: A spec is of a kind that nobody but its author knows.
+        LossyConversion: A spec is of a kind that only its author knows.
     """
-    if isinstance(env, ToDmEnv):
-        return env.core
-    refuse_others(env, NAME)
+    return imported(env, NAME, ToDmEnv, lambda source: _import(source, seed, copy))
+
+
+def _import(env: Any, seed: Callable[[int], Any] | None, copy: Copy) -> FromDmEnv:
     if callable(env) and not recognises(env):
-        factory = cast("Callable[..., dm_env.Environment]", env)
-        return FromDmEnv(factory(seed=None), seed, copy, factory)
+        return FromDmEnv(cast("Any", env)(seed=None), seed, copy, env)
     return FromDmEnv(cast("dm_env.Environment", env), seed, copy)
 
 
-def losses(env: Env) -> list[Loss]:
-    """What of a core environment would not survive the way to dm_env and back."""
-    try:
-        env = one_agent(env, NAME)
-    except LossyConversion as error:
-        return [Loss.of(error)]
-    found: list[Loss] = []
-    parts = {
-        "observation": env.observation_spec,
-        "action": env.action_spec,
-        "reward": env.reward_spec,
-        "discount": env.discount_spec,
-    }
-    for what, spec in parts.items():
-        for path, leaf in leaves(spec, what):
-            try:
-                to_spec(leaf, path)
-            except LossyConversion as error:
-                found.append(Loss.of(error))
-    return found
+def losses(env: Env | MultiEnv) -> list[Loss]:
+    """Returns what of a core environment would not survive the way to dm_env and back."""
+    return losses_for(env, _losses, lambda env: one_agent(env, NAME))
 
 
-def arrival_losses(env: Env) -> list[Loss]:
-    """What of a dm_env source an imported environment cannot do: be seeded, where nothing can seed it."""
-    if not (isinstance(env, FromDmEnv) and env.unseeded):
-        return []
-    hint = "pass from_dm_env(env, seed=function of an integer), which seeds it"
-    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, hint)]
+def _losses(env: Env) -> list[Loss]:
+    specs = {"observation": env.observation_spec, "action": env.action_spec, "reward": env.reward_spec}
+    return losses_in({**specs, "discount": env.discount_spec}, to_spec)

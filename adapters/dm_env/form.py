@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from sys import getrefcount
 from typing import Any, cast
 
@@ -12,17 +11,16 @@ import numpy as np
 from dm_env import TimeStep
 from numpy import ndarray
 
-from envoi import Array, Discrete, Env, Reset, SpecError, Step
+from envoi import Array, Discrete, Env, Reset, Step
 from envoi.protocol.env import beside_step, full_step, quickest_step
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import leaves, map_leaves
 
-from ..shared.agent_count import validated
 from ..shared.array_specs import decoder, encoder
 from ..shared.arrival import ALONE, incoming
 from ..shared.exported import AnyForm
-from .specs import to_spec
+from .specs import NAME, to_spec
 
 FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
 
@@ -80,22 +78,19 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         render_mode: The core's.
     """
 
+    _framework = NAME
+    _planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step", "_importer", "_quick")
+    _memory = ("_last", "reset_options", "_seed", "_restart")
+
     def __init__(self, core: Env, validate: bool = False) -> None:
-        if core.batch_size is not None:
-            raise SpecError(f"to_dm_env: expected one environment, got a batch of {core.batch_size} lanes")
-        self.core = core
         self._last: Any = None  # a `Reset`, what `raw_step` gave, or a `TimeStep` that says it all
         self.reset_options: Mapping[str, Any] | None = None
-        self.metadata = deepcopy(dict(core.metadata))
-        self.render_mode = core.render_mode
-        self._env = validated(core) if validate else core
         self._seed: int | None = None
         self._restart = True
-        self._closed = False
+        super().__init__(core, validate)
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
         self._discount_spec = to_spec(core.discount_spec, "discount")
-        self._plan()
 
     def _plan(self) -> None:
         core = self.core
@@ -201,50 +196,23 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         return new(TimeStep, (LAST if over else MID, reward, discount, observation))
 
     def observation_spec(self) -> Any:
-        """What observations are."""
+        """Returns the spec of observations."""
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """What actions are."""
+        """Returns the spec of actions."""
         return self._action_spec
 
     def reward_spec(self) -> Any:
-        """What rewards are; follows the core's rewarder."""
+        """Returns the spec of rewards, which follows the core's rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._plan()
         return self._reward_spec
 
     def discount_spec(self) -> Any:
-        """What discounts are."""
+        """Returns the spec of discounts."""
         return self._discount_spec
 
-    def render(self) -> Any:
-        """A picture, as `render_mode` says."""
-        return self.core.render()
-
-    def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
-
-    def content(self) -> Any:
-        """What the environment holds now, apart from the core as an object."""
-        return self._env.snapshot(), self._last, self.reset_options, self._seed, self._restart
-
     def put_back(self, content: Any) -> None:
-        """Makes the environment hold it again."""
-        snapshot, self._last, self.reset_options, self._seed, self._restart = content
+        super().put_back(content)
         self._quick = None if self._restart else self._importer
-        self._env.restore(snapshot)
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step", "_importer", "_quick")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_dm_env({self.core!r})"

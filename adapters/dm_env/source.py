@@ -6,29 +6,15 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from sys import getrefcount
 from typing import Any, cast
-from warnings import warn
 
 import dm_env
 import numpy as np
 from numpy import ndarray
 
-from envoi import (
-    Array,
-    Discrete,
-    Env,
-    EpisodeError,
-    MultiBinary,
-    MultiDiscrete,
-    Reset,
-    Snapshot,
-    SpecError,
-    Step,
-    Streams,
-)
-from envoi.protocol.env import ENDED, NOT_RESET, full_step
+from envoi import Array, Discrete, EpisodeError, MultiBinary, MultiDiscrete, SpecError, Step
+from envoi.protocol.env import ENDED, full_step
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import leaves
 
@@ -37,15 +23,14 @@ from ..shared.arrival import ALONE, Copy, incoming, own_size
 from ..shared.contexts import TakesContext
 from ..shared.copying import owned
 from ..shared.discounts import is_default_discount
-from ..shared.introspection import Content, Generators, layers, physics, seed_hook
-from ..shared.loss import UnseededWarning
-from ..shared.reset_options import NoResetOptions
+from ..shared.introspection import layers, physics
+from ..shared.source_seeding import SeedsSource
 from .form import FIRST, LAST, MID, ToDmEnv, is_zero
-from .specs import from_spec
+from .specs import NAME, from_spec
 from .string_arrays import Strings
 
 
-class FromDmEnv(NoResetOptions, TakesContext, Env):
+class FromDmEnv(SeedsSource, TakesContext):
     """A dm_env environment as a core one.
 
     Args:
@@ -58,6 +43,10 @@ class FromDmEnv(NoResetOptions, TakesContext, Env):
         source: The dm_env environment.
     """
 
+    _framework = NAME
+    _planned = ("_form", "_incoming", "_encode", "_choices", "_dtype", "_size", "_shape")
+    _layer = dm_env.Environment
+
     def __init__(
         self,
         source: dm_env.Environment,
@@ -65,20 +54,16 @@ class FromDmEnv(NoResetOptions, TakesContext, Env):
         copy: Copy = "auto",
         factory: Callable[..., dm_env.Environment] | None = None,
     ) -> None:
-        self.source = source
+        self._seeder, self._factory = (None if factory else seed), factory
+        super().__init__(source, copy)
+
+    def _describe(self) -> None:
+        source = self.source
         self.observation_spec = from_spec(source.observation_spec(), "observation_spec")
         self.action_spec = from_spec(source.action_spec(), "action_spec", action=True)
         self.reward_spec = from_spec(source.reward_spec(), "reward_spec")
         self.discount_spec = from_spec(source.discount_spec(), "discount_spec")
         self.metadata, self.render_mode = self._picture()
-        self._seeder, self._factory = seed, factory
-        self._copy: Copy = copy
-        self._warned = False
-        self._rewarder = None  # read in every step, and an instance's own attribute is read faster than its class's
-        self._over: str | None = NOT_RESET
-        self._closed = False
-        self._observation: Any = None
-        self._plan()
 
     def _plan(self) -> None:
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
@@ -96,30 +81,22 @@ class FromDmEnv(NoResetOptions, TakesContext, Env):
         self._shape = getattr(spec, "shape", ())
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
-        native, simulation = self.unwrapped, physics(self.source, dm_env.Environment)
-        if isinstance(native, ToDmEnv):
-            return deepcopy(native.metadata), native.render_mode
+        form, simulation = cast("Any", self.form_inside), physics(self.source, dm_env.Environment)
+        if form is not None:
+            return deepcopy(form.metadata), form.render_mode
         if simulation is None:
             return {"render_modes": []}, None
-        return {"render_modes": ["rgb_array"], "render_fps": 1 / native.control_timestep()}, "rgb_array"
+        return {"render_modes": ["rgb_array"], "render_fps": 1 / self.unwrapped.control_timestep()}, "rgb_array"
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        seed = check_seed(seed)
-        self._give_options(options)
-        if seed is not None:
-            self._seed_source(seed)
-            self._streams = Streams(seed)
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         if self._context is not None:
             self._take_context()
         _, _, _, observation = self.source.reset()
         if getattr(observation, "shape", ()) != self._shape:
             self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
         if self._form is None or self._form.last is None:
-            observation, info = self._incoming(observation), {}
-        else:
-            observation, info = self._form.last.observation, {**self._form.last.info}
-        self._observation, self._over = observation, None
-        return Reset(observation, info)
+            return self._incoming(observation), {}
+        return self._form.last.observation, {**self._form.last.info}
 
     def step(self, action: Any) -> Step:
         return full_step(self.raw_step(action))
@@ -209,115 +186,37 @@ class FromDmEnv(NoResetOptions, TakesContext, Env):
             f"reward, discount: expected None in the first step of an episode only, got it later from {self.source}"
         )
 
-    # Seeds and generators.
-
-    def _generators(self) -> Generators:
-        return Generators(self.source, dm_env.Environment)
-
     @property
-    def unseeded(self) -> bool:
-        """Whether there is no known way to seed the source; then a seed reaches only the sampled actions."""
-        known = self._seeder or self._factory or seed_hook(self.source, dm_env.Environment)
-        return not (known or self._generators())
+    def _has_seeder(self) -> bool:
+        return self._seeder is not None or self._factory is not None
 
-    def _seed_source(self, seed: int) -> None:
-        hook = self._seeder or seed_hook(self.source, dm_env.Environment)
-        if self._factory is not None:
-            self.source.close()
-            self.source = self._factory(seed=seed)
-            self._plan()
-        elif hook is not None:
-            hook(seed)
-        elif generators := self._generators():
-            generators.seed(seed)
-        elif not self._warned:
-            self._warned = True
-            warn(
-                f"seed: nothing is known that seeds {self.source}; pass from_dm_env(env, seed=function of an integer)",
-                UnseededWarning,
-                stacklevel=3,
-            )
+    def _call_seed_method(self, seed: int) -> bool:
+        if self._factory is None:
+            return super()._call_seed_method(seed)
+        self.source.close()
+        self.source = self._factory(seed=seed)
+        self._plan()
+        return True
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """The source's generator where it has one, and a `RandomState` is none; settable.
-
-        A source's `RandomState` takes over the state of an `MT19937` generator, and is seeded from any other.
-        """
-        if isinstance(self.unwrapped, ToDmEnv):
-            return self.unwrapped.core.rng
-        generators = self._generators()
-        return generators.first() or self.streams.dynamics
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams = Streams.from_generator(generator)
-        if isinstance(self.unwrapped, ToDmEnv):
-            self.unwrapped.core.rng = generator
-        elif self._seeder is None and self._factory is None and (generators := self._generators()):
-            generators.replace(generator)
-        else:
-            self._seed_source(int(deepcopy(generator).integers(2**32)))
-
-    # The episode.
-
-    @property
-    def state(self) -> Any:
-        """The state of the physics in a source of dm_control, else the observation."""
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
-        if isinstance(self.unwrapped, ToDmEnv):
-            return self.unwrapped.core.state
+    def _source_state(self) -> Any:
+        """Returns the state of the physics in a source of dm_control, else the observation."""
         simulation = physics(self.source, dm_env.Environment)
         return self._observation if simulation is None else simulation.get_state()
 
-    @property
-    def observation(self) -> Any:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
-    def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        held = Content(layers(self.source, dm_env.Environment))
-        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams, self._contexts_held))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        held, over, observation, streams, contexts = self._content(snapshot)
-        self._expect_contexts(contexts)
-        held.put_back(layers(self.source, dm_env.Environment))
-        self._contexts_held = contexts
-        self._over, self._observation = over, deepcopy(observation)
-        self._streams = None if streams is None else streams.copy()
+    def _parts(self) -> list[Any]:
+        return layers(self.source, dm_env.Environment)
 
     def render(self) -> Any:
         if callable(getattr(self.source, "render", None)):
-            return cast("Any", self.source).render()
-        if isinstance(self.unwrapped, ToDmEnv):
+            return self.source.render()
+        if self.form_inside is not None:
             return self.unwrapped.render()
         simulation = physics(self.source, dm_env.Environment)
         return None if simulation is None else simulation.render()
 
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
     @property
     def unwrapped(self) -> Any:
         return layers(self.source, dm_env.Environment)[-1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_form", "_incoming", "_encode", "_choices", "_dtype")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-        self._keep_context()
-
-    def __repr__(self) -> str:
-        return f"from_dm_env({self.source!r})"
 
 
 def _incoming(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:

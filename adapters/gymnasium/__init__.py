@@ -37,14 +37,9 @@ from typing import Any
 
 import gymnasium
 
-from envoi import (
-    Env,
-    LossyConversion,
-    MultiEnv,
-)
-from envoi.tree import leaves
+from envoi import Env, MultiEnv
 
-from ..registry import from_env, is_of, refuse_others
+from ..conversion import exported, imported, losses_for, losses_in
 from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
@@ -54,6 +49,8 @@ from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromGymnasium",
     "ToGymnasium",
     "from_gymnasium",
@@ -65,14 +62,17 @@ __all__ = [
     "to_space",
 ]
 
+FORM, IMPORTER = ToGymnasium, FromGymnasium
+"""The classes that stand for an environment of one agent and one lane, there and here."""
+
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this framework."""
+    """Returns True for an environment of this framework."""
     return isinstance(env, gymnasium.Env)
 
 
 def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]:
-    """Any environment as a gymnasium one.
+    """Returns any environment as a gymnasium one.
 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
@@ -84,16 +84,11 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
     Raises:
         LossyConversion: gymnasium cannot express a part of it.
     """
-    if is_of(env, NAME) and not validate:
-        return env
-    core = one_agent(from_env(env), NAME)
-    if isinstance(core, FromGymnasium) and core._rewarder is None and core._context is None and not validate:
-        return core.source
-    return ToGymnasium(core, validate)
+    return exported(env, NAME, FromGymnasium, lambda core: ToGymnasium(core, validate), as_it_is=not validate)
 
 
 def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
-    """A gymnasium environment as a core one.
+    """Returns a gymnasium environment as a core one.
 
     Args:
         env: The environment, wrappers and all.
@@ -104,29 +99,24 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
 
     Raises:
         SpecError: It is of another framework, such as a `MultiAgentEnv` of RLlib.
-        LossyConversion: A space is of a kind that nobody but its author knows.
+        LossyConversion: A space is of a kind that only its author knows.
     """
-    if isinstance(env, ToGymnasium):
-        return env.core
-    refuse_others(env, NAME)
+    return imported(env, NAME, ToGymnasium, lambda source: importer(source)(source, copy))
+
+
+def importer(env: Any) -> type[FromGymnasium]:
+    """Returns the importer of a gymnasium environment: there is one of its own for those of qgym."""
     if any(kind.__module__ == "qgym.templates.environment" for kind in type(bare(env)).__mro__):
         from .qgym import FromQgym
 
-        return FromQgym(env, copy)
-    return FromGymnasium(env, copy)
+        return FromQgym
+    return FromGymnasium
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """What of a core environment would not survive the way to gymnasium and back."""
-    try:
-        env = one_agent(env, NAME)
-    except LossyConversion as error:
-        return [Loss.of(error)]
-    found: list[Loss] = []
-    for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
-        for path, leaf in leaves(spec, what):
-            try:
-                to_space(leaf, path)
-            except LossyConversion as error:
-                found.append(Loss.of(error))
-    return found
+    """Returns what of a core environment would not survive the way to gymnasium and back."""
+    return losses_for(env, _losses, lambda env: one_agent(env, NAME))
+
+
+def _losses(env: Env) -> list[Loss]:
+    return losses_in({"observation": env.observation_spec, "action": env.action_spec}, to_space)

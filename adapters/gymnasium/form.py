@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any, cast
 
 import gymnasium
@@ -11,12 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from envoi import (
-    Env,
-    Snapshot,
-    SpecError,
-    Validated,
-)
+from envoi import Env
 from envoi.protocol.env import five_step, quickest_step
 
 from ..registry import is_of
@@ -39,17 +33,13 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         core: The core environment.
     """
 
+    _framework = NAME
+    _planned = ("_encode", "_decode", "_step", "step")
+
     def __init__(self, core: Env, validate: bool = False) -> None:
-        if core.batch_size is not None:
-            raise SpecError(f"to_gymnasium: expected one environment, got a batch of {core.batch_size} lanes")
-        self.core = core
-        self._env = Validated(core) if validate else core
-        self.metadata = deepcopy(dict(core.metadata))
-        self.render_mode = core.render_mode
         # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
         self._np_random_seed = -1
-        self._closed = False
-        self._plan()
+        super().__init__(core, validate)
         self.observation_space, self.action_space = self._spaces()
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
@@ -95,16 +85,6 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
             info = {**info, "discount": discount}
         return observation, reward, terminated, truncated, info
 
-    def render(self) -> Any:
-        """A picture, as `render_mode` says."""
-        return self.core.render()
-
-    def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
-
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium.env_spec`; None if unknown."""
@@ -133,24 +113,5 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
-    def content(self) -> Snapshot:
-        """What a snapshot of an environment that this form is a part of holds of it."""
-        return self._env.snapshot()
-
-    def put_back(self, held: Snapshot) -> None:
-        """Puts back what `content` gave."""
-        self._env.restore(held)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name not in ("_encode", "_decode", "_step", "step")
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_gymnasium({self.core!r})"
-
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)

@@ -30,10 +30,9 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from qgym.templates import Rewarder as Source
 
-from envoi import Reset, Rewarder, Snapshot, Streams
+from envoi import Rewarder, Snapshot, Streams
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
-from envoi.seeding import check_seed
 from envoi.structural_equality import attributes
 
 from ..shared.arrival import Copy
@@ -94,6 +93,8 @@ class FromQgym(FromGymnasium):
         source: The environment.
     """
 
+    _framework = "qgym"
+
     def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy)
         visualiser = self._native._visualiser
@@ -139,12 +140,12 @@ class FromQgym(FromGymnasium):
         else:  # qgym's own setter asks for it
             native._rewarder, native.reward_range = given.rewarder, given.reward_range
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        seed = check_seed(seed)
-        if seed is not None:
-            _seed(self._generators(), seed)
-        observation, info = super().reset(seed=seed, options=options)
-        return Reset(observation, deepcopy(info))
+    def _seed_source(self, seed: int) -> None:
+        _seed(self._generators(), seed)
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
+        observation, info = super()._begin(seed, options)
+        return observation, deepcopy(info)
 
     def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         values = self._step_unrewarded(action) if self._replaces else super().raw_step(action)
@@ -160,10 +161,8 @@ class FromQgym(FromGymnasium):
         finally:
             native._rewarder = held
 
-    @property
-    def state(self) -> Any:
-        """A copy of qgym's state."""
-        super().state  # noqa: B018 (an error before the first reset)
+    def _source_state(self) -> Any:
+        """Returns a copy of qgym's state."""
         return deepcopy(self._native._state)
 
     @property
@@ -213,9 +212,6 @@ class FromQgym(FromGymnasium):
             yield
         finally:
             native._visualiser = visualiser
-
-    def __repr__(self) -> str:
-        return f"from_qgym({self.source})"
 
 
 _KEEP_REWARDS = {

@@ -51,14 +51,16 @@ from envoi import (
 )
 from envoi.protocol.batch_env import BatchEnv
 
+from ..conversion import imported, losses_for
 from ..gymnasium import losses as lane_losses
 from ..pettingzoo.form_base import acts_at_once
-from ..registry import from_env, home, is_of, refuse_others
+from ..registry import from_env, home, is_of
 from ..shared.agent_count import agent_lanes
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import NAME, ToGymnasiumVector, check_restarts, mode_named
+from .form import ToGymnasiumVector, check_restarts, mode_named
 from .source import FromGymnasiumVector
+from .specs import NAME
 from .sync_source import FromSyncVector, loops_only, mode_of
 
 __all__ = [
@@ -74,7 +76,7 @@ __all__ = [
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this framework."""
+    """Returns True for an environment of this framework."""
     return isinstance(env, VectorEnv)
 
 
@@ -85,7 +87,7 @@ def to_gymnasium_vector(
     *,
     validate: bool = False,
 ) -> VectorEnv[Any, Any, Any]:
-    """Any environment as a gymnasium vector environment.
+    """Returns any environment as a gymnasium vector environment.
 
     Args:
         env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
@@ -108,7 +110,7 @@ def to_gymnasium_vector(
         return env
     core = batch_of(env, n)
     if isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv):
-        if mode in (None, core.mode) and core.is_native and not validate:
+        if mode in (None, core.mode) and core.is_unchanged and not validate:
             return core.source
         mode = mode or core.mode
     return ToGymnasiumVector(core, mode or AutoresetMode.NEXT_STEP, validate)
@@ -159,7 +161,7 @@ def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
 
 
 def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
-    """A gymnasium vector environment as a core batch.
+    """Returns a gymnasium vector environment as a core batch.
 
     Args:
         env: The environment, wrappers and all.
@@ -170,20 +172,21 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
 
     Raises:
         SpecError: It is of another framework.
-        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+        LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
     """
-    if isinstance(env, ToGymnasiumVector):
-        return env.core
-    refuse_others(env, NAME)
+    return imported(env, NAME, ToGymnasiumVector, lambda source: _import(source, copy))
+
+
+def _import(env: Any, copy: Copy) -> BatchEnv:
     return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """What of a core environment would not survive the way to a vector environment, in its default mode, and back."""
-    try:
-        core: Any = batch_of_agents(env) if isinstance(env, MultiEnv) else env
-    except LossyConversion as error:
-        return [Loss.of(error)]
+    """Returns what of a core environment would not survive the way to a vector env in its default mode, and back."""
+    return losses_for(env, _losses, lambda env: batch_of_agents(env) if isinstance(env, MultiEnv) else env)
+
+
+def _losses(core: Any) -> list[Loss]:
     found = lane_losses(core)
     if core.batch_size is not None:
         try:

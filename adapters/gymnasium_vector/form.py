@@ -22,11 +22,8 @@ from envoi import (
     MultiBinary,
     MultiDiscrete,
     Reset,
-    Snapshot,
-    SpecError,
     Step,
     UnknownName,
-    Validated,
 )
 from envoi.batching.values import full_lanes_step, lane
 from envoi.protocol.batch_env import BatchEnv, as_mask
@@ -39,9 +36,7 @@ from ..shared.exported import AnyForm
 from ..shared.origin import core_layers
 from .infos import write, write_lanes
 from .lane_attributes import LaneAttributes, pictures
-from .specs import batched_decoder, batched_encoder, batched_space
-
-NAME = "gymnasium_vector"
+from .specs import NAME, batched_decoder, batched_encoder, batched_space
 
 NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", AutoresetMode.DISABLED: "live"}
 """What of `BatchEnv.restarts` each mode needs."""
@@ -65,29 +60,32 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         LossyConversion: Its lanes cannot begin anew as the mode needs, or gymnasium has no space for a spec.
     """
 
+    _framework = NAME
+    _of_lanes = True
+    _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes", "_written")
+    _memory = ("_over", "_last", "begun")
+
     def __init__(
         self, core: Env, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, validate: bool = False
     ) -> None:
-        if core.batch_size is None:
-            raise SpecError("to_gymnasium_vector: expected a batch, got one environment; see envoi.batch(env, n)")
         self._mode = mode_named(autoreset_mode)
-        check_restarts(core, self._mode)
-        self.core: Any = core
-        self._env: Any = Validated(core) if validate else core
-        self.num_envs = core.batch_size
-        self.metadata = {**deepcopy(dict(core.metadata)), "autoreset_mode": self._mode}
-        self.render_mode = core.render_mode
         self._last: Any = None  # a `Reset`, or what `raw_step` gave
         self.begun: Reset | None = None
         self._np_random_seed: Any = -1  # unknown in all lanes, or the seed of each
         self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
         self._said: dict[Any, Any] = {}
-        self._plan()
+        super().__init__(core, validate)
+        self.metadata["autoreset_mode"] = self._mode
         self.single_observation_space, self.single_action_space = self._spaces()
         seen = batched_space(self.single_observation_space, self.num_envs)
         done = batched_space(self.single_action_space, self.num_envs)
         self.observation_space = like_source(seen, core, "observation", lanes=True)
         self.action_space = like_source(done, core, "action", lanes=True)
+
+    def _check_lanes(self, core: Any) -> None:
+        super()._check_lanes(core)
+        check_restarts(core, self._mode)
+        self.num_envs = core.batch_size
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
@@ -290,6 +288,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         """A tuple with a picture of each lane, as `render_mode` says, or None."""
         return pictures(self.core)
 
+    def close(self, **kwargs: Any) -> None:
+        """Releases what the environment holds; may be called again."""
+        VectorEnv.close(self, **kwargs)
+
     def close_extras(self, **kwargs: Any) -> None:
         """Releases what the environment holds; `close` calls it once."""
         self.core.close()
@@ -346,27 +348,8 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
-    def content(self) -> tuple[Snapshot, Any]:
-        """What a snapshot of an environment that this form is a part of holds of it."""
-        return self._env.snapshot(), (self._over, self._last, self.begun)
-
-    def put_back(self, content: tuple[Snapshot, Any]) -> None:
-        """Puts back what `content` gave."""
-        held, (self._over, self._last, self.begun) = content
-        self._env.restore(held)
-
-    def __getstate__(self) -> dict[str, Any]:
-        closures = ("_encode", "_encode_one", "_decode", "_step", "_attributes")
-        return {name: value for name, value in vars(self).items() if name not in closures}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_gymnasium_vector({self.core!r})"
-
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def _batch_inside(core: Any) -> Any:

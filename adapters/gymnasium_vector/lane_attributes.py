@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from envoi import Env, Lanes, SpecError
 
 from ..gymnasium import to_gymnasium
-from ..shared.exported import inside, is_own
+from ..shared.reached_attributes import inside, is_own
 
 
 class LaneAttributes:

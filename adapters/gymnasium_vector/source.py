@@ -9,28 +9,27 @@ from typing import Any, cast
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
-from envoi import Env, EpisodeError, Infos, Reset, Snapshot, SnapshotUnsupported, SpecError, Step
+from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.batching.model_batch import batch_streams
 from envoi.batching.values import lane, stack
-from envoi.protocol.batch_env import BatchEnv, Mask, as_mask
+from envoi.protocol.batch_env import Mask, as_mask
 from envoi.protocol.env import ENDED_LANES, NOT_RESET
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
-from ..gymnasium.source import NATIVE_REWARD, bare
+from ..gymnasium.source import NATIVE_REWARD, bare, replay_seeds
 from ..gymnasium.specs import from_space
 from ..shared.arrival import Copy, incoming
 from ..shared.copying import fresh
 from ..shared.discounts import is_number
-from ..shared.introspection import Content
-from ..shared.reset_options import ResetOptions
+from ..shared.imported import ImportedBatch
 from .infos import read
-from .specs import batched_encoder, batched_space, batched_spec, with_lanes
+from .specs import NAME, batched_encoder, batched_space, batched_spec, with_lanes
 from .sync_source import different, metadata_of, mode_of
 
 
-class FromGymnasiumVector(ResetOptions, BatchEnv):
+class FromGymnasiumVector(ImportedBatch):
     """A vector environment, of which only all lanes together can be stepped, as a core batch.
 
     Its lanes begin anew as its own auto-reset mode has it, and in no other way:
@@ -58,12 +57,22 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
     """
 
+    _framework = NAME
+    _planned = ("_incoming", "_incoming_one", "_encode")
+    _memory = ("_kept", "_beginning")
+
     def __init__(self, source: VectorEnv[Any, Any, Any], copy: Copy = "auto") -> None:
-        super().__init__(source.num_envs)
-        self.source, self.mode = source, mode_of(source)
+        none = np.zeros(source.num_envs, bool)
+        self._kept: Mask = none  # lanes of which the source has begun the next episode already
+        self._beginning: Reset | None = None  # what it told of those
+        super().__init__(source, source.num_envs, copy)
+
+    def _describe(self) -> None:
+        source, base = self.source, self.unwrapped
+        self.mode = mode_of(source)
         for kind in ("observation", "action"):
-            setattr(self, f"{kind}_spec", from_space(self.native_space(kind), f"single_{kind}_space"))
-        base = bare(source)
+            space = getattr(source, f"single_{kind}_space")
+            setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
         # Custom spaces of gymnasium's own may differ from lane to lane.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs
@@ -88,22 +97,11 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         self._takes_seeds = self._form is not None or isinstance(base, (SyncVectorEnv, AsyncVectorEnv))
         self.metadata = metadata_of(source)
         self.render_mode = source.render_mode
-        self._copy: Copy = copy
-        none = np.zeros(source.num_envs, bool)
-        self._over: Mask = none  # lanes that have ended
-        self._kept: Mask = none  # lanes of which the source has begun the next episode already
-        self._beginning: Reset | None = None  # what it told of those
-        self._begun = self._closed = False
-        self._observation: Any = None
-        self._rewarder = None
-        self._plan()
 
     def _plan(self) -> None:
         self._incoming = incoming(batched_spec(self.observation_spec, self.batch_size), self._copy)
         self._incoming_one = incoming(self.observation_spec, self._copy)
         self._encode = batched_encoder(self.action_spec)
-        # As in `FromGymnasium`: here an equal seed always replays.
-        self._forget_seeds = getattr(self.unwrapped, "forget_seeds", None)
 
     def reset(
         self,
@@ -143,8 +141,8 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if self._resets_again and self._over.any():
             self.source.step(self._sent(stack(self.action_spec, [zeros(self.action_spec)] * self.batch_size)))
-        if seed is not None and self._forget_seeds is not None:
-            self._forget_seeds()
+        if seed is not None:
+            replay_seeds(self.unwrapped)
         observation, said = self.source.reset(seed=seed, options=options)
         return self._incoming(observation), self._read(said)
 
@@ -168,8 +166,7 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        if not self._begun:
-            raise EpisodeError(f"step: {NOT_RESET}")
+        self._check_begun("step")
         restart = as_mask(restart, self.batch_size, "restart")
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
@@ -266,12 +263,6 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
             return self.observation
         return self._form.core.state
 
-    @property
-    def observation(self) -> Any:
-        if not self._begun:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
     def native_space(self, what: str, agent: Any = None) -> Any:
         """The source's `"observation"` or `"action"` space of one lane."""
         return getattr(self.source, f"single_{what}_space")
@@ -279,11 +270,6 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
     def native_lanes_space(self, what: str) -> Any:
         """The source's space of all lanes."""
         return getattr(self.source, f"{what}_space")
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the rewards are the source's own."""
-        return self._rewarder is None
 
     @property
     def rng(self) -> np.random.Generator:
@@ -301,25 +287,16 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
             base.set_attr("np_random", [np.random.default_rng(seed) for seed in seeds])
         self._streams = Streams.from_generator(generator)
 
-    def snapshot(self) -> Snapshot:
+    def _hold_source(self) -> Any:
         self._check_copies()
-        held = {name: deepcopy(getattr(self, name)) for name in _MEMORY}
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (Content(self._layers()), held, streams))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        content, held, streams = self._content(snapshot)
-        content.put_back(self._layers())
-        for name, value in held.items():
-            setattr(self, name, deepcopy(value))
-        self._streams = None if streams is None else streams.copy()
+        return super()._hold_source()
 
     def _check_copies(self) -> None:
         # A copy of a pipe closes the pipe when it is forgotten.
         if isinstance(self.unwrapped, AsyncVectorEnv):
             raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
 
-    def _layers(self) -> list[Any]:
+    def _parts(self) -> list[Any]:
         """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
         layers: list[Any] = [self.source]
         while isinstance(layers[-1], VectorWrapper):
@@ -328,30 +305,10 @@ class FromGymnasiumVector(ResetOptions, BatchEnv):
         each = {id(space): space for layer in layers for space in (getattr(layer, name) for name in names)}
         return [*layers, *each.values()]
 
-    def render(self) -> Any:
-        return self.source.render()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
     @property
     def unwrapped(self) -> Any:
         return bare(self.source)
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_copies()
-        closures = ("_incoming", "_incoming_one", "_encode", "_forget_seeds")
-        return {name: value for name, value in vars(self).items() if name not in closures}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"from_gymnasium_vector({self.source})"
-
-
-_MEMORY = ("_over", "_kept", "_beginning", "_begun", "_observation")
-"""What changes during an episode."""
+        return super().__getstate__()

@@ -18,6 +18,8 @@ from envoi.tree import children, map_leaves, rebuild
 
 from ..gymnasium.specs import Convert, decoder, encoder
 
+NAME = "gymnasium_vector"
+
 _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 

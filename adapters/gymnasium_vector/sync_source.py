@@ -9,14 +9,15 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from envoi import Lanes, LossyConversion, Reset, SpecError
+from envoi import LossyConversion, Reset, SpecError
 from envoi.protocol.batch_env import Mask
 from envoi.seeding import check_seed
 
 from ..gymnasium import from_gymnasium
 from ..gymnasium.source import bare
 from ..shared.arrival import Copy
-from ..shared.contexts import TakesContext
+from ..shared.imported import ImportedLanes
+from .specs import NAME
 
 
 def mode_of(source: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -42,7 +43,7 @@ def metadata_of(source: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     return {key: deepcopy(value) for key, value in (source.metadata or {}).items() if key != "autoreset_mode"}
 
 
-class FromSyncVector(Lanes):
+class FromSyncVector(ImportedLanes):
     """A `SyncVectorEnv` as the lanes that it loops over: each one's infos keep their types, in any auto-reset mode.
 
     Its seeds are the source's own: with one seed s for all, lane i has s + i.
@@ -59,14 +60,15 @@ class FromSyncVector(Lanes):
         LossyConversion: The lanes have different spaces, or rewards of different specs.
     """
 
+    _framework = NAME
+
     def __init__(self, source: SyncVectorEnv, copy: Copy = "auto") -> None:
         try:
-            super().__init__([from_gymnasium(env, copy=copy) for env in source.envs])
+            super().__init__(source, [from_gymnasium(env, copy=copy) for env in source.envs])
         except SpecError as error:
             raise LossyConversion("envs", "spec", str(error), "a core batch") from error
-        self.source, self.mode = source, mode_of(source)
+        self.mode = mode_of(source)
         self.metadata = metadata_of(source)
-        self._closed = False
 
     def reset(
         self,
@@ -91,24 +93,8 @@ class FromSyncVector(Lanes):
         return getattr(self.source, f"{what}_space")
 
     @property
-    def is_native(self) -> bool:
-        """Whether rewards and contexts are the source's own."""
-        return all(
-            env._rewarder is None and not (isinstance(env, TakesContext) and env._context is not None)  # pyright: ignore[reportPrivateUsage]
-            for env in self.envs
-        )
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
-    @property
     def unwrapped(self) -> SyncVectorEnv:
         return self.source
-
-    def __repr__(self) -> str:
-        return f"from_gymnasium_vector({self.source})"
 
 
 def different(path: str, spec: Any) -> LossyConversion:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +34,10 @@ class RLlibEnv(RLlibForm, ToGymnasium):
         codec: The maps between its values and RLlib's; None where the form is not canonical.
         seeds: What becomes of RLlib's seeds.
     """
+
+    _framework = "rllib"
+    _planned = ("codec", "_masks")
+    _memory = ("_last", "seeds")
 
     codec: Codec | None
     spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces
@@ -109,21 +112,3 @@ class RLlibEnv(RLlibForm, ToGymnasium):
         """What the core's last reset or step gave; None before."""
         last = self._last
         return last if last is None or isinstance(last, Reset) else full_step(last)
-
-    def content(self) -> Any:
-        """What a snapshot of an environment that this form is a part of holds of it."""
-        return super().content(), self._last, copy.deepcopy(self.seeds)
-
-    def put_back(self, held: Any) -> None:
-        """Puts back what `content` gave."""
-        snapshot, self._last, seeds = held
-        super().put_back(snapshot)
-        self.seeds = copy.deepcopy(seeds)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in ("codec", "_masks")}
-
-    def __repr__(self) -> str:
-        return f"to_rllib({self.core!r})"
-
-    __str__ = __repr__

@@ -84,7 +84,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         self.core = core
         self._env = validated(core) if validate else core
         self._canonical, self._action_masks = canonical, action_masks
-        super().__init__()
+        MultiAgentEnv.__init__(self)
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.

@@ -7,7 +7,6 @@ with an underscore it drops itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -43,6 +42,10 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
         seeds: What becomes of RLlib's seeds; `bind_worker` sets worker and evaluation.
         last: What the core's last reset or step gave.
     """
+
+    _framework = "rllib"
+    _planned = ("codec", "_masks", "_decode_array", "_decode_one")
+    _memory = ("seeds",)
 
     codec: Codec | None
     spec: Any = None  # which gymnasium's `make_vec` may set; the core's would make a form with other spaces
@@ -116,25 +119,6 @@ class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
 
     def _beside(self, observation: Any) -> Any:
         return observation if self._masks is None else self._masks.beside_all(observation, self.infos)
-
-    def content(self) -> Any:
-        """What a snapshot of an environment that this form is a part of holds of it."""
-        return super().content(), deepcopy(self.seeds)
-
-    def put_back(self, content: Any) -> None:
-        """Puts back what `content` gave."""
-        held, seeds = content
-        super().put_back(held)
-        self.seeds = deepcopy(seeds)
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("codec", "_masks", "_decode_array", "_decode_one")
-        return {name: value for name, value in super().__getstate__().items() if name not in planned}
-
-    def __repr__(self) -> str:
-        return f"to_rllib({self.core!r})"
-
-    __str__ = __repr__
 
 
 def _named(said: dict[Any, Any]) -> dict[Any, Any]:

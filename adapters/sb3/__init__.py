@@ -50,8 +50,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from envoi import BatchEnv
 
+from ..conversion import exported, imported
 from ..gymnasium_vector import batch_of
-from ..registry import is_of, refuse_others
 from ..shared.arrival import Copy
 from .form import ToSB3
 from .source import FromDummyVecEnv, FromSB3, loops_only
@@ -61,12 +61,12 @@ __all__ = ["FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recogni
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this framework."""
+    """Returns True for an environment of this framework."""
     return isinstance(env, VecEnv)
 
 
 def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
-    """Any environment as a `VecEnv` of Stable-Baselines3.
+    """Returns any environment as a `VecEnv` of Stable-Baselines3.
 
     Args:
         env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
@@ -82,16 +82,15 @@ def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
         SpecError: `env` has another number of lanes, or cannot be copied.
         LossyConversion: Stable-Baselines3 cannot express a part of it, or its lanes cannot be reset as they end.
     """
-    if is_of(env, NAME) and not validate and n in (None, env.num_envs):
-        return env
-    core = batch_of(env, n, NAME)
-    if isinstance(core, (FromSB3, FromDummyVecEnv)) and core.is_native and not validate:
-        return core.source
-    return ToSB3(core, validate)
+    as_it_is = not validate and n in (None, getattr(env, "num_envs", n))
+    importers = (FromSB3, FromDummyVecEnv)
+    return exported(
+        env, NAME, importers, lambda core: ToSB3(core, validate), as_it_is, lambda env: batch_of(env, n, NAME)
+    )
 
 
 def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
-    """A `VecEnv` of Stable-Baselines3 as a core batch.
+    """Returns a `VecEnv` of Stable-Baselines3 as a core batch.
 
     Args:
         env: The environment, wrappers and all.
@@ -104,7 +103,4 @@ def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
         SpecError: It is of another framework.
         LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
     """
-    if isinstance(env, ToSB3):
-        return env.core
-    refuse_others(env, NAME)
-    return FromDummyVecEnv(env, copy) if loops_only(env) else FromSB3(env, copy)
+    return imported(env, NAME, ToSB3, lambda env: (FromDummyVecEnv if loops_only(env) else FromSB3)(env, copy))

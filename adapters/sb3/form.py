@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import BatchEnv, Env, EpisodeError, LossyConversion, SpecError, Step
+from envoi import BatchEnv, Env, EpisodeError, LossyConversion, Step
 from envoi.batching.values import full_lanes_step, lane, take
 from envoi.protocol.env import quickest_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
 from ..gymnasium_vector.specs import batched_decoder, batched_encoder
-from ..shared.agent_count import validated
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
 from ..shared.origin import core_layers
-from .specs import losses
+from .specs import NAME, losses
 
 
-class ToSB3(AnyForm, VecEnv):
+class _VecEnv(VecEnv):
+    """A `VecEnv` that is constructed when its form knows the spaces."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class ToSB3(AnyForm, _VecEnv):
     """A core batch as a `VecEnv` of Stable-Baselines3.
 
     Args:
@@ -42,23 +47,27 @@ class ToSB3(AnyForm, VecEnv):
         LossyConversion: Stable-Baselines3 has no place for a part of it.
     """
 
+    _framework = NAME
+    _of_lanes = True
+    _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
+    _memory = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
+
     def __init__(self, core: Env, validate: bool = False) -> None:
-        if core.batch_size is None:
-            raise SpecError("to_sb3: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
+        self._last = self._actions = self.rewards = None
+        super().__init__(core, validate)
+        seen, done = to_space(core.observation_spec, "observation"), to_space(core.action_spec, "action")
+        seen, done = like_source(seen, core, "observation"), like_source(done, core, "action")
+        metadata = self.metadata
+        VecEnv.__init__(self, core.batch_size, seen, done)
+        self.metadata = {**self.metadata, **metadata}
+
+    def _check_lanes(self, core: Any) -> None:
+        super()._check_lanes(core)
         lost = losses(core)
         for loss in lost:
             if loss.refused:
                 raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
         warn_narrowed(lost)
-        self.core: Any = core
-        self._env: Any = validated(core) if validate else core
-        self._last = self._actions = self.rewards = None
-        self._closed = False
-        self._plan()
-        seen, done = to_space(core.observation_spec, "observation"), to_space(core.action_spec, "action")
-        seen, done = like_source(seen, core, "observation"), like_source(done, core, "action")
-        VecEnv.__init__(self, core.batch_size, seen, done)
-        self.metadata = {**self.metadata, **deepcopy(dict(core.metadata))}
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
@@ -190,33 +199,4 @@ class ToSB3(AnyForm, VecEnv):
             return [None] * self.num_envs
         return self.env_method("render")
 
-    def close(self) -> None:
-        """Releases what the environment holds, once."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
-
-    def content(self) -> Any:
-        """Returns what a snapshot of an environment that this form is a part of holds of it."""
-        return self._env.snapshot(), [getattr(self, name) for name in _MEMORY]
-
-    def put_back(self, content: Any) -> None:
-        """Puts back what `content` gave."""
-        self._env.restore(content[0])
-        for name, value in zip(_MEMORY, content[1], strict=True):
-            setattr(self, name, value)
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_sb3({self.core!r})"
-
-
-_MEMORY = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
-"""The attributes that change during an episode."""
+    render = VecEnv.render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -12,12 +12,15 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv,
 
 from envoi import Infos, Reset, SnapshotUnsupported, SpecError
 from envoi.protocol.batch_env import Mask
-from envoi.seeding import Streams, lane_seeds
+from envoi.seeding import lane_seeds
 
+from ..gymnasium.source import NATIVE_REWARD
+from ..gymnasium.specs import from_space
 from ..gymnasium_vector.source import FromGymnasiumVector
 from ..gymnasium_vector.sync_source import FromSyncVector
-from ..shared.arrival import Copy
+from ..shared.imported import Imported
 from .form import ToSB3
+from .specs import NAME
 
 _OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
 """The keys of infos that say what a core step has a place for."""
@@ -37,13 +40,19 @@ class FromSB3(FromGymnasiumVector):
         source: The environment.
     """
 
-    def __init__(self, source: VecEnv, copy: Copy = "auto") -> None:
-        super().__init__(cast("Any", source), copy)
+    _framework = NAME
+    rng = Imported.rng
+
+    def _describe(self) -> None:
+        source, core = self.source, self.core_inside
+        self.observation_spec = from_space(source.observation_space, "observation_space")
+        self.action_spec = from_space(source.action_space, "action_space")
+        self.reward_spec = NATIVE_REWARD
+        if core is not None:
+            self.reward_spec, self.discount_spec = core.reward_spec, core.discount_spec
         self.mode, self.restarts = AutoresetMode.SAME_STEP, frozenset({"reset"})
-        form: Any = self.form_inside
-        if form is not None:
-            self.reward_spec, self.discount_spec = form.core.reward_spec, form.core.discount_spec
-        self._takes_seeds = type(self.unwrapped).seed is VecEnv.seed
+        self.metadata, self.render_mode = deepcopy(dict(source.metadata)), source.render_mode
+        self._takes_seeds, self._form = type(self.unwrapped).seed is VecEnv.seed, None
 
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if isinstance(seed, list):
@@ -59,7 +68,7 @@ class FromSB3(FromGymnasiumVector):
         observation, reward, over, infos = self.source.step(action)
         cut = np.array([bool(info.get("TimeLimit.truncated")) for info in infos]) & over
         ended = over & ~cut
-        form: Any = self.form_inside
+        form = self.form_inside
         if isinstance(form, ToSB3):
             last: Any = form.last
             reward = last.reward if reward is form.rewards else reward
@@ -83,7 +92,7 @@ class FromSB3(FromGymnasiumVector):
         return observation, reward, ended, cut, said
 
     def _rewards(self, reward: Any) -> Any:
-        return np.array(reward, np.float64) if self.form_inside is None else np.array(reward, self.reward_spec.dtype)
+        return np.array(reward, self.reward_spec.dtype)
 
     def _read(self, said: Mapping[Any, Any]) -> Infos:
         return Infos(said["infos"])
@@ -96,29 +105,19 @@ class FromSB3(FromGymnasiumVector):
         """Returns None: the source has no space of all lanes."""
         return None
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """A generator for the batch; setting it seeds the lanes at the next reset."""
-        return self.streams.dynamics
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
+    def _replace_rng(self, generator: np.random.Generator) -> None:
         self.unwrapped._seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
-        self._streams = Streams.from_generator(generator)
 
     def _check_copies(self) -> None:
         if isinstance(self.unwrapped, SubprocVecEnv):
             raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
 
-    def _layers(self) -> list[Any]:
+    def _parts(self) -> list[Any]:
         layers: list[Any] = [self.source]
         while isinstance(layers[-1], VecEnvWrapper):
             layers.append(layers[-1].venv)
         spaces = {id(space): space for one in layers for space in (one.observation_space, one.action_space)}
         return [*layers, *spaces.values()]
-
-    def __repr__(self) -> str:
-        return f"from_sb3({self.source})"
 
 
 def loops_only(source: VecEnv) -> bool:
@@ -134,8 +133,7 @@ class FromDummyVecEnv(FromSyncVector):
     Seeds that its `seed` gave before are those of the first reset.
     """
 
-    def __init__(self, source: VecEnv, copy: Copy = "auto") -> None:
-        super().__init__(cast("Any", source), copy)
+    _framework = NAME
 
     def reset(
         self,
@@ -152,4 +150,3 @@ class FromDummyVecEnv(FromSyncVector):
 
     native_space = FromSB3.native_space
     native_lanes_space = FromSB3.native_lanes_space
-    __repr__ = FromSB3.__repr__

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Array, Discrete, Env, Foreign, Graph, LossyConversion, MultiDiscrete, MultiEnv, OneOf, Sequence, Text
+from envoi import Array, BatchEnv, Discrete, Env, Foreign, Graph, MultiDiscrete, MultiEnv, OneOf, Sequence, Text
 from envoi.spec import Spec, SpecTree
 from envoi.tree import children, leaves
 
+from ..conversion import losses_for
 from ..gymnasium import losses as space_losses
 from ..gymnasium_vector import batch_of_agents
 from ..shared.loss import Loss
@@ -25,13 +26,13 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
     Args:
         env: The core environment; several agents are lanes there.
     """
-    try:
-        core: Any = batch_of_agents(env, NAME) if isinstance(env, MultiEnv) else env
-    except LossyConversion as error:
-        return [Loss.of(error)]
+    return losses_for(env, _losses, lambda env: batch_of_agents(env, NAME) if isinstance(env, MultiEnv) else env)
+
+
+def _losses(core: Env) -> list[Loss]:
     found = [replace(loss, target=NAME) for loss in space_losses(core)]
     found += [*_of_observations(core.observation_spec), *_of_actions(core.action_spec), *_of_rewards(core.reward_spec)]
-    if core.batch_size is not None and "reset" not in core.restarts:
+    if isinstance(core, BatchEnv) and "reset" not in core.restarts:
         found.append(_refused("lanes", "restarts", core, "give the environments that it steps"))
     return found
 

@@ -26,7 +26,10 @@ import numpy as np
 
 from envoi import Array, ContextError, ContextSpace, UniformInteger
 from envoi.context import Feature
+from envoi.protocol.process import Snapshot
 from envoi.spec import SpecTree
+
+from .imported import ImportedEnv
 
 _CATALOGUES = {
     "gymnasium.envs.classic_control.": "classic_control",
@@ -77,8 +80,8 @@ def bindable(source: Any) -> Bindable | None:
     return None
 
 
-class TakesContext:
-    """The contexts of an importer: the same protocol as a model's, see `envoi.Model.context`.
+class TakesContext(ImportedEnv):
+    """An importer whose source may take contexts: the same protocol as a model's, see `envoi.Model.context`.
 
     An importer whose context was never set pays nothing for this: its source stays as it was.
 
@@ -87,10 +90,6 @@ class TakesContext:
     `spec_under(contexts)` says what holds under these contexts, and lets them be set from then on, for who asked has
     declared it. `Contextual(env, contexts)` does so by itself. A context that was not declared is refused.
     """
-
-    source: Any
-    unwrapped: Any
-    observation_spec: SpecTree
 
     _context: dict[str, Any] | None = None  # of the coming episodes; None: never set
     _in_force: dict[str, Any] | None = None  # on the source, the very object that `_context` then was
@@ -213,14 +212,24 @@ class TakesContext:
             binding.apply(self._context)
             self._in_force = self._context
 
-    def _keep_context(self) -> None:
-        """Puts what was in force there again, on a source that may have come plain out of a copy."""
-        self._contexts_held = self._contexts_held
+    @property
+    def is_unchanged(self) -> bool:
+        return self._context is None and super().is_unchanged
 
-    def _expect_contexts(self, held: tuple[dict[str, Any] | None, dict[str, Any] | None]) -> None:
-        """Looks what the source has by itself, before a snapshot puts another context's values there."""
-        if held[1] is not None:
-            _ = self._bindable
+    def snapshot(self) -> Snapshot:
+        held = super().snapshot()
+        return Snapshot(held.owner, (held.content, self._contexts_held))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, contexts = self._content(snapshot)
+        if contexts[1] is not None:
+            _ = self._bindable  # what the source has by itself, before the snapshot puts another context's values there
+        super().restore(Snapshot(snapshot.owner, content))
+        self._contexts_held = contexts
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._contexts_held = self._contexts_held  # the source may have come plain out of a copy
 
     @property
     def _contexts_held(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,8 +52,25 @@ class Loss:
         return f"{self.path}: {self.field} {word} ({self.source}){'; ' + self.hint if self.hint else ''}"
 
 
+def warn_user(message: str, category: type[UserWarning]) -> None:
+    """Warns at the place in the user's code, or in another library, that called envoi.
+
+    Args:
+        message: The message.
+        category: The class of the warning.
+    """
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "envoi":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
 def warn_narrowed(losses: Iterable[Loss]) -> None:
-    """Warns, in one sentence, of the precision that a conversion which goes on will lose."""
+    """Warns, in one sentence, of the precision that a conversion which goes on will lose.
+
+    Args:
+        losses: All losses of the conversion.
+    """
     narrowed = [str(loss) for loss in losses if not loss.refused and loss.field == "precision"]
     if narrowed:
-        warnings.warn("; ".join(narrowed), NarrowingWarning, stacklevel=4)
+        warn_user("; ".join(narrowed), NarrowingWarning)

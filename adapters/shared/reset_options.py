@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from envoi import Env, MultiEnv
 
 from .copying import fresh
-from .exported import MayHoldForm
-from .loss import DroppedOptionsWarning, Loss
+from .core_holder import CoreHolder
+from .loss import DroppedOptionsWarning, Loss, warn_user
 
 
-class ResetOptions(MayHoldForm):
+class ResetOptions:
     """Answers for an importer whether options of a reset reach its source.
 
     A form of envoi takes them in any framework, and so its core answers, through whatever wraps it.
 
     Attributes:
-        has_place: Whether resets of the framework take options.
+        has_place: Whether resets of the framework take options. Where they take none, options go to a form of envoi
+            inside, or are dropped.
     """
 
     has_place: ClassVar[bool] = True
+    unwrapped: Any
+
+    _warned_of_options: bool = False
+
+    @property
+    def form_inside(self) -> CoreHolder | None:
+        """The form of envoi that the source is, or that lies inside its wrappers; None where there is none."""
+        native = self.unwrapped
+        return native if isinstance(native, CoreHolder) else None
+
+    def assign_lane(self, number: int) -> None:
+        """See `envoi.Process.assign_lane`."""
+        form: Any = self.form_inside
+        if form is not None:
+            form.assign_lane(number)
 
     @property
     def takes_options(self) -> bool:
@@ -37,16 +52,8 @@ class ResetOptions(MayHoldForm):
             return {} if self.has_place else dict(options)
         return form.core.untaken(options)
 
-
-class NoResetOptions(ResetOptions):
-    """`ResetOptions` of an importer whose framework takes none: they go to a form of envoi inside, or are dropped."""
-
-    has_place = False
-
-    _warned_of_options: bool = False
-
     def _give_options(self, options: Mapping[str, Any] | None) -> None:
-        """Prepares the reset that comes: call it before the source is asked for anything.
+        """Prepares the reset that comes, where resets take no options: call it before the source is asked for anything.
 
         Args:
             options: The options; None and an empty mapping are none.
@@ -59,11 +66,10 @@ class NoResetOptions(ResetOptions):
         elif not self._warned_of_options:
             native = type(self.unwrapped)
             # In the same words for all lanes of a batch, so that Python shows them once.
-            warnings.warn(
+            warn_user(
                 f"options: a reset of {native.__module__}.{native.__qualname__} takes no options, so "
                 f"{', '.join(map(repr, options))} changed nothing, nor will others; validate=True makes them an error",
                 DroppedOptionsWarning,
-                stacklevel=3,
             )
             self._warned_of_options = True
 

@@ -45,9 +45,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envoi import Env, LossyConversion
+from envoi import Env, MultiEnv
 
-from ..registry import from_env, is_of, refuse_others
+from ..conversion import exported, imported, losses_for
 from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
@@ -59,6 +59,8 @@ from .specs import NAME, ArraySpec, BoundedArraySpec, PyEnvironment, StepType, T
 from .specs import losses as _losses
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "ArraySpec",
     "BoundedArraySpec",
     "FromTFAgents",
@@ -70,7 +72,6 @@ __all__ = [
     "ToTFAgents",
     "ToTFAgentsBatch",
     "UnseededWarning",
-    "arrival_losses",
     "from_spec",
     "from_tf_agents",
     "losses",
@@ -79,16 +80,19 @@ __all__ = [
     "to_tf_agents",
 ]
 
+FORM, IMPORTER = ToTFAgents, FromTFAgents
+"""The classes that stand for an environment of one agent and one lane, there and here."""
+
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this framework."""
+    """Returns True for an environment of this framework."""
     return isinstance(env, PyEnvironment)
 
 
 def to_tf_agents(
     env: Any, *, validate: bool = False, exact: bool = False, seed: int | Sequence[int | None] | None = None
 ) -> PyEnvironment:
-    """Any environment as one of TF-Agents.
+    """Returns any environment as one of TF-Agents.
 
     A reset takes no arguments in TF-Agents. Seed the first one by `to_tf_agents(env, seed=0)`, and any later one by
     calling the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by
@@ -109,23 +113,25 @@ def to_tf_agents(
         LossyConversion: TF-Agents cannot express a part of it.
         SpecError: The seed is not an integer of at least 0, or not one a lane.
     """
-    converts = validate or exact
-    if is_of(env, NAME) and not converts and (seed is None or isinstance(env, ToTFAgents)):
-        form = env
+    if seed is not None and isinstance(env, ToTFAgents) and not (validate or exact):
+        form = env  # which can be seeded
     else:
-        core, as_it_is = one_agent(from_env(env), NAME), not converts and seed is None
-        if isinstance(core, FromTFAgentsLanes) and as_it_is and all(lane._rewarder is None for lane in core.envs):
-            return core.source
-        if isinstance(core, (FromTFAgents, FromTFAgentsBatch)) and core._rewarder is None and as_it_is:
-            return core.source
-        form = (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
+        as_it_is = seed is None and not (validate or exact)
+        form = exported(env, NAME, _IMPORTERS, lambda core: _form(core, validate, exact), as_it_is)
     if seed is not None:
         form.seed(seed)
     return form
 
 
+_IMPORTERS = (FromTFAgents, FromTFAgentsBatch, FromTFAgentsLanes)
+
+
+def _form(core: Any, validate: bool, exact: bool) -> ToTFAgents:
+    return (ToTFAgents if core.batch_size is None else ToTFAgentsBatch)(core, validate, exact)
+
+
 def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> Env:
-    """An environment of TF-Agents as a core one.
+    """Returns an environment of TF-Agents as a core one.
 
     A reset with a seed seeds the source, before the source's own reset, in the first of these ways that there is:
     `seed`; the source's method `seed`; the random generators that the source and its wrappers hold. Else it warns.
@@ -140,30 +146,16 @@ def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = No
 
     Raises:
         SpecError: It is of another framework.
-        LossyConversion: A spec is of a kind that nobody but its author knows.
+        LossyConversion: A spec is of a kind that only its author knows.
     """
-    if isinstance(env, ToTFAgents):
-        return env.core
-    refuse_others(env, NAME)
-    return from_source(env, seed, copy)
+    return imported(env, NAME, ToTFAgents, lambda source: from_source(source, seed, copy))
 
 
-def losses(env: Any, exact: bool = False) -> list[Loss]:
-    """What of a core environment would not survive the way to TF-Agents and back.
+def losses(env: Env | MultiEnv, exact: bool = False) -> list[Loss]:
+    """Returns what of a core environment would not survive the way to TF-Agents and back.
 
     Args:
         env: The core environment.
         exact: As for `to_tf_agents`.
     """
-    try:
-        return _losses(one_agent(env, NAME), exact)
-    except LossyConversion as error:
-        return [Loss.of(error)]
-
-
-def arrival_losses(env: Env) -> list[Loss]:
-    """What of a TF-Agents source an imported environment cannot do: be seeded, where nothing can seed it."""
-    if not (isinstance(env, (FromTFAgents, FromTFAgentsBatch)) and env.unseeded):
-        return []
-    hint = "pass from_tf_agents(env, seed=function of an integer), which seeds it"
-    return [Loss("seed", "reach", f"{env.source!r}", "the core", False, hint)]
+    return losses_for(env, lambda core: _losses(core, exact), lambda env: one_agent(env, NAME))

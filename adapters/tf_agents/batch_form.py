@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, Infos, SpecError
+from envoi import BatchEnv, Infos
 from envoi.protocol.batch_env import as_mask
 from envoi.seeding import lane_seeds
 from envoi.tree import map_leaves
@@ -34,9 +34,7 @@ class ToTFAgentsBatch(ToTFAgents):
 
     core: BatchEnv
 
-    def _check_lanes(self, core: Env) -> None:
-        if core.batch_size is None:
-            raise SpecError("ToTFAgentsBatch: expected a batch, got an environment of one lane")
+    _of_lanes = True
 
     def _codecs(self) -> tuple[Any, Any]:
         n, core, exact = self.core.batch_size, self.core, self._env is not self.core

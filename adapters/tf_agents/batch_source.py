@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Step, Streams
+from envoi import BatchEnv, Env, EpisodeError, Reset, Step
 from envoi.batching.model_batch import batch_streams
 from envoi.protocol.batch_env import as_mask
 from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
@@ -17,15 +16,15 @@ from envoi.seeding import lane_seeds
 from envoi.tree import map_leaves
 
 from ..shared.arrival import Copy, incoming
-from ..shared.reset_options import NoResetOptions
+from ..shared.imported import ImportedBatch, ImportedLanes
 from .form import ToTFAgents
 from .infos import unstacked
-from .native import Source
+from .native import FromTFSource
 from .source import FromTFAgents
-from .specs import PyEnvironment, array_encoder, from_spec, lanes_of, zero_lanes
+from .specs import NAME, PyEnvironment, array_encoder, lanes_of, zero_lanes
 
 
-class FromTFAgentsBatch(NoResetOptions, BatchEnv):
+class FromTFAgentsBatch(FromTFSource, ImportedBatch):
     """A batched environment of TF-Agents as a batch.
 
     Its lanes begin anew when TF-Agents lets them: in the step after their end, or all at a reset. One of our own forms
@@ -42,24 +41,14 @@ class FromTFAgentsBatch(NoResetOptions, BatchEnv):
     """
 
     def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
-        super().__init__(cast("int", source.batch_size))
-        self.source = source
-        self._copy: Copy = copy
-        self._source = Source(source, seed)
+        self._seeder = seed
+        super().__init__(source, cast("int", source.batch_size), copy)
         # No wrapper hands on a reset of single lanes.
-        self.restarts = BatchEnv.restarts if self._source.form is source else frozenset({"step"})
-        self.observation_spec = from_spec(source.observation_spec(), "observation_spec")
-        self.action_spec = from_spec(source.action_spec(), "action_spec", action=True)
-        self.reward_spec, self.discount_spec = self._source.reward_spec(), self._source.discount_spec()
-        self.metadata, self.render_mode = self._source.pictures()
-        self._over: Any = None  # a mask, once an episode has begun
-        self._closed = False
-        self._observation: Any = None
-        self._plan()
+        self.restarts = BatchEnv.restarts if self.form_inside is source else frozenset({"step"})
 
     def _plan(self) -> None:
         n = self.batch_size
-        self._form = self._source.form
+        self._form: Any = self.form_inside
         self._incoming = incoming(lanes_of(self.observation_spec, n), self._copy)
         self._take_reward = incoming(lanes_of(self.declared_reward_spec, n), self._copy)
         self._take_discount = incoming(lanes_of(self.discount_spec, n), self._copy)
@@ -83,26 +72,26 @@ class FromTFAgentsBatch(NoResetOptions, BatchEnv):
             self._seed_source(seed)
         time_step = self.source.reset()
         self._streams = batch_streams(seed, n) or self._streams
-        self._over = np.zeros(n, bool)
+        self._over, self._begun = np.zeros(n, bool), True
         form = self._form
         if form is not None and form._current_time_step is time_step:
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
-            self._observation, infos = self._incoming(observation), unstacked(self._source.info, self.batch_size)
+            self._observation, infos = self._incoming(observation), unstacked(self._source_info, self.batch_size)
         return Reset(self._observation, cast("Any", infos))
 
-    def _seed_source(self, seed: Any) -> None:
+    def _call_seed_method(self, seed: Any) -> bool:
         try:
-            self._source.seed(seed)
+            return super()._call_seed_method(seed)
         except TypeError:  # those in processes of their own take a seed a lane
             if self._form is not None or not isinstance(seed, int):
                 raise
-            self._source.seed(lane_seeds(seed, self.batch_size))
+            return super()._call_seed_method(lane_seeds(seed, self.batch_size))
 
     def _reset_lanes(self, mask: Any, seed: Any, options: Mapping[str, Any] | None) -> Reset:
         form = self._form
-        if self._over is None:
+        if not self._begun:
             raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
         if form is None or form is not self.source:
             raise EpisodeError(
@@ -141,8 +130,7 @@ class FromTFAgentsBatch(NoResetOptions, BatchEnv):
         return result._replace(reward=_filled(reward, begin, 0))
 
     def _check_lanes(self, begin: Any) -> None:
-        if self._over is None:
-            raise EpisodeError(f"step: {NOT_RESET}")
+        self._check_begun("step")
         left, early = self._over & ~begin, begin & ~self._over
         if left.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(left).tolist()}, {ENDED_LANES}")
@@ -167,69 +155,8 @@ class FromTFAgentsBatch(NoResetOptions, BatchEnv):
         over = kinds == 2
         terminated = over & zero_lanes(discount, self.batch_size)
         flags: Any = (terminated, over & ~terminated)
-        infos: Any = unstacked(self._source.info, self.batch_size)
+        infos: Any = unstacked(self._source_info, self.batch_size)
         return make_step((observation, reward, *flags, discount, infos))
-
-    @property
-    def state(self) -> Any:
-        """The core's state in a source of ours, else the observations."""
-        if self._over is None:
-            raise EpisodeError(f"state: {NOT_RESET}")
-        return self._observation if self._form is None else self._form.core.state
-
-    @property
-    def observation(self) -> Any:
-        if self._over is None:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._observation
-
-    @property
-    def unseeded(self) -> bool:
-        """Whether there is no known way to seed the source; then a seed reaches only the sampled actions."""
-        return self._source.is_unseeded
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The source's generator where it has one; settable, see `from_tf_agents`."""
-        return self._source.rng() or self.streams.dynamics
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams = Streams.from_generator(generator)
-        self._source.replace_rng(generator)
-
-    def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (self._source.hold(), self._over, deepcopy(self._observation), streams))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        content, self._over, observation, streams = self._content(snapshot)
-        self._source.put_back(content)
-        self._observation = deepcopy(observation)
-        self._streams = None if streams is None else streams.copy()
-
-    def render(self) -> Any:
-        return None if self.render_mode is None else self.source.render(self.render_mode)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
-    @property
-    def unwrapped(self) -> Any:
-        return self._source.native
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_form", "_incoming", "_take_reward", "_take_discount", "_encode")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"from_tf_agents({self.source!r})"
 
 
 def _filled(values: Any, lanes: Any, number: float) -> Any:
@@ -243,7 +170,7 @@ def _filled(values: Any, lanes: Any, number: float) -> Any:
     return map_leaves(fill, values)
 
 
-class FromTFAgentsLanes(Lanes):
+class FromTFAgentsLanes(ImportedLanes):
     """A `BatchedPyEnvironment` as a batch of the environments that it holds, each of which can be reset and seeded.
 
     Args:
@@ -254,20 +181,11 @@ class FromTFAgentsLanes(Lanes):
         source: The batched environment.
     """
 
+    _framework = NAME
+
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        super().__init__(
-            [env.core if isinstance(env, ToTFAgents) else FromTFAgents(env, None, copy) for env in source.envs]
-        )
-        self.source = source
-        self._closed = False
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
-    def __repr__(self) -> str:
-        return f"from_tf_agents({self.source!r})"
+        lanes = [env.core if isinstance(env, ToTFAgents) else FromTFAgents(env, None, copy) for env in source.envs]
+        super().__init__(source, lanes)
 
 
 def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: Copy) -> Env:

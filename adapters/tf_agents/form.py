@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from envoi import Env, Reset, SpecError, Step, Validated
+from envoi import Env, Reset, SpecError, Step
 from envoi.seeding import check_seed
 
 from ..shared.array_specs import decoder
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
 from .specs import (
+    NAME,
     ArraySpec,
     PyEnvironment,
     StepType,
@@ -55,28 +55,21 @@ class ToTFAgents(AnyForm, PyEnvironment):
         render_mode: The core's.
     """
 
+    _framework = NAME
+    _planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_no_reward", "_nothing", "_all")
+    _memory = ("_current_time_step", "last", "reset_options", "_seed", "_over")
+
     def __init__(self, core: Env, validate: bool = False, exact: bool = False) -> None:
-        super().__init__()
-        self._check_lanes(core)
-        self.core = core
         self.last: Reset | Step | None = None
         self.reset_options: Mapping[str, Any] | None = None
-        self.metadata = deepcopy(dict(core.metadata))
-        self.render_mode = core.render_mode
         self._exact = exact
-        self._env = Validated(core) if validate else core
         self._seed: Any = None
         self._over: Any = None
-        self._closed = False
+        super().__init__(core, validate)
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
         self._discount_spec = to_number_spec(core.discount_spec, "discount", exact)
-        self._plan()
         warn_narrowed(losses(core, exact))
-
-    def _check_lanes(self, core: Env) -> None:
-        if core.batch_size is not None:
-            raise SpecError(f"ToTFAgents: expected one environment, got a batch of {core.batch_size} lanes")
 
     def _plan(self) -> None:
         core = self.core
@@ -101,6 +94,9 @@ class ToTFAgents(AnyForm, PyEnvironment):
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.
+
+        Args:
+            seed: An integer of at least 0, or None for none.
 
         Raises:
             SpecError: It is not an integer of at least 0, or None.
@@ -144,50 +140,53 @@ class ToTFAgents(AnyForm, PyEnvironment):
         return make_time_step((kind, told, rest, observation))
 
     def observation_spec(self) -> Any:
-        """What observations are."""
+        """Returns the spec of observations."""
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """What actions are."""
+        """Returns the spec of actions."""
         return self._action_spec
 
     def reward_spec(self) -> Any:
-        """What rewards are; follows the core's rewarder, at the latest from the next reset on."""
+        """Returns the spec of rewards, which follows the core's rewarder, at the latest from the next reset on."""
         if self.core.reward_spec is not self._reward_of:
             self._plan()
         return self._reward_spec
 
     def discount_spec(self) -> Any:
-        """What discounts are."""
+        """Returns the spec of discounts."""
         return self._discount_spec
 
     def time_step_spec(self) -> TimeStep:
-        """All of these and the kind of step, as a `TimeStep`."""
+        """Returns all of these and that of the kind of step, as a `TimeStep`."""
         step_type = ArraySpec((), np.int32, "step_type")
         return TimeStep(step_type, self.reward_spec(), self._discount_spec, self._observation_spec)
 
     def get_info(self) -> Any:
-        """The info of the last reset or step; empty before."""
+        """Returns the info of the last reset or step, which is empty before."""
         return {} if self.last is None else self.last.info
 
     def get_state(self) -> Any:
-        """An opaque token of everything: the core's snapshot, the current time step, a seed that waits.
+        """Returns an opaque token of everything: the core's snapshot, the current time step, a seed that waits.
 
         Raises:
             SnapshotUnsupported: The core holds something that cannot be copied.
         """
-        return self._env.snapshot(), self._current_time_step, self.last, self.reset_options, self._seed, self._over
+        return self.content()
 
     def set_state(self, state: Any) -> None:
-        """Puts everything back as it was; the same token may be used any number of times."""
-        snapshot, self._current_time_step, self.last, self.reset_options, self._seed, self._over = state
-        self._env.restore(snapshot)
+        """Puts everything back as it was.
 
-    # What snapshots of an environment around this one take of it.
-    content, put_back = get_state, set_state
+        Args:
+            state: What `get_state` returned; the same token may be used any number of times.
+        """
+        self.put_back(state)
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """A picture; `mode` is the core's `render_mode`.
+        """Returns a picture.
+
+        Args:
+            mode: The core's `render_mode`.
 
         Raises:
             NotImplementedError: The core has no pictures.
@@ -199,24 +198,7 @@ class ToTFAgents(AnyForm, PyEnvironment):
             raise SpecError(f"render: expected mode {self.render_mode!r}, as the environment was made, got {mode!r}")
         return self.core.render()
 
-    def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
-
     @property
     def unwrapped(self) -> Any:
-        """What lies under all wrappers of the core."""
+        """The model or source under all wrappers of the core."""
         return self.core.unwrapped
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_no_reward", "_nothing", "_all")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_tf_agents({self.core!r})"

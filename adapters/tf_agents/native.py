@@ -1,11 +1,10 @@
-"""What an environment of TF-Agents says of itself, through all its wrappers, and how it is seeded and put back."""
+"""What environments of TF-Agents declare, through all their wrappers, and how they are seeded and put back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
@@ -14,53 +13,48 @@ from envoi.spec import SpecTree
 from envoi.tree import map_leaves
 
 from ..shared.arrival import Copy, incoming
-from ..shared.introspection import Content, Generators, layers
-from ..shared.loss import UnseededWarning
-from .form import ToTFAgents
-from .specs import PyEnvironment, from_number_spec
+from ..shared.introspection import Content, layers
+from ..shared.source_seeding import SeedsSource
+from .specs import NAME, PyEnvironment, from_number_spec, from_spec
 
 
-class Source:
-    """What an environment of TF-Agents says of itself, and how it is seeded, copied and put back.
+class FromTFSource(SeedsSource):
+    """Base of importers of TF-Agents, of one lane or of many: what a source declares, through all its wrappers."""
 
-    Args:
-        env: The environment, wrappers and all.
-        hook: Seeds it, given an integer.
+    _framework = NAME
+    _planned = ("_form", "_incoming", "_take_reward", "_take_discount", "_encode")
+    _layer = PyEnvironment
+    _most_seeds = 2**31
 
-    Attributes:
-        native: What lies under all wrappers.
-        form: The same where it is one of ours, else None.
-    """
+    _has_info: bool = True
 
-    def __init__(self, env: PyEnvironment, hook: Callable[[Any], Any] | None) -> None:
-        self.env, self._hook = env, hook
-        self._layers = layers(env, PyEnvironment)
-        self.native = self._layers[-1]
-        self.form: Any = self.native if isinstance(self.native, ToTFAgents) else None
-        self._warned = False
-        self._has_info = True
+    def _describe(self) -> None:
+        self._layers = layers(self.source, PyEnvironment)
+        self.observation_spec = from_spec(self.source.observation_spec(), "observation_spec")
+        self.action_spec = from_spec(self.source.action_spec(), "action_spec", action=True)
+        if self.form_inside is self.source:
+            self.reward_spec, self.discount_spec = self.source.core.reward_spec, self.source.core.discount_spec
+        else:
+            self.reward_spec = self._declared_reward()
+            self.discount_spec = from_number_spec(self._declared("discount")[1], "discount_spec")
+        self.metadata, self.render_mode = self._pictures()
 
-    # Specs and pictures.
-
-    def reward_spec(self) -> SpecTree:
-        """What rewards are."""
-        if self.form is self.env:
-            return self.form.core.reward_spec
+    def _declared_reward(self) -> SpecTree:
         layer, spec = self._declared("reward")
         read = from_number_spec(spec, "reward_spec")
-        if layer is self.env:
+        if layer is self.source:
             return read
         # A wrapper may have changed them, by adding up several, say.
         return map_leaves(lambda leaf: Array(leaf.shape, leaf.dtype, name=leaf.name), read)
 
-    def discount_spec(self) -> SpecTree:
-        """What discounts are."""
-        if self.form is self.env:
-            return self.form.core.discount_spec
-        return from_number_spec(self._declared("discount")[1], "discount_spec")
-
     def _declared(self, what: str) -> tuple[Any, Any]:
-        """The outermost layer that declares a spec of its own, and the spec: TF-Agents' wrappers do not pass it on."""
+        """Returns the outermost layer that declares a spec of its own, and the spec.
+
+        TF-Agents' wrappers do not pass it on.
+
+        Args:
+            what: `"reward"` or `"discount"`.
+        """
         own = f"{what}_spec"
         for layer in self._layers:
             kind = type(layer)
@@ -69,70 +63,44 @@ class Source:
                 return layer, getattr(layer.time_step_spec(), what) if spec is None else spec
             if kind.time_step_spec is not PyEnvironment.time_step_spec:
                 return layer, getattr(layer.time_step_spec(), what)
-        return self.env, getattr(self.env, own)()
+        return self.source, getattr(self.source, own)()
 
-    def pictures(self) -> tuple[dict[str, Any], str | None]:
-        """The metadata and the render mode."""
-        if self.form is not None:
-            return deepcopy(self.form.metadata), self.form.render_mode
-        if type(self.native).render is PyEnvironment.render:
+    def _pictures(self) -> tuple[dict[str, Any], str | None]:
+        """Returns the metadata and the render mode."""
+        form: Any = self.form_inside
+        if form is not None:
+            return deepcopy(form.metadata), form.render_mode
+        if type(self.unwrapped).render is PyEnvironment.render:
             return {"render_modes": []}, None
         return {"render_modes": ["rgb_array"]}, "rgb_array"
 
-    def info(self) -> Any:
-        """What the environment says besides; None where it says nothing."""
+    @property
+    def unwrapped(self) -> Any:
+        return self._layers[-1]
+
+    def _source_info(self) -> Any:
+        """Returns the source's info; None where it gives none."""
         if not self._has_info:
             return None
         try:
-            return self.env.get_info()
+            return self.source.get_info()
         except NotImplementedError:
             self._has_info = False
             return None
 
-    # Seeds and generators.
-
-    def _generators(self) -> Generators:
-        return Generators(self.env, PyEnvironment)
-
     @property
-    def is_unseeded(self) -> bool:
-        """Whether there is no known way to seed it."""
-        return not (self._hook or type(self.native).seed is not PyEnvironment.seed or self._generators())
+    def _has_seed_method(self) -> bool:
+        return type(self.unwrapped).seed is not PyEnvironment.seed
 
-    def seed(self, seed: Any) -> None:
-        """Seeds the environment, or warns once."""
-        if self._hook is not None:
-            self._hook(seed)
-            return
+    def _call_seed_method(self, seed: Any) -> bool:
         try:
-            self.env.seed(seed)
+            self.source.seed(seed)
         except NotImplementedError:
-            if generators := self._generators():
-                generators.seed(seed)
-            elif not self._warned:
-                self._warned = True
-                message = f"seed: nothing is known that seeds {self.env}"
-                warn(f"{message}; pass from_tf_agents(env, seed=function of an integer)", UnseededWarning, stacklevel=3)
+            return False
+        return True
 
-    def rng(self) -> np.random.Generator | None:
-        """Its generator, where it has one; a `RandomState` is none."""
-        if self.form is not None:
-            return self.form.core.rng
-        return self._generators().first()
-
-    def replace_rng(self, generator: np.random.Generator) -> None:
-        """Makes everything random follow from a generator."""
-        if self.form is not None:
-            self.form.core.rng = generator
-        elif self._hook is None and (generators := self._generators()):
-            generators.replace(generator)
-        else:
-            self.seed(int(deepcopy(generator).integers(2**31)))
-
-    # Snapshots.
-
-    def hold(self) -> Any:
-        """All that it holds, or where that cannot be copied, its own token.
+    def _hold_source(self) -> Any:
+        """Returns all that the source holds, or where that cannot be copied, its own token.
 
         Raises:
             SnapshotUnsupported: It can neither be copied nor says its state.
@@ -143,21 +111,30 @@ class Source:
             if len(self._layers) > 1:  # TF-Agents' wrappers leave what they hold themselves out of the token
                 raise
             try:
-                return deepcopy(self.env.get_state())
+                return deepcopy(self.source.get_state())
             except NotImplementedError:
                 pass
             raise
 
-    def put_back(self, held: Any) -> None:
-        """Makes it hold that again."""
-        if isinstance(held, Content):
-            held.put_back(self._layers)
+    def _put_back_source(self, content: Any) -> None:
+        if isinstance(content, Content):
+            content.put_back(self._layers)
         else:
-            self.env.set_state(deepcopy(held))  # which may go on writing into it
+            self.source.set_state(deepcopy(content))  # which may go on writing into it
+
+    def render(self) -> Any:
+        return None if self.render_mode is None else self.source.render(self.render_mode)
 
 
 def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
-    """What makes a reward or discount one of the core: scalars come as numpy numbers, which nobody can change."""
+    """Returns a function that makes a reward or discount one of the core.
+
+    Scalars come as numpy numbers, which cannot be changed in place.
+
+    Args:
+        spec: The spec of the reward or discount.
+        copy: Whether to copy arrays.
+    """
     take = incoming(spec, copy)
     if not (isinstance(spec, Array) and spec.shape == ()):
         return take

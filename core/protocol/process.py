@@ -114,6 +114,11 @@ class Process(ABC):
         return rewarder.spec
 
     @property
+    def is_unchanged(self) -> bool:
+        """True while no other rewarder is set, nor another context in an environment that came from a framework."""
+        return self._rewarder is None
+
+    @property
     def declared_reward_spec(self) -> SpecTree:
         """The reward spec of the environment's own rewarder, also while another is set."""
         return self.reward_spec if self._rewarder is None else self._declared_reward_spec

@@ -17,13 +17,13 @@ from .bounds import Bound, bounds
 class ActionClip(Lifted):
     """Takes actions out of bounds too, and clips them to the bounds of the action spec, in every leaf that has some.
 
-    The action spec stays as it is, for its bounds are what an agent aims at: exploration at random, policies that
-    squash and frameworks that normalise all read them there. (So it is in TF-Agents; gymnasium's `ClipAction` drops
+    The action spec stays as it is, because agents need its bounds: random exploration, squashing policies and
+    normalising frameworks all read them there. (So it is in TF-Agents; gymnasium's `ClipAction` drops
     the bounds, and `unbounded` does so here.)
 
     Args:
         env: The environment.
-        unbounded: Whether the spec says so too: the bounds of its floating-point leaves are dropped.
+        unbounded: If True, the spec drops the bounds of its floating-point leaves.
 
     Raises:
         SpecError: No leaf of the action has a bound.

@@ -65,7 +65,7 @@ class ActionDiscretize(Lifted):
 
 
 def _spread(given: Any, spec: SpecTree, path: str) -> Any:
-    """What is said of all leaves, or of each, in the structure of the spec."""
+    """Returns an option of all leaves, or of each, in the structure of the spec."""
     if not tree.is_branch(spec) or not tree.is_branch(given):
         return tree.map_leaves(lambda leaf: given, spec)
     check_branch(spec, given, path)

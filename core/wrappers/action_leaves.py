@@ -13,7 +13,13 @@ from ..spec import SpecTree
 
 
 def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:
-    """`function(leaf, path, …)` of each leaf, in the structure of the spec."""
+    """Returns `function(leaf, path, …)` of each leaf, in the structure of the spec.
+
+    Args:
+        spec: The spec of an action.
+        function: A function of a leaf, its path, and the values of `others` there.
+        others: Values of the same structure.
+    """
     paths = iter([path for path, _ in tree.leaves(spec, "action")])
 
     def called(leaf: Any, *rest: Any) -> Any:

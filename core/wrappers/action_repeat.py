@@ -25,8 +25,8 @@ from .bounds import bounds_or_inf
 class ActionRepeat(Lifted):
     """Repeats each action until the episode ends; rewards are added and discounts multiplied.
 
-    Infos are merged, the later over the earlier. Lanes of a batch that have ended stand still while the others go on.
-    Several agents repeat their actions for as long as exactly the same ones are to act, and nobody ends.
+    Infos are merged, the later over the earlier. Lanes of a batch that have ended wait while the others continue.
+    Several agents repeat their actions for as long as exactly the same ones are to act, and none ends.
 
     Args:
         env: The environment.
@@ -95,7 +95,7 @@ def _after(step: Step, later: Step, acted: Any) -> Step:
 
 
 def _together(step: MultiStep, later: MultiStep) -> MultiStep:
-    """Two steps of several agents as one; who has joined in the later has nothing of the first."""
+    """Returns two steps of several agents as one; an agent that joined in the later has nothing of the first."""
 
     def each(function: Callable[[Any, Any], Any], one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
         return {agent: function(one[agent], own) if agent in one else own for agent, own in other.items()}
@@ -116,7 +116,7 @@ def _merged(info: Info, later: Info) -> Info:
 
 
 def _accumulated(function: Callable[[Any, Any], Any], spec: Any, times: int) -> Array:
-    """The spec of what up to `times` values of another one make together."""
+    """Returns the spec of up to `times` values of another spec, combined."""
     low, high = bounds_or_inf(spec)
     if function is operator.mul and (low is None or (low < 0).any()):
         low = high = None

@@ -1,4 +1,4 @@
-"""Checks of what wrappers are made with."""
+"""Checks of the arguments of wrappers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from ..errors import SpecError
 
 
 def at_least(value: Any, least: int, name: str) -> int:
-    """An argument that is to be an integer of at least so much.
+    """Returns an argument as an integer of at least `least`.
+
+    Args:
+        value: The argument.
+        least: The least allowed value.
+        name: The name of the argument.
 
     Raises:
-        SpecError: It is not.
+        SpecError: It is not such an integer.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")

@@ -1,4 +1,4 @@
-"""What values lie between, and specs between other bounds."""
+"""The bounds of specs whose values are arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bound = NDArray[Any] | None
 
 
 def bounds(spec: Any) -> tuple[Bound, Bound]:
-    """The (lowest, highest) value of each element; None where there is no bound, or where no array holds the values."""
+    """Returns the (lowest, highest) value of each element; None for no bound, and where no array holds the values."""
     if isinstance(spec, Discrete):
         return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
     if isinstance(spec, MultiDiscrete):
@@ -24,12 +24,12 @@ def bounds(spec: Any) -> tuple[Bound, Bound]:
 
 
 def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
-    """`bounds`, as `Array` takes them: infinite where some integers have no bound, and others have."""
+    """Returns `bounds` as `Array` takes them: infinite where some integers have no bound, and others have."""
     return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
 
 
 def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The (lowest, highest) value of each element where these are integers with both bounds, else None."""
+    """Returns the (lowest, highest) value of each element where these are integers with both bounds, else None."""
     if isinstance(spec, Array) and not (spec.bounded_below & spec.bounded_above).all():
         return None
     low, high = bounds(spec)
@@ -39,14 +39,19 @@ def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
 
 
 def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
-    """How many integers there are from `low` to `high`, of an integer dtype that holds them."""
+    """Returns how many integers there are from `low` to `high`, in an integer dtype that holds them.
+
+    Args:
+        low: The lowest value of each element.
+        high: The highest, of the same shape.
+    """
     # Python's integers, for the difference need not fit the dtype of the two.
     number = np.asarray(high.astype(object) - low.astype(object) + 1)
     return np.array(number.tolist(), None if number.size else np.int64).reshape(number.shape)
 
 
 def with_zero(spec: Any) -> Array:
-    """A spec of arrays like these that allows zero too, in every element."""
+    """Returns a spec of the same arrays that also allows zero, in every element."""
     low, high = bounds_or_inf(spec)
     low = None if low is None else np.minimum(low, 0)
     high = None if high is None else np.maximum(high, 0)

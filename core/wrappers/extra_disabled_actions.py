@@ -21,8 +21,8 @@ from .bounds import counts, integers
 class ExtraDisabledActions(Lifted):
     """Adds actions that are always disabled, for a learner that wants more of them than there are.
 
-    An observation becomes `(observation, mask)`, and the mask stands in the info as `"action_mask"` too: int8 of shape
-    (actions,), 1 where an action is legal. What a mask in the info inside forbids remains forbidden.
+    An observation becomes `(observation, mask)`, and the mask is in the info as `"action_mask"` too: int8 of shape
+    (actions,), 1 where an action is legal. Actions that a mask in the info inside forbids remain forbidden.
 
     Args:
         env: The environment; its action is one integer with bounds.
@@ -73,7 +73,7 @@ def _enabled(action: Any, last: int) -> Any:
 
 
 def _masked(mask: NDArray[np.int8], n: int, info: Infos | Mapping[Any, Any]) -> NDArray[np.int8]:
-    """The mask of all actions, with what the info inside says of the first n."""
+    """Returns the mask of all actions, with the mask of the first n in the info inside."""
     if isinstance(info, Infos):
         if MASK not in info.columns if info.columns is not None else not any(MASK in one for one in info):
             return mask

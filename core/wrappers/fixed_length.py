@@ -156,13 +156,13 @@ class _PaddedMultiEnv(LiftedMultiEnv):
 class FixedLength(Lifted, over_env=_PaddedEnv, over_multi_env=_PaddedMultiEnv):
     """Gives every episode exactly `fix_length` steps: longer ones are cut off, shorter ones padded.
 
-    An episode that ends inside goes on, and no flag tells: the step in which it ended has its own reward and discount,
-    and those after it repeat the last observation, whatever the action, with reward 0, discount 0 and
+    An episode that ends inside continues, and no flag shows it: the step in which it ended has its own reward and
+    discount, and those after it repeat the last observation, whatever the action, with reward 0, discount 0 and
     `info["padding"]`; so its return stays what it was. The last step terminates an episode that has terminated inside,
     and truncates any other. (TF-Agents has the same values, but marks each step from the end inside on as the last.)
 
     The agents of several are padded each by itself, and end together. Where they take turns, those that have ended
-    inside wait; once nobody is left there all of them act.
+    inside wait; once none is left there, all of them act.
 
     Args:
         env: The environment.

@@ -19,7 +19,7 @@ class FlattenObservation(Flattened):
 
     Args:
         env: The environment.
-        allowlist: What to keep of an observation that is a dict: keys, or paths of keys into dicts inside, such as
+        allowlist: The parts to keep of an observation that is a dict: keys, or paths of keys into dicts inside, such as
             `"robot/arm"`; None keeps all. The order is the observation's own, whatever the order of the names.
         order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it, and
             gymnasium in a `Dict` made from a plain dict.
@@ -29,10 +29,10 @@ class FlattenObservation(Flattened):
         observations_allowlist: The allowlist, by its name in TF-Agents.
 
     Attributes:
-        allowlist: What is kept, or None.
+        allowlist: The names of the kept parts, or None.
 
     Raises:
-        SpecError: The allowlist names what there is not, a leaf is no array of numbers, or dtypes do not go together.
+        SpecError: The allowlist has an unknown name, a leaf is no array of numbers, or dtypes do not go together.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
     Args:
         spec: A dict of specs.
         names: Keys of the dict, or paths of keys into dicts inside, such as `"robot/arm"`.
-        what: How to call the value in messages.
+        what: The name of the value in messages.
 
     Raises:
         SpecError: The spec is no dict, or has no such keys.
@@ -94,7 +94,7 @@ def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
 
 
 def _named(spec: dict[Any, SpecTree]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The `(name, keys)` of what an allowlist can name; a key as it stands comes last, for it goes before a path."""
+    """Yields the `(name, keys)` that an allowlist can name; plain keys come last, because they win over paths."""
     for key, sub in spec.items():
         if isinstance(sub, dict):
             for name, keys in _named(cast("dict[Any, SpecTree]", sub)):

@@ -1,4 +1,4 @@
-"""What flat observations and flat actions have in common."""
+"""The common part of flat observations and flat actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..wrapping.lifted import Lifted
 
 
 class Flattened(Lifted):
-    """What the two have in common.
+    """A wrapper that packs nested values into flat arrays.
 
     Attributes:
-        flattenings: How each agent's values lie; under None where there is but one agent.
+        flattenings: The layout of each agent's values; under None where there is one agent.
     """
 
     def __init__(self, env: Any, order: str, dtype: DTypeLike, discrete: str) -> None:
@@ -28,7 +28,7 @@ class Flattened(Lifted):
         return made
 
     def flattening(self, agent: Any = None) -> Flattening:
-        """How values lie in the flat array: `slices` by path, and `spec`.
+        """Returns the layout of the flat array: `slices` by path, and `spec`.
 
         Args:
             agent: Whose, where there are several.
@@ -41,16 +41,29 @@ class Flattened(Lifted):
         return self.flattenings[agent]
 
     def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
-        """A nested value as an array of shape (…, k); the leading axes of its leaves, such as lanes, are kept."""
+        """Returns a nested value as an array of shape (…, k).
+
+        Args:
+            value: The nested value; leading axes of its leaves, such as lanes, are kept.
+            agent: Whose, where there are several.
+        """
         return self.flattening(agent).flatten(value)
 
     def unflatten(self, array: Any, agent: Any = None) -> Any:
-        """The exact inverse: an array of shape (…, k) as a nested value, each leaf in its own dtype."""
+        """Returns an array as a nested value: the exact inverse of `flatten`.
+
+        Args:
+            array: Shape (…, k).
+            agent: Whose, where there are several.
+
+        Returns:
+            The nested value, each leaf in its own dtype.
+        """
         return self.flattening(agent).unflatten(array)
 
 
 def called(what: str, agent: Any) -> str:
-    """Returns how messages call a value of an agent.
+    """Returns the name of an agent's value in messages.
 
     Args:
         what: `"observation"` or `"action"`.

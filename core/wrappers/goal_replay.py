@@ -1,4 +1,4 @@
-"""Goals within observations, and episodes told again as if another goal had been meant."""
+"""Goals within observations, and episodes relabelled with another goal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..wrapping.lifted import Lifted
 class GoalReplay(Lifted):
     """Adds the goal of the episode to its observations, for hindsight experience replay (Andrychowicz et al., 2017).
 
-    A subclass says where goals are in observations, by three functions, and by a fourth where it relabels rewards of
-    states that are no observations. They are pure; over a batch their values have a leading lane axis, unless the class
-    says `by_lane = True`.
+    A subclass defines where goals are in observations, by three functions, and by a fourth where it relabels rewards
+    of states that are no observations. They are pure; over a batch their values have a leading lane axis, unless the
+    class sets `by_lane = True`.
 
         class Reach(envoi.GoalReplay):
             def desired(self, observation): return observation["target"]
@@ -33,36 +33,46 @@ class GoalReplay(Lifted):
         env: The environment.
 
     Attributes:
-        by_lane: Whether the functions take one lane of a batch at a time.
+        by_lane: If True, the functions take one lane of a batch at a time.
     """
 
     by_lane: bool = False
 
     @abstractmethod
     def desired(self, observation: Any) -> Any:
-        """The goal of an episode that begins with this observation: an array, or nested arrays."""
+        """Returns the goal of an episode that begins with this observation: an array, or nested arrays."""
 
     @abstractmethod
     def achieved(self, observation: Any) -> Any:
-        """The goal that would have been reached where this is seen."""
+        """Returns the goal that this observation would have reached."""
 
     @abstractmethod
     def with_goal(self, observation: Any, goal: Any) -> Any:
-        """What the agent sees: an observation with a goal, in place of the one that it may hold already."""
+        """Returns an observation with a goal, in place of the one that it may hold already.
+
+        Args:
+            observation: The observation inside.
+            goal: The goal.
+        """
 
     def spec_with_goal(self, spec: SpecTree) -> SpecTree:
-        """The spec of `with_goal`, from that of the observation inside; unless overridden it is the same."""
+        """Returns the spec of `with_goal`, from that of the observation inside; unless overridden it is the same."""
         return spec
 
     def state_with_goal(self, state: Any, goal: Any) -> Any:
-        """A state as the rewarder reads it, with another goal; unless overridden states are observations."""
+        """Returns a state with another goal, as the rewarder reads it; unless overridden, states are observations.
+
+        Args:
+            state: The state.
+            goal: The goal.
+        """
         return self.with_goal(state, goal)
 
     def change(self, specs: Specs) -> Change:
         return Change(
             observation_spec=self.spec_with_goal(specs.observation),
             begin=self.desired,
-            # A copy, for an agent may write into what it sees, and the goal is that of the whole episode.
+            # A copy, because an agent may write into its observation, and the goal is that of the whole episode.
             observation=lambda observation, goal: self.with_goal(observation, deepcopy(goal)),
             by_lane=self.by_lane,
         )
@@ -76,28 +86,28 @@ class GoalReplay(Lifted):
         rng: np.random.Generator | None = None,
         agent: Any = None,
     ) -> tuple[list[Any], NDArray[Any]]:
-        """A recorded episode, or a part of one, as if another goal had been meant.
+        """Relabels a recorded episode, or a part of one, with another goal.
 
         Args:
-            observations: What one agent saw in T steps, of length T + 1; with a goal or without one.
-            actions: What was done in each, of length T, as the rewarder takes it.
+            observations: The observations of one agent in T steps, of length T + 1; with a goal or without one.
+            actions: The action of each step, of length T, as the rewarder takes it.
             states: The `env.state` of each observation; None where the observations are the states.
             goal: The goal; None for the one achieved at the end.
-            rng: What a rewarder draws from that takes a generator.
+            rng: The generator of a rewarder that takes one.
             agent: Whose observations these are, where there are several agents; actions are mappings then.
 
         Returns:
             The T + 1 observations with the goal, and the T rewards that the rewarder gives for it.
 
         Raises:
-            SpecError: The reward is an imported environment's own, which nobody else can compute; or there is no such
-                agent.
+            SpecError: The reward is an imported environment's own, which only that can compute; or there is no
+                such agent.
         """
         agents = self.possible_agents if isinstance(self, MultiEnv) else (None,)
         if agent not in agents:
             raise SpecError(f"agent: expected one of {list(agents)}, got {agent!r}")
         goal = self.achieved(observations[-1]) if goal is None else goal
-        told = [self.state_with_goal(state, goal) for state in (observations if states is None else states)]
+        states = [self.state_with_goal(state, goal) for state in (observations if states is None else states)]
         seen = [self.with_goal(observation, goal) for observation in observations]
-        rewards = self.rewarder.relabel(zip(told[:-1], actions, told[1:], strict=True), rng)
+        rewards = self.rewarder.relabel(zip(states[:-1], actions, states[1:], strict=True), rng)
         return seen, rewards if agent is None else np.array([each[agent] for each in rewards])

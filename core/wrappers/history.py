@@ -1,4 +1,4 @@
-"""What was seen and done before."""
+"""The last observations and actions as one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .bounds import bounds_or_inf, counts
 class History(Lifted):
     """Shows the last observations, and actions, as one: each array leaf gets a first axis, the newest last.
 
-    What lies before the beginning is zeros, which the bounds of the specs then allow too.
+    Steps before the beginning are zeros, which the bounds of the specs then also allow.
 
     Args:
         env: The environment.
         history_length: How many observations, at least 1.
-        include_actions: Whether the actions that led to them are shown too; an observation then is a dict of
+        include_actions: If True, the actions that led to them are shown too; an observation then is a dict of
             `"observation"` and `"action"`, the action before the first being zeros.
-        tile_first_step_obs: Whether the first observation takes the place of the zeros before it.
+        tile_first_step_obs: If True, the first observation takes the place of the zeros before it.
 
     Raises:
         SpecError: The length is no such number, or a leaf has values that no array holds.
@@ -69,7 +69,7 @@ class History(Lifted):
             return tree.map_leaves(next_one, kept, held, {"observation": observation, "action": action})
 
         def seen(observation: Any, held: Any) -> Any:
-            # Copies, for an agent may write into what it sees, and the next observation is made of what is held.
+            # Copies, because an agent may write into its observation, and the next one is made from the memory.
             return tree.map_leaves(np.copy, held if self.include_actions else held["observation"])
 
         return Change(observation_spec=shown, begin=begin, remember=remember, observation=seen)

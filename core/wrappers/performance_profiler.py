@@ -1,4 +1,4 @@
-"""Profiles of what is inside."""
+"""Profiles of the environment inside."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class PerformanceProfiler(Lifted):
-    """Profiles what is inside with `cProfile`, and hands over a profile every so many steps. Outside it costs nothing.
+    """Profiles the environment inside with `cProfile`, and passes on a profile every `process_steps` steps.
 
     Args:
         env: The environment.
         process_profile_fn: Called with a `cProfile.Profile` of the steps, and of the resets among them.
-        process_steps: After how many steps, at least 1; a step of a batch is one.
+        process_steps: The number of steps of a profile, at least 1; a step of a batch is one.
 
     Raises:
-        SpecError: The number is none, or what is to be called cannot be.
+        SpecError: The number is no such integer, or the function cannot be called.
     """
 
     def __init__(self, env: Any, process_profile_fn: Callable[[Profile], Any], process_steps: int) -> None:
@@ -45,7 +45,7 @@ class PerformanceProfiler(Lifted):
 
     def _profiled(self, call: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
         if self._profile is None:
-            from cProfile import Profile  # only who profiles waits for it
+            from cProfile import Profile  # importing it costs time
 
             self._profile = Profile()
         self._profile.enable()

@@ -1,4 +1,4 @@
-"""Functions from objects to arrays, with the specs of what they give."""
+"""Functions from objects to arrays, with the specs of their results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..structural_equality import Structured
 
 
 class Representation(Structured):
-    """A function from objects to arrays, and what it gives. Whatever can be called and has a `spec` serves as one.
+    """A function from objects to arrays, and its spec. Any callable that has a `spec` serves as one.
 
     Args:
         function: `(value) -> representation`; the same for the same value, which it does not change.
-        spec: What it gives, possibly nested. What it calls `Discrete` or `MultiDiscrete` is categorical, an `Array` of
+        spec: The spec of its results, possibly nested. `Discrete` or `MultiDiscrete` is categorical, an `Array` of
             integers is discrete, one of floats continuous.
 
     Raises:
@@ -37,7 +37,11 @@ class Representation(Structured):
 
 
 def joined(given: Any, what: str) -> Representation:
-    """One representation, of one or of a tree of several.
+    """Returns one representation, of one or of a tree of several.
+
+    Args:
+        given: A representation, or a dict, list or tuple of several.
+        what: The name of the argument, for messages.
 
     Raises:
         SpecError: Something in it represents nothing.
@@ -46,7 +50,7 @@ def joined(given: Any, what: str) -> Representation:
         if isinstance(one, type) or not callable(one) or not hasattr(one, "spec"):
             raise SpecError(
                 f"{path}: expected something with a spec that can be called, got {shown(one)}; "
-                "say what a function gives by Representation(function, spec)"
+                "give a function its spec by Representation(function, spec)"
             )
         check_spec(cast("Any", one).spec, f"{path}.spec")
     spec = tree.map_leaves(attrgetter("spec"), given)

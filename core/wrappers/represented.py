@@ -20,7 +20,7 @@ class Represented(Lifted):
     """Shows states and observations, which are objects inside, as arrays.
 
     The objects stay where they are: `env.env.state`, and rewarders are given them as before. There is no way back
-    from arrays to objects; what is set as the `state` is an object.
+    from arrays to objects; setting `state` takes an object.
 
     An observation is represented once, when it is made, and a state when it is asked for, once until the next step.
     Observations without a representation stay as they are. States without one are shown where they are described (by
@@ -28,14 +28,14 @@ class Represented(Lifted):
 
     Args:
         env: The environment.
-        state: What represents the state: a `Representation`, or a dict, list or tuple of several, which all represent
-            the same value, each a part of it.
-        observation: What represents observations, likewise; for several agents it may differ, as a dict by agent, and
-            those that are not named see what they see inside.
-        by_lane: Whether representations take one lane's value; otherwise they take the values of all lanes of a batch.
+        state: The representation of the state: a `Representation`, or a dict, list or tuple of several, which all
+            represent the same value, each a part of it.
+        observation: The representation of observations, likewise; for several agents it may differ, as a dict by agent,
+            and those that are not named see the observations inside.
+        by_lane: If True, representations take one lane's value; else the values of all lanes of a batch.
 
     Attributes:
-        state_spec: What the represented state may be.
+        state_spec: The spec of the represented state.
 
     Raises:
         SpecError: Something that represents cannot be called or has no `spec`, or an agent is unknown.

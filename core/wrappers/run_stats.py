@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RunStats(Lifted):
     """Counts steps and episodes, over all lanes of a batch; for several agents the steps are those of all together.
 
-    A restored snapshot takes `episode_steps` along; what has been run has been run.
+    A snapshot restores `episode_steps`, and leaves the totals as they are.
 
     Args:
         env: The environment.
@@ -52,7 +52,7 @@ class RunStats(Lifted):
         return step
 
     def _count(self, began: Any, acted: Any, over: Any) -> None:
-        """Counts what happened; each is a bool, or for a batch may be one a lane."""
+        """Counts steps and episodes; each argument is a bool, or for a batch may be a mask of shape (n,)."""
         shape = np.shape(self.episode_steps)
         began, acted, over = (np.broadcast_to(flag, shape) for flag in (began, acted, over))
         steps = np.where(began, 0, self.episode_steps + acted)

@@ -16,17 +16,17 @@ from ..wrapping.lifted import Lifted
 
 
 class Terminated(Lifted):
-    """Terminates episodes where a termination says so, besides where the environment ends them itself.
+    """Terminates episodes where a termination is true, besides where the environment ends them itself.
 
         env = Terminated(env, caught | out_of_time & ~has_key)
 
-    The discount is 0 there. Several agents end together. What a termination draws comes from the environment's stream
-    for rewards.
+    The discount is 0 there. Several agents end together. Random numbers of a termination come from the environment's
+    stream for rewards.
 
     Args:
-        env: The environment; its `state` is what the termination is told of.
+        env: The environment; the termination reads its `state`.
         termination: A `Termination`, or a function `(state, action, next_state) -> bool`. Of a batch that is one model
-            it is told of all lanes at once; of one that is a loop over environments, of each by itself.
+            it takes all lanes at once; of one that is a loop over environments, each by itself.
     """
 
     def __init__(self, env: Any, termination: Termination | TerminationFunction) -> None:
@@ -57,7 +57,7 @@ class Terminated(Lifted):
     def _state_before(self) -> Any:
         try:
             return self.env.state
-        except EpisodeError:  # before the first reset, as the step itself says
+        except EpisodeError:  # before the first reset; the step itself raises this
             return None
 
     def _verdict(self, before: Any, action: Any, after: Any) -> Any:

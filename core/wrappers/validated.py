@@ -1,4 +1,4 @@
-"""Validation of every value that passes."""
+"""Validation of every value that passes through."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Validated(Wrapper):
             self._check(self.action_spec, action, "action", restart)
             result = super().step(action, restart)
         except Exception:
-            self._step -= 1  # the episode stands where it stood
+            self._step -= 1  # the episode stays where it was
             raise
         self._check(self.observation_spec, result.observation, "observation")
         self._check(self.reward_spec, result.reward, "reward", restart)
@@ -112,7 +112,7 @@ class ValidatedMulti(MultiWrapper):
                 self._check(self.action_spec, actions, "action")
             result = self.env.step(actions)
         except Exception:
-            self._step -= 1  # the episode stands where it stood
+            self._step -= 1  # the episode stays where it was
             raise
         ended = [agent for agent in result.terminated if result.terminated[agent] or result.truncated[agent]]
         self._check_agents(result.observations, (*self.env.acting, *ended), "observations")
@@ -124,7 +124,7 @@ class ValidatedMulti(MultiWrapper):
         return result
 
     def _check_agents(self, values: Mapping[Any, Any], needed: Iterable[Any], what: str) -> None:
-        """Whom a mapping must speak of, and whom it may."""
+        """Checks that a mapping has an entry for each of these agents, and for no unknown one."""
         where = f"(at {f'step {self._step}' if self._step else 'the reset'} of episode {self._episode})"
         if missing := [agent for agent in needed if agent not in values]:
             raise SpecError(f"{what}: expected an entry for each of {missing} {where}")

@@ -1,11 +1,11 @@
-"""What a wrapper changes, said once for one agent: specs, and pure functions of values.
+"""The change that a wrapper makes, for one agent: specs, and pure functions of values.
 
-A `Change` knows nothing of episodes, lanes or agents. What it must remember from step to step is a value of its own,
-the memory: it begins with the first observation, and each step makes a new one of the last.
+A `Change` knows nothing of episodes, lanes or agents. Its wrapper state from step to step is a value, the memory: it
+begins with the first observation, and each step makes a new one from the last.
 
     begin(observation)                                → memory
     remember(memory, action, observation, reward)     → memory
-    observation(observation, memory)                  → what the agent sees, and likewise for the others
+    observation(observation, memory)                  → observation, and likewise for the others
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _OfTwo: TypeAlias = Callable[[Any, Any], Any]
 
 
 SPECS = ("observation_spec", "action_spec", "reward_spec", "discount_spec")
-"""What a change may change of an environment."""
+"""The specs of an environment that a change may change."""
 
 
 class Specs(NamedTuple):
-    """What a wrapper finds inside, for one agent.
+    """The specs inside a wrapper, of one agent.
 
     Attributes:
         observation: The inner observation spec.
         action: The inner action spec.
         reward: The inner reward spec.
         discount: The inner discount spec.
-        lanes: How many lanes the values have as their leading axis; None where they have no such axis.
-        agent: Which agent's these are; None where there is but one.
+        lanes: The number n of lanes, where values have a leading axis of n; None where they have no such axis.
+        agent: The agent; None where there is one.
     """
 
     observation: SpecTree
@@ -49,28 +49,27 @@ class Specs(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """New specs and the functions that make their values; what is None stays as it is.
+    """New specs and the functions that make their values; None leaves a part as it is.
 
-    Functions never change what they are given. Each value is one agent's; in a batch its arrays have a leading lane
+    Functions never change their arguments. Each value is one agent's; in a batch its arrays have a leading lane
     axis, so that functions are best written from the last axes (`value[..., 0]`), or else with `by_lane`.
 
     Attributes:
-        observation_spec: What the agent sees.
-        action_spec: What the agent does.
-        reward_spec: What the agent is paid.
-        discount_spec: What the factor on all that follows may be.
+        observation_spec: The spec of observations.
+        action_spec: The spec of actions.
+        reward_spec: The spec of rewards.
+        discount_spec: The spec of discounts.
         action: `(action) -> action` of the inner environment.
         observation: `(observation) -> observation`, or `(observation, memory)` where there is a memory.
         reward: `(reward) -> reward`, or `(reward, memory)`.
         begin: `(observation) -> memory`, from the first observation of an episode.
-        remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and what came inside.
+        remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
         note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
         info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
             each with one element a lane.
-        shared: Whether several agents share one memory; then `begin` and `remember` are given None for what is an
-            agent's own.
-        by_lane: Whether the functions take one lane at a time, and are to be looped over the lanes of a batch.
+        shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
+        by_lane: If True, the functions take one lane at a time, and are looped over the lanes of a batch.
     """
 
     observation_spec: SpecTree | None = None

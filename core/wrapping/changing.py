@@ -1,4 +1,4 @@
-"""What lifted wrappers of all kinds have in common: a change, and what follows from it."""
+"""The common part of lifted wrappers over all kinds of environments: a change, and its consequences."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Changing(Around):
         self._plan()
 
     def change(self, specs: Specs) -> Change:
-        """Returns what changes for one agent.
+        """Returns the change for one agent.
 
-        Called once per agent at construction, and again when what the change follows from has changed.
+        Called once per agent at construction, and again when the specs inside have changed.
 
         Args:
             specs: The specs inside, of one agent.

@@ -1,4 +1,4 @@
-"""Environments around another one."""
+"""Delegation to the environment inside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Inner:
 
 
 class Around(Process):
-    """What an environment takes from another one that it holds: all but resets and steps.
+    """An environment that delegates to another one: everything except resets and steps.
 
     Args:
         env: The environment inside.
@@ -80,7 +80,7 @@ class Around(Process):
 
     @property
     def state(self) -> Any:
-        """The inner environment's state; settable there, where it is settable."""
+        """The inner environment's state; setting it sets it there, where it can be set."""
         return self.env.state
 
     @state.setter
@@ -89,12 +89,16 @@ class Around(Process):
 
     @property
     def rewarder(self) -> Rewarder:
-        """The inner environment's rewarder; settable there through here."""
+        """The inner environment's rewarder; setting it here sets it there."""
         return self.env.rewarder
 
     @rewarder.setter
     def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
         self.env.rewarder = rewarder
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.env.is_unchanged
 
     @property
     def declared_reward_spec(self) -> SpecTree:
@@ -106,7 +110,7 @@ class Around(Process):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator; settable there through here."""
+        """The inner environment's generator; setting it here sets it there."""
         return self.env.rng
 
     @rng.setter
@@ -115,7 +119,7 @@ class Around(Process):
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The inner environment's context, where it has one; settable there through here."""
+        """The inner environment's context, where it has one; setting it here sets it there."""
         return self.env.context
 
     @context.setter
@@ -153,11 +157,11 @@ class Around(Process):
         return self.env.unwrapped
 
     def over(self, env: Any) -> Any:
-        """The same around another environment, such as a batch of the first."""
+        """Returns the same wrapper around another environment, such as a batch of the first."""
         args, kwargs = self._arguments
         return self._kind(env, *args, **kwargs)
 
     def __repr__(self) -> str:
         args, kwargs = self._arguments
-        said = [repr(self.env), *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        return f"{type(self).__name__}({', '.join(said)})"
+        arguments = [repr(self.env), *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return f"{type(self).__name__}({', '.join(arguments)})"

@@ -93,7 +93,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
             acting = self.acting
             if len(actions) != len(acting) or any(agent not in actions for agent in acting):
                 if not acting:
-                    self._inner_step(actions)  # which says why nobody can act
+                    self._inner_step(actions)  # which raises the reason
                 check_actions(actions, acting)
             inner = {a: self._act[a](action) if a in self._act else action for a, action in actions.items()}
         values = self._inner_step(inner)
@@ -107,7 +107,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
         if self._begin:
             self._acted = {**self._acted, **actions}
             self._paid = {**self._paid, **{a: self._with_earlier(a, own) for a, own in rewards.items()}}
-            # Who has ended is spoken of no more: what it remembers holds what it saw last.
+            # Later steps leave out an agent that has ended: its memory holds its last observation.
             self._fresh = self._fresh.difference(rewards)
             self._recall(observations, infos)
         seen = self._seen(observations)
@@ -118,7 +118,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
         return make_multi_step((seen, rewards, terminated, truncated, discounts, self._told(infos)))
 
     def _with_earlier(self, agent: Any, reward: Any) -> Any:
-        """What an agent is paid, with what it was paid while it waited."""
+        """Returns an agent's reward, with the rewards from while it waited."""
         if agent not in self._paid:
             return reward
 
@@ -128,7 +128,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
         return tree.map_leaves(added, self.env.reward_spec[agent], self._paid[agent], reward)
 
     def _recall(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> None:
-        """What the agents that see something now remember of it."""
+        """Updates the memories of the agents that observe now."""
         if not self._begin:
             return
         self._memories = {**self._memories, **{a: self._memory_of(a, seen) for a, seen in observations.items()}}
@@ -150,7 +150,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
         return self._remember[agent](memory, action, observation, self._paid.get(agent, 0.0))
 
     def _memory(self, agent: Any) -> Any:
-        """What an agent remembers; one that has not seen anything yet begins with what it would see."""
+        """Returns an agent's memory; one without any yet begins with the observation that it would get."""
         if self._shared is not None:
             return self._common
         return self._memories[agent] if agent in self._memories else self._begin[agent](self.env.observation(agent))
@@ -182,4 +182,4 @@ class LiftedMultiEnv(Changing, MultiWrapper):
             return value
         if agent in self._fresh or agent not in self._begin:
             return self._with_memory(agent, self._see[agent], value)
-        return self._see[agent](value, self._memory_of(agent, value))  # as if it saw it now, and leaves no trace
+        return self._see[agent](value, self._memory_of(agent, value))  # as if it observed now; nothing is remembered

@@ -28,7 +28,7 @@ class LiftedEnv(Changing, Wrapper):
 
     _memory: Any = None
     _cut: Any = None
-    _short: list[Any] | None = None  # what `_without_memory` steps by; changed in place, for others hold that step
+    _short: list[Any] | None = None  # the plan of `_without_memory`, changed in place because others hold that step
 
     def _plan(self) -> None:
         env = self.env
@@ -76,7 +76,7 @@ class LiftedEnv(Changing, Wrapper):
     def step(self, action: Any, restart: Any = None) -> Step:
         if self.batch_size is None:
             if restart is not None:
-                raise SpecError("restart: expected None, for this environment has no lanes; begin anew by reset()")
+                raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
             return full_step(self.raw_step(action))
         return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
 
@@ -155,22 +155,22 @@ class LiftedEnv(Changing, Wrapper):
         return observation if self._see is None else self._see(observation, memory)
 
     def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
-        """A memory of all lanes, with another one at some of them."""
+        """Returns a memory of all lanes, with another one at some of them."""
         index = lanes.nonzero()[0]
         return put(memory, index, take(other, index))
 
     @property
     def observation(self) -> Any:
-        """The last observation, made anew of the inner one."""
+        """The latest observation, made from the inner one at each reading."""
         return self._seen(self.env.observation, self._memory)
 
 
 def _without_memory(plan: list[Any]) -> Callable[..., Any]:
-    """The `raw_step` of a change that remembers nothing.
+    """Returns the `raw_step` of a change without a memory.
 
     Args:
-        plan: The step inside, and what is made of the action, the observation and the reward and added to the info, or
-            None; read at every step.
+        plan: The step inside, and the functions of the action, the observation, the reward and the info, or None; read
+            at every step.
     """
 
     def raw_step(action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
@@ -188,11 +188,18 @@ def _without_memory(plan: list[Any]) -> Callable[..., Any]:
 
 
 def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
-    """Values of all lanes, with zeros at some of them: `zero`, or the nearest to it that the spec allows."""
+    """Returns values of all lanes, with zeros at some of them.
+
+    Args:
+        values: Leaves of shape (n, …).
+        lanes: The mask of the lanes to be zeroed, shape (n,).
+        spec: The spec of one lane's value.
+        zero: The zero of each leaf; None for the value nearest to zero that the spec allows.
+    """
 
     def some(leaf: Spec, all_lanes: Any) -> Any:
         nothing = leaf.zeros() if zero is None else zero
-        if isinstance(all_lanes, tuple):  # what no array holds
+        if isinstance(all_lanes, tuple):  # of values that no array holds
             values = cast("tuple[Any, ...]", all_lanes)
             return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), values, strict=True))
         result = np.array(all_lanes)

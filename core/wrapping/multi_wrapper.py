@@ -10,10 +10,10 @@ from .delegate import Around
 
 
 class MultiWrapper(Around, MultiEnv):
-    """An environment of several agents that behaves as `env` does; subclass it and change what differs.
+    """An environment of several agents that behaves as `env` does; subclass it and override the differences.
 
     Args:
-        env: What to wrap.
+        env: The environment inside.
     """
 
     env: MultiEnv

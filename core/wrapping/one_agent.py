@@ -22,7 +22,7 @@ from .delegate import Around
 
 
 class OneOfMany(Around, MultiEnv):
-    """An environment of one agent as one of several, of whom there is one; made by `as_multi`."""
+    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`."""
 
     memory = ("_episode_state",)
 
@@ -44,7 +44,7 @@ class OneOfMany(Around, MultiEnv):
 
     @property
     def rewarder(self) -> Rewarder:
-        """What computes the rewards, a mapping; settable."""
+        """The rewarder, which returns a mapping; settable."""
         inner = self.env.rewarder
         return inner.rewarder if isinstance(inner, _ForOne) else _ForMany(inner, self.agent)
 
@@ -96,7 +96,7 @@ class OneOfMany(Around, MultiEnv):
 
 
 class Sole(Around, Env):
-    """The one agent of an environment of several; made by `as_single`."""
+    """A `MultiEnv` of one agent as a single-agent environment; made by `as_single`."""
 
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)
@@ -118,7 +118,7 @@ class Sole(Around, Env):
 
     @property
     def rewarder(self) -> Rewarder:
-        """What computes the reward; settable."""
+        """The rewarder; settable."""
         inner = self.env.rewarder
         return inner.rewarder if isinstance(inner, _ForMany) else _ForOne(inner, self.agent)
 
@@ -159,7 +159,7 @@ class Sole(Around, Env):
 
 
 class _ForMany(Rewarder):
-    """One agent's rewarder as one of several, of whom there is one."""
+    """A single-agent rewarder as one that returns a mapping."""
 
     def __init__(self, rewarder: Rewarder, agent: Any) -> None:
         self.rewarder, self.agent = rewarder, agent
@@ -181,7 +181,7 @@ class _ForMany(Rewarder):
 
 
 class _ForOne(Rewarder):
-    """The share of the one agent in a rewarder of several."""
+    """The one agent's part of a rewarder that returns a mapping."""
 
     def __init__(self, rewarder: Rewarder, agent: Any) -> None:
         self.rewarder, self.agent = rewarder, agent
@@ -205,14 +205,14 @@ class _ForOne(Rewarder):
 
 
 def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
-    """An environment of one agent as one of several.
+    """Returns a single-agent environment as a `MultiEnv` of one agent.
 
     Args:
         env: The environment, of one lane.
-        agent: What to call its agent.
+        agent: The name of its agent.
 
     Returns:
-        A `MultiEnv` of one agent; the very same object for what `as_single` made.
+        A `MultiEnv` of one agent; the same object again for a result of `as_single`.
 
     Raises:
         SpecError: `env` is a batch.
@@ -223,10 +223,10 @@ def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:
 
 
 def as_single(env: MultiEnv) -> Env:
-    """An environment of several agents, of whom there is one, as one of one agent.
+    """Returns a `MultiEnv` of one agent as a single-agent environment.
 
     Returns:
-        An `Env`; the very same object for what `as_multi` made.
+        An `Env`; the same object again for a result of `as_multi`.
 
     Raises:
         SpecError: There is more than one possible agent.

@@ -1,7 +1,7 @@
-"""Wrappers: environments made of another environment.
+"""Wrappers: environments made from another environment.
 
-A wrapper forwards everything and changes what it must. One class serves single environments and batches alike:
-values of a batch have a leading lane axis, and `mask` and `restart` say which lanes begin a new episode.
+A wrapper forwards everything that it does not change. One class serves single environments and batches alike: values
+of a batch have a leading lane axis, and `mask` and `restart` select the lanes that begin a new episode.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .delegate import Around, Inner
 
 
 class Wrapper(Around, Env):
-    """An environment that behaves as `env` does; subclass it and change what differs.
+    """An environment that behaves as `env` does; subclass it and override the differences.
 
     A subclass calls `super().__init__(env)`, and sets the specs that it changes.
 
     Args:
-        env: What to wrap.
+        env: The environment inside.
     """
 
     env: Env

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from envoi import Discrete, sample
+from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
 
 from .drivers.base import Driver, Reply
@@ -67,7 +68,7 @@ class Collector:
         self.global_seeds, self.between = global_seeds, between
         self.calls = self.episode = self.step = 0
         self.reply: Reply | None = None
-        self.actions: Mapping[Any, Any] = {}
+        self.actions: Mapping[Agent, Any] = {}
         self._rng = np.random.default_rng(action_seed)
 
     def advance(self, limit: int) -> Transition:

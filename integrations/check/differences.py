@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from envoi.protocol.multi_env import MASK
+from envoi.protocol.multi_env import MASK, Agent
 
 from .drivers.base import Driver, Reply
 from .transition import Transition
@@ -61,7 +61,7 @@ def _masks(reply: Reply) -> dict[Any, Any]:
     return {a: info[MASK] for a, info in reply.infos.items() if isinstance(info, Mapping) and MASK in info}
 
 
-def _mappings_differ(name: str, one: Mapping[Any, Any], other: Mapping[Any, Any], driver: Driver) -> str | None:
+def _mappings_differ(name: str, one: Mapping[Agent, Any], other: Mapping[Agent, Any], driver: Driver) -> str | None:
     if one.keys() != other.keys():
         return f"{name}: for {list(one)} against {list(other)}"
     for agent in one:

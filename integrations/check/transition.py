@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from envoi.protocol.multi_env import Agent
+
 from .drivers.base import Reply
 
 
@@ -27,8 +29,8 @@ class Transition:
 
     episode: int
     step: int
-    actions: Mapping[Any, Any]
-    actions_copy: Mapping[Any, Any]
+    actions: Mapping[Agent, Any]
+    actions_copy: Mapping[Agent, Any]
     reply: Reply
     reply_copy: Reply
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def preflight(
             lanes.
     """
     with one_line():
-        form = cast("Any", to_rllib(env, validate=check_specs)({}))
+        form: Any = to_rllib(env, validate=check_specs)({})
         is_batch = isinstance(form, VectorEnv)
         play: Any = _play_lanes if is_batch else _play_agents if hasattr(form, "action_spaces") else _play
         try:

@@ -22,7 +22,7 @@ from traces import exact, trace
 import envoi
 from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_dm_env, from_env, load, to_dm_env, to_gymnasium
-from envoi.adapters.dm_env import FromDmEnv, ToDmEnv, UnseededWarning, arrival_losses, losses
+from envoi.adapters.dm_env import FromDmEnv, ToDmEnv, UnseededWarning, losses
 
 FIRST, MID, LAST = StepType
 TO_THE_END = Line(terminated=True)
@@ -463,7 +463,7 @@ def test_equal_seeds_give_equal_traces_over_three_episodes_and_seed_0_behaves_as
     for seed in (0, 1):
         env = SEEDED[how]()
         assert not env.unseeded
-        assert arrival_losses(env) == []
+        assert env.arrival_losses == []
         traces[seed] = play(env, seed)
         assert play(env, seed) == traces[seed]
         assert play(SEEDED[how](), seed) == traces[seed]
@@ -526,7 +526,7 @@ def test_a_factory_makes_the_source_anew_for_every_seed_and_closes_the_old_one()
 def test_a_source_that_nothing_can_seed_says_so_once_and_is_reported():
     env = from_dm_env(Seeing(specs.Array((), float), lambda env: 1.0))
     assert env.unseeded
-    (loss,) = arrival_losses(env)
+    (loss,) = env.arrival_losses
     assert loss.field == "reach"
     assert not loss.refused
     env.reset()

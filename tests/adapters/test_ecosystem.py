@@ -468,6 +468,7 @@ def run():
 
 
 SUITES: dict[str, dict[str, Callable[..., None]]] = {
+    **{name: {} for name in TARGETS},
     "gymnasium": {"check_env": gymnasiums_check, "Stable-Baselines3": stable_baselines3s_check},
     "gymnasium_vector": {mode.name: vector_check(mode) for mode in AutoresetMode},
     "dm_env": {"EnvironmentTestMixin": dm_envs_mixin},
@@ -488,7 +489,7 @@ SUITES: dict[str, dict[str, Callable[..., None]]] = {
         "MultiAgentEnvRunner": multi_agent_env_runner,
     },
 }
-"""The suites of each form."""
+"""The suites of each form; a framework that ships none has none."""
 
 
 def asks(suite: str, source: Source) -> bool:

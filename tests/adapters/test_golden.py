@@ -15,9 +15,7 @@ import scripted_games
 from traces import exact
 
 import envoi
-from envoi.adapters import TARGETS, to_gymnasium_vector, to_sb3
-from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
-from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
+from envoi.adapters import FRAMEWORKS, TARGETS, to_gymnasium_vector, to_sb3
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
@@ -25,7 +23,6 @@ from envoi.adapters.rllib import WorkerSeeds
 from envoi.adapters.rllib.multi_form import RLlibMultiEnv
 from envoi.adapters.rllib.multi_source import FromRLlibMulti
 from envoi.adapters.sb3 import FromSB3
-from envoi.adapters.tf_agents import FromTFAgents, ToTFAgents
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
@@ -57,16 +54,22 @@ def through_rllib(env):
     return envoi.as_single(FromRLlibMulti(form))
 
 
-SINGLE = {
-    "gymnasium": lambda env: FromGymnasium(ToGymnasium(env)),
+def through(name):
+    """There and back through a framework of environments of one agent."""
+    package = FRAMEWORKS[name].load()
+    return lambda env: package.IMPORTER(package.FORM(env))
+
+
+OTHER_SHAPES = {
     "gymnasium_vector": through_vector,
-    "dm_env": lambda env: FromDmEnv(ToDmEnv(env)),
-    "tf_agents": lambda env: FromTFAgents(ToTFAgents(env)),
     "pettingzoo": through_parallel,
     "pettingzoo_aec": through_aec,
     "rllib": through_rllib,
     "sb3": through_sb3,
 }
+"""There and back, by framework: those whose environments have several agents or lanes."""
+
+SINGLE = {name: OTHER_SHAPES.get(name) or through(name) for name in TARGETS}
 """There and back, by framework: an environment of one agent."""
 
 GAMES = {"at once": scripted_games.ScriptedGame, "in turns": scripted_games.TurnGame}

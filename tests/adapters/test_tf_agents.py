@@ -37,7 +37,6 @@ from envoi.adapters.tf_agents import (
     ToTFAgents,
     ToTFAgentsBatch,
     UnseededWarning,
-    arrival_losses,
     from_spec,
     to_spec,
 )
@@ -821,8 +820,8 @@ def test_a_seed_reaches_the_source_by_its_method_by_a_function_or_by_its_generat
 def test_a_source_that_nothing_can_seed_warns_once():
     env = from_tf_agents(Counting(MIDDLE))
     assert env.unseeded
-    assert [(loss.path, loss.refused) for loss in arrival_losses(env)] == [("seed", False)]
-    assert arrival_losses(from_tf_agents(Held(MIDDLE))) == []
+    assert [(loss.path, loss.refused) for loss in env.arrival_losses] == [("seed", False)]
+    assert from_tf_agents(Held(MIDDLE)).arrival_losses == []
     env.reset()
     with pytest.warns(UnseededWarning, match="nothing is known that seeds") as warned:
         env.reset(seed=1)

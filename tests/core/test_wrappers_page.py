@@ -15,11 +15,18 @@ SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 
 def lines_of_code(kind):
-    """The lines of a class, and of what it uses of its module that is private to it: no docstrings, no comments."""
-    source = inspect.getsource(importlib.import_module(kind.__module__))
+    """The lines of a class and of the functions private to it, or of its package: no docstrings, no comments."""
+    module = importlib.import_module(kind.__module__)
+    if module.__package__ == envoi.wrappers.__name__:
+        return lines_of(inspect.getsource(module), kind.__name__)
+    return sum(lines_of(path.read_text()) for path in Path(module.__file__).parent.glob("*.py"))
+
+
+def lines_of(source, name=None):
+    """The lines of one class of a module and of what is private to it, or of all classes and functions."""
     module = ast.parse(source)
     defined = {node.name: node for node in module.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    used, found = set(), [kind.__name__]
+    used, found = set(), list(defined) if name is None else [name]
     while found:
         name = found.pop()
         used.add(name)

@@ -16,6 +16,9 @@ RAYS_WARNINGS = (
     r"ignore:.*RLModule\(config=:DeprecationWarning",
 )
 
+# Ray's workers take only the CPU time that other processes leave; test processes beside them leave little.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 
 def pytest_collection_modifyitems(items):
     for item in items:

@@ -21,6 +21,7 @@ from envoi.adapters import TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
 from envoi.integrations.check.differences import values_differ
 from envoi.integrations.check.drivers.core import CoreDriver
+from envoi.integrations.check.requirements.randomness import REPRODUCIBLE
 
 HERE = Path(__file__).parent
 # By name, so that they pickle and other processes find them.
@@ -197,7 +198,7 @@ def test_time_limit_that_truncates_passes():
 
 def test_checks_hidden_by_another_fault_are_skipped():
     report = check_env(wrong_envs.SeedIgnored, frameworks=["dm_env"])
-    assert report.result("instances-apart").reason == "see repeats-anew"
+    assert report.result("instances-apart").reason == f"see {REPRODUCIBLE}"
     assert report.result("trace-comes-back", "dm_env").status == "skipped"
     broken = check_env(wrong_envs.Raises, frameworks=[])
     assert {r.status for r in broken.results if r.key in ("seed-zero", "copies", "snapshots")} == {"skipped"}

@@ -353,7 +353,7 @@ class Raises(Walk):
 
     def step(self, action):
         if self.time == 6:
-            raise ZeroDivisionError("nobody thought of that")
+            raise ZeroDivisionError("the seventh step has no number")
         return super().step(action)
 
 

@@ -1,4 +1,4 @@
-"""Contextual environments: a context for every episode, and what the agent sees of it."""
+"""Contextual environments: a context for every episode, and a view of it for the agent."""
 
 from .wrapper import Contextual
 

@@ -1,12 +1,10 @@
-"""Contextual environments: a context for every episode, and what the agent sees of it."""
+"""Contextual environments: a context for every episode."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from os import PathLike
-from types import NoneType
 from typing import Any, cast
 
 import numpy as np
@@ -14,28 +12,21 @@ from numpy.typing import NDArray
 
 from ...batching.loop import batch, lanes_of
 from ...batching.model_batch import batch_streams
-from ...batching.values import SomeLanes
-from ...context import selectors
-from ...context.binding import Attributes, Binding, Factory, Function, Native, binding_of, check_names
-from ...context.distributions import extremes
-from ...context.files import load_contexts
-from ...context.layout import Layout, appended, beside, by_name
+from ...context.binding import Attributes, Binding, Factory, Function, Native, binding_of
 from ...context.noise import Noise
-from ...context.sampled import Sampled
-from ...context.selectors import RoundRobin, Selector
-from ...context.sets import contexts_of, fill
-from ...context.space import ContextSpace
-from ...context.visibility import Visible
-from ...errors import ContextError, SpecError, nearest
+from ...context.selectors import Selector
+from ...errors import ContextError
 from ...protocol.batch_env import as_mask
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
 from ...seeding import Streams
-from ...spec import Array, SpecTree
-from ...spec.base import shown
+from ...spec import SpecTree
 from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
+from . import carl_options
+from .schedule import Chosen, Schedule, full_set
+from .visibility import View, entries, objects
 
 Logger = Callable[[int, int, dict[str, Any]], Any]
 """`(episode, total steps, context)`, called at the beginning of each episode."""
@@ -45,12 +36,12 @@ class Contextual(Lifted):
     """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
 
     Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
-    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` says which it is.
+    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` is its id.
     A context that was given by its values, by options or `set`, is not one of the set: in its episode
     `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature. Of a `Contextual` around
     another one, the id is that of the outer, and the values are there in each episode, for the inner is given them.
-    A reset with a seed begins the selector anew, for it fixes everything that follows: who seeds every episode, and
-    wants more than the first context of a round, takes `Random`, or chooses by options.
+    A reset with a seed restarts the selector, because a seed fixes everything that follows. To seed every episode and
+    see more than the first context of a round, use `Random`, or choose by options.
     Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
 
         env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
@@ -58,30 +49,30 @@ class Contextual(Lifted):
     Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
 
     For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
-    selector where it stands; options that are named like a feature set it over the chosen context. An option whose name
+    selector where it is; options that are named like a feature set it over the chosen context. An option whose name
     is nearly one of these is a `ContextError`; the others go to the environment. In a batch every lane has a context of
-    its own, which changes only when that lane begins anew. Several agents share one.
+    its own, which changes only when that lane is reset. Several agents share one.
 
     Args:
         env: The environment: one agent's, several agents', or a batch.
         contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
-            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. What a context leaves out has
-            its default. None or an empty set is the default context alone.
+            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. Features that a context leaves
+            out have their defaults. None or an empty set is the default context alone.
         default_context: Defaults, over those that the environment has by itself.
         context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
-        context_selector_kwargs: What to make the selector's class with.
-        hide_context: Whether the agent does not see the context; specs then are those of `env`.
+        context_selector_kwargs: The arguments of the selector's class.
+        hide_context: If True, the agent does not see the context; specs then are those of `env`.
         state_context_features: The features that it sees, in this order; None for all, `[]` for none,
             `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
-        context_mask: Features that it does not see, whatever else is said.
-        scale_context_features: By what a seen value is divided: `"no"`, `"by_mean"` of the set, `"by_default"`, the
+        context_mask: Features that it does not see, whatever the other options.
+        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
             default value; by 1 where that is 0.
-        add_gaussian_noise_to_context: Whether each episode's values are drawn around those of the set, with standard
+        add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
             deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
         gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
-        max_episode_length: After how many steps an episode is truncated, if no limit inside comes first; None for no
-            limit of its own.
-        dict_observation_space: Whether the agent sees `{"state": …, "context": …}` (the context a vector), which any
+        max_episode_length: The number of steps after which an episode is truncated, if no limit inside comes first; or
+            None.
+        dict_observation_space: If True, the agent sees `{"state": …, "context": …}` (the context a vector), which any
             observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
         logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
             such a method `write_context`.
@@ -89,7 +80,7 @@ class Contextual(Lifted):
             `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
         n_envs: Make a batch of so many lanes of `env`.
         noisy_features: Which features get noise; None for all numbers.
-        clip_noise: Whether noise keeps a value within its feature's bounds.
+        clip_noise: If True, noise keeps a value within its feature's bounds.
         context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
             the environment does not describe.
         obs_context_features: Another name of `state_context_features`, CARL's newer one.
@@ -98,7 +89,7 @@ class Contextual(Lifted):
 
     Attributes:
         contexts: The full contexts by id.
-        default_context: The default one, or None where nothing says it.
+        default_context: The default one, or None where there are no defaults.
         context_selector: The selector.
         context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
@@ -109,12 +100,9 @@ class Contextual(Lifted):
         SpecError: The layout does not allow the environment's observation.
     """
 
-    memory = (
-        *("_in_force", "_ids", "_vectors", "_next", "_fixed"),
-        *("_bound", "_all_of_the_set", "_episodes", "_total", "_unnamed"),
-    )
+    memory = ("_in_force", "_ids", "_vectors", "_bound", "_all_of_the_set", "_episodes", "_total", "_unnamed")
 
-    _planned = (*Lifted._planned, "_layouts", "_held", "_said")
+    _planned = (*Lifted._planned, "_shown_in_infos")
 
     def __init__(
         self,
@@ -142,121 +130,62 @@ class Contextual(Lifted):
         obs_context_as_dict: bool | None = None,
     ) -> None:
         Around.__init__(self, env)
-        self._log: Any = getattr(logger, "write_context", logger)
-        if self._log is not None and not callable(self._log):
-            raise ContextError(f"logger: expected a function (episode, total_steps, context), got {shown(logger)}")
-        for name, flag in (("hide_context", hide_context), ("dict_observation_space", dict_observation_space)):
-            if not isinstance(cast("object", flag), (bool, np.bool_)):
-                raise ContextError(f"{name}: expected True or False, got {flag!r}")
-        if not isinstance(cast("object", n_envs), (int, np.integer, NoneType)):
-            raise SpecError(f"n_envs: expected how many lanes, or None, got {n_envs!r}")
+        self._log = carl_options.logger_of(logger)
+        carl_options.check_flags(hide_context=hide_context, dict_observation_space=dict_observation_space)
+        carl_options.check_lanes(n_envs)
         self._binding = binding_of(bind, env)
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
-        if max_episode_length is not None and (
-            isinstance(max_episode_length, bool)
-            or not isinstance(cast("object", max_episode_length), (int, np.integer))
-            or max_episode_length < 1
-        ):
-            raise SpecError(f"max_episode_length: expected an integer of at least 1, got {max_episode_length!r}")
-        self._lanes: int | None = getattr(env, "batch_size", None)
+        carl_options.check_limit(max_episode_length)
         self._limit = max_episode_length
-        self._hidden, self._as_dict = hide_context, obs_context_as_dict
-        self._keys = ("obs", "context") if obs_context_as_dict is not None else ("state", "context")
-        self._in_dict = dict_observation_space or obs_context_as_dict is not None
-        self.context_selector = _selector(context_selector, context_selector_kwargs)
-        self._contexts, self.default_context = self._filled(env, contexts, default_context)
-        self.context_selector.begin(self._contexts, self._binding.space)
-        self._noise = Noise(
-            float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0,
-            noisy_features,
-            next(iter(self._contexts.values())),
-            self._binding.space.features if self._binding.space is not None else {},
-        )
-        self._clip, self._given_bounds = clip_noise, dict(context_bounds or {})
-        self._env_bounds: tuple[Any, Any] = (None, None)
+        self._lanes: int | None = getattr(env, "batch_size", None)
+        selector = carl_options.selector_of(context_selector, context_selector_kwargs)
+        set_of_contexts, default = full_set(env, self._binding, contexts, default_context)
+        first, context = next(iter(set_of_contexts.items()))
+        space = self._binding.space
+        deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
+        noise = Noise(deviation, noisy_features, context, {} if space is None else space.features)
         if noisy_features is not None and not add_gaussian_noise_to_context:
-            raise ContextError("noisy_features: there is no noise; say add_gaussian_noise_to_context=True")
-        if dict_observation_space and obs_context_as_dict is not None:
-            raise ContextError("dict_observation_space, obs_context_as_dict: expected one of these layouts, got both")
-        if obs_context_features is not None and state_context_features is not None:
-            raise ContextError("obs_context_features, state_context_features: expected one of these, got both")
-        if obs_context_features is not None:
-            state_context_features = obs_context_features
-        self._seen_as = (state_context_features, context_mask, scale_context_features)
-        self._visible = self._view()
-        self._chooser: np.random.Generator | None = None
+            raise ContextError("noisy_features: there is no noise; give add_gaussian_noise_to_context=True")
+        self._schedule = Schedule(set_of_contexts, default, selector, noise, space)
+        self._schedule.begin()
+        self._view = View(
+            self._schedule,
+            carl_options.features_of(state_context_features, obs_context_features),
+            context_mask,
+            scale_context_features,
+            bool(hide_context),
+            carl_options.placing_of(dict_observation_space, obs_context_as_dict),
+            clip_noise,
+            context_bounds,
+        )
         n = self._lanes or 1
-        first, context = next(iter(self._contexts.items()))
         # By lane; an environment without lanes has one. They are replaced, never changed, for snapshots share them.
-        self._in_force: list[dict[str, Any]] = [dict(context)] * n
-        self._ids = _objects([first] * n)
-        self._vectors: NDArray[np.float64] = np.array([self._visible.vector(context)] * n)
-        self._next: tuple[Hashable, Any] | None = None
-        self._fixed: list[Any] | None = None  # an id and a context a lane, or None where the selector chooses
+        self._in_force: list[Mapping[str, Any]] = [dict(context)] * n
+        self._ids = objects([first] * n)
+        self._vectors: NDArray[np.float64] = np.array([self._view.vector((None, context))] * n)
         self._bound: list[Mapping[str, Any]] | None = None
-        self._all_of_the_set = False  # whether all lanes have contexts of the set in force
+        self._all_of_the_set = False  # True if the contexts of all lanes are of the set
         self._unnamed: frozenset[int] = frozenset()  # lanes whose context was given by values, and so has no id
         self._episodes, self._total = 0, 0
         super().__init__(env)
 
     @property
     def one_by_one(self) -> bool:
-        """Whether contexts reach single environments only, so that a batch must be a loop over such."""
+        """True if contexts reach single environments only, so that a batch must be a loop over such."""
         return not isinstance(self._binding, Native)
 
-    # The set.
-
-    def _filled(
-        self, env: Any, contexts: Any, default_context: Mapping[str, Any] | None
-    ) -> tuple[dict[Any, dict[str, Any]], dict[str, Any] | None]:
-        if isinstance(contexts, ContextSpace) or type(contexts).__name__ == "ConfigurationSpace":
-            raise ContextError(
-                "contexts: expected contexts by id, got a space; to draw from it say context_selector=Sampled(space)"
-            )
-        given = contexts_of(load_contexts(cast("Any", contexts)) if isinstance(contexts, (str, PathLike)) else contexts)
-        if self._binding.space is not None:
-            for what, context in {"default_context": default_context or {}, **_called(given)}.items():
-                self._binding.space.verify(context, what)
-        named = dict.fromkeys(name for context in (default_context or {}, *given.values()) for name in context)
-        own = self._binding.defaults(env, named)
-        default = {**own, **(default_context or {})}
-        filled = fill(given, default)
-        for key, context in filled.items():
-            if missing := [name for one in filled.values() for name in one if name not in context]:
-                raise ContextError(
-                    f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
-                )
-        return filled, default or None
-
-    def _view(self) -> Visible:
-        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
-        chosen, mask, scale = self._seen_as
-        contexts = list(self._contexts.values())
-        if isinstance(self.context_selector, Sampled):
-            # The least and the most of all that varies: every such feature differs, and their mean is the middle.
-            ends = {name: extremes(feature) for name, feature in self.context_selector.drawn_from.items()}
-            contexts = [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
-        free = frozenset(() if self._clip else self._noise.names)
-        space, bounds = self._binding.space, self._given_bounds
-        visible = Visible(contexts, self.default_context, space, chosen, mask, scale, bounds, free, self._hidden)
-        self._noise.bounds = partial(visible.bounds_of, given=bounds) if self._clip else None
-        return visible
-
-    # What the agent sees.
+    # Observations and infos.
 
     def change(self, specs: Specs) -> Change:
-        limit, agent = self._limit, specs.agent
+        limit, lanes = self._limit, specs.lanes
         inner = self._inner_spec(specs)
-        spec, see = (None if inner is specs.observation else inner), None
-        if not self._hidden:
-            layout = self._layout(inner, specs.lanes is not None)
-            self._layouts[agent] = layout
-            spec, see = layout.spec, self._joining(layout, agent)
-
-        # What it remembers is how long the episode is. Its context lasts as long, and so is no matter of a step.
+        spec, see = self._view.shown_in(inner, specs.agent, lanes is not None)
+        if spec is None and inner is not specs.observation:
+            spec = inner
+        # The memory is the number of steps. The context lasts as long as the episode, so no step changes it.
         counts = limit is not None or self._log is not None
-        zero: Any = 0 if specs.lanes is None else np.zeros(specs.lanes, np.int64)
+        zero: Any = 0 if lanes is None else np.zeros(lanes, np.int64)
         return Change(
             observation_spec=spec,
             observation=see,
@@ -264,78 +193,31 @@ class Contextual(Lifted):
             begin=(lambda observation: zero) if counts else None,
             remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
             truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
-            info=self._say,
+            info=self._entries,
         )
 
-    def _joining(self, layout: Layout, agent: Any) -> Callable[..., Any]:
-        join, held = layout.join, self._held
-
-        def see(observation: Any, elapsed: Any = None) -> Any:
-            return join(observation, held[agent])
-
-        return see
-
-    def _say(self, elapsed: Any = None) -> Mapping[str, Any]:
-        return self._said
+    def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
+        return self._shown_in_infos
 
     def _plan(self) -> None:
-        self._layouts: dict[Any, Layout] = {}
-        self._held: dict[Any, Any] = {}
+        self._view.forget()
         super()._plan()
         self._show()
 
     def _show(self) -> None:
-        """Holds what observations and infos say of the contexts in force."""
-        first = 0 if self._lanes is None else slice(None)
-        self._said: Mapping[str, Any] = {"context_id": self._ids[first]}
-        if self._unnamed:
-            self._said = self._with_values(self._said)
-        for agent, layout in self._layouts.items():
-            self._held[agent] = layout.hold(self._vectors[first])
-
-    def _with_values(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Adds the values of contexts without an id to what infos say."""
-        n = self._lanes
-        if n is None:
-            return _Copied({**said, CONTEXT: self._in_force[0]})
-        values = _objects([context if lane in self._unnamed else None for lane, context in enumerate(self._in_force)])
-        mask = np.zeros(n, bool)
-        mask[list(self._unnamed)] = True
-        for array in (values, mask):
-            array.flags.writeable = False  # infos hold it
-        return SomeLanes({**said, CONTEXT: values}, {CONTEXT: mask})
+        """Holds the part of the contexts in force that observations and infos show."""
+        lanes = self._lanes is not None
+        self._shown_in_infos = entries(self._ids, self._in_force, self._unnamed, lanes)
+        self._view.hold(self._vectors if lanes else self._vectors[0])
 
     def _inner_spec(self, specs: Specs) -> SpecTree:
-        """The inner observation spec under all contexts that there may be."""
+        """Returns the inner observation spec under all contexts that may come into force."""
         under = specs.observation
         if isinstance(self._binding, Native):
-            under = self.env.spec_under(self._reachable())
+            under = self.env.spec_under(self._schedule.reachable())
             under = under if specs.agent is None else under[specs.agent]
-        low, high = self._env_bounds
-        if low is None and high is None:
-            return specs.observation if under == specs.observation else under
-        if not isinstance(under, Array):
-            raise SpecError("env_lower_bounds, env_upper_bounds: expected an observation that is one array")
-        low, high = (under.low_or_inf if low is None else low), (under.high_or_inf if high is None else high)
-        wide = Array(under.shape, under.dtype, low, high, under.name)
-        sides = (("low", np.less_equal, under.bounded_below), ("high", np.greater_equal, under.bounded_above))
-        for name, wider, bounded in sides:
-            own, new = getattr(under, name), getattr(wide, name)
-            if own is not None and new is not None and not (wider(new, own) | ~bounded).all():
-                raise SpecError(f"build_observation_space: observations reach {own}, beyond the {name} of {new}")
-        return wide
-
-    def _reachable(self) -> list[dict[str, Any]]:
-        """Contexts between which all lie that may be in force."""
-        contexts = list(self._contexts.values())
-        if isinstance(self.context_selector, Sampled):
-            contexts = [*contexts, *self.context_selector.corners(contexts[0])]
-        return [*contexts, *self._noise.ends(contexts)]
-
-    def _layout(self, inner: SpecTree, lanes: bool) -> Layout:
-        if not self._in_dict:
-            return appended(inner, self._visible, lanes)
-        return (by_name if self._as_dict else beside)(inner, self._visible, self._keys)
+        under = self._view.widened(under)
+        return specs.observation if under == specs.observation else under
 
     def build_observation_space(
         self,
@@ -343,26 +225,23 @@ class Contextual(Lifted):
         env_upper_bounds: Any = None,
         context_bounds: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """Sets bounds of the observation spec anew; what is None is as at construction. Forms read specs when made.
+        """Sets the bounds of the observation spec; None is as at construction. Forms read specs when they are made.
 
         Args:
             env_lower_bounds: Of the environment's own observation, which is one array.
-            env_upper_bounds: Likewise; none may cut off what the environment says that it observes.
+            env_upper_bounds: Likewise; neither may exclude what the environment's spec allows.
             context_bounds: `(low, high)` or `(low, high, dtype)` by feature.
 
         Raises:
             ContextError: An unknown feature, or a context outside of the bounds.
             SpecError: Observations reach beyond the bounds.
         """
-        before = self._env_bounds, self._given_bounds, self._visible
+        before = self._view.bounds()
         try:
-            self._env_bounds = (env_lower_bounds, env_upper_bounds)
-            if context_bounds is not None:
-                self._given_bounds = dict(context_bounds)
-            self._visible = self._view()
+            self._view.set_bounds(env_lower_bounds, env_upper_bounds, context_bounds)
             self._plan()
         except Exception:
-            self._env_bounds, self._given_bounds, self._visible = before
+            self._view.restore_bounds(before)
             self._plan()
             raise
 
@@ -374,78 +253,56 @@ class Contextual(Lifted):
         Returns:
             Its id and the full context, before noise.
         """
-        self._next = key, context = self.context_selector.select(self._rng_of_choice)
+        self._schedule.next = key, context = self._schedule.selector.select(self._rng_of_choice)
         return key, dict(context)
 
     def peek(self) -> tuple[Hashable, dict[str, Any]]:
-        """The id and the context (before noise) of the next episode, or of the next lane that begins; nothing moves."""
-        key, context = (self._fixed and self._fixed[0]) or self._next or self.context_selector.peek(self._rng_of_choice)
+        """Returns the id and the context (before noise) of the next episode, or of the next lane that begins.
+
+        The selector stays where it is.
+        """
+        key, context = self._schedule.peek(self._rng_of_choice)
         return key, dict(context)
 
     def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
-        """Fixes the context of all coming episodes, while the selector stands still; None goes on with the selector.
+        """Fixes the context of all coming episodes; the selector stays where it is.
 
         Args:
             context: An id, or `{feature: value}`, with the default for what it leaves out and the id None; in a batch
-                also a list of one a lane.
+                also a list of one per lane. None lets the selector choose again.
 
         Raises:
             ContextError: There is no such context.
         """
-        if context is None:
-            self._fixed = None
-        else:
-            self._fixed = self._each(context, "set")
+        self._schedule.fixed = None if context is None else cast("Any", self._found_for_each(context, "set"))
 
-    def _each(self, context: Any, what: str) -> list[tuple[Hashable, dict[str, Any]]]:
-        """The context of each lane, of one for all or of a list."""
-        n = self._lanes or 1
-        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self._contexts)):
-            return [self._found(context, what)] * n
-        each = cast("Sequence[Any]", context)
-        if len(each) != n:
-            raise ContextError(f"{what}: expected one context for each of {n} lanes, got {len(each)}")
-        return [self._found(one, what) for one in each]
+    def _found_for_each(self, context: Any, what: str) -> list[Chosen]:
+        return self._checked(self._schedule.found_for_each(context, self._lanes or 1, what), what)
 
-    def _found(self, context: Any, what: str) -> tuple[Hashable, dict[str, Any]]:
-        if isinstance(context, Mapping):
-            full = {**(self.default_context or {}), **cast("Mapping[str, Any]", context)}
-            known = next(iter(self._contexts.values()))
-            for name in full:
-                if name not in known:
-                    raise ContextError(f"{what}: context[{name!r}]: no such feature; {nearest(str(name), known)}")
-            if self._binding.space is not None:
-                self._binding.space.verify(full, what)
-            if missing := [name for name in known if name not in full]:
-                raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
-            self._check_declared(full, what)
-            return None, {name: full[name] for name in known}
-        if not isinstance(context, Hashable) or context not in self._contexts:
-            raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self._contexts))}")
-        return context, self._contexts[context]
-
-    def _check_declared(self, context: dict[str, Any], what: str) -> None:
-        """Whether the observation spec holds under a context that was not in the set."""
-        vector = self._visible.vector(context)
-        if (vector < self._visible.low).any() or (vector > self._visible.high).any():
-            raise ContextError(f"{what}: {context} lies outside of the bounds of the context")
-        if not isinstance(self._binding, Native):
-            return
-        under = self.env.spec_under([*self._reachable(), context])
-        if under != self.env.spec_under(self._reachable()):
-            raise ContextError(
-                f"{what}: under {context} an observation could lie outside of its spec; let the set of contexts "
-                "(Contextual(env, contexts=…)) reach as far"
-            )
+    def _checked(self, chosen: list[Chosen], what: str) -> list[Chosen]:
+        """Checks that the observation spec holds under contexts that are not in the set."""
+        given = [context for key, context in chosen if key is None]
+        for context in given[:1] if all(context is given[0] for context in given) else given:
+            self._view.check(context, what)
+            if not isinstance(self._binding, Native):
+                continue
+            reachable = self._schedule.reachable()
+            under = self.env.spec_under([*reachable, context])
+            if under != self.env.spec_under(reachable):
+                raise ContextError(
+                    f"{what}: under {context} an observation could lie outside of its spec; let the set of contexts "
+                    "(Contextual(env, contexts=…)) reach as far"
+                )
+        return chosen
 
     @property
     def contexts(self) -> dict[Any, dict[str, Any]]:
         """The full contexts by id.
 
         Raises:
-            ContextError: On setting them: what the agent sees, snapshots and batches follow from the set.
+            ContextError: On setting them, because specs, snapshots and batches follow from the set.
         """
-        return self._contexts
+        return self._schedule.contexts
 
     @contexts.setter
     def contexts(self, contexts: Any) -> None:
@@ -455,8 +312,22 @@ class Contextual(Lifted):
         )
 
     @property
+    def default_context(self) -> dict[str, Any] | None:
+        """The full default context, or None where there are no defaults."""
+        return self._schedule.default_context
+
+    @property
+    def context_selector(self) -> Selector:
+        """The selector; settable."""
+        return self._schedule.selector
+
+    @context_selector.setter
+    def context_selector(self, selector: Selector) -> None:
+        self._schedule.selector = selector
+
+    @property
     def context(self) -> Any:
-        """The full context in force, noise and all; in a batch a tuple of one a lane. Setting it is `set`."""
+        """The full context in force, with its noise; in a batch a tuple of one per lane. Setting it is `set`."""
         return tuple(map(dict, self._in_force)) if self._lanes is not None else dict(self._in_force[0])
 
     @context.setter
@@ -465,26 +336,26 @@ class Contextual(Lifted):
 
     @property
     def context_id(self) -> Any:
-        """The id of the context in force; in a batch a tuple of one a lane."""
+        """The id of the context in force; in a batch a tuple of one per lane."""
         return tuple(self._ids.tolist()) if self._lanes is not None else self._ids[0]
 
     @property
     def context_key(self) -> Any:
-        """As CARL calls `context_id`."""
+        """CARL's name of `context_id`."""
         return self.context_id
 
     @property
     def state_context_features(self) -> list[str]:
         """The names of the features that the agent sees, in order; none where the context is hidden."""
-        return list(self._visible.names)
+        return list(self._view.visible.names)
 
     @property
     def obs_context_features(self) -> list[str]:
-        """As newer CARL calls `state_context_features`."""
+        """Newer CARL's name of `state_context_features`."""
         return self.state_context_features
 
     def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a context with the default values of the features that it leaves out; what is given stays as it is.
+        """Returns a context with the default values of the features that it leaves out; `context` itself stays.
 
         Args:
             context: Values of some features.
@@ -495,59 +366,57 @@ class Contextual(Lifted):
         Raises:
             ContextError: There is no such feature, or a feature cannot have its value.
         """
-        known = next(iter(self._contexts.values()))
-        check_names(context, known, "feature")
-        if self._binding.space is not None:
-            self._binding.space.verify(context, "fill_context_with_default")
-        full = {**(self.default_context or {}), **context}
-        return {name: full[name] for name in known if name in full}
+        return self._schedule.with_defaults(context)
 
     @property
     def _rng_of_choice(self) -> np.random.Generator:
-        if self._chooser is None:
-            self._chooser = copy.deepcopy(self.env.streams.context)
-        return self._chooser
+        if self._schedule.rng is None:
+            self._schedule.rng = copy.deepcopy(self.env.streams.context)
+        return self._schedule.rng
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        fixed: list[Any] = list(self._fixed or [None] * (self._lanes or 1))
+        fixed: list[Chosen | None] = list(self._schedule.fixed or [None] * (self._lanes or 1))
         for index, lane in enumerate(lanes):
-            fixed[lane] = self._found({name: column[index] for name, column in context.items()}, "put_context")
-        self._fixed = fixed
+            found = self._schedule.found({name: column[index] for name, column in context.items()}, "put_context")
+            fixed[lane] = self._checked([found], "put_context")[0]
+        self._schedule.fixed = fixed
 
-    def _choose(self, lanes: Sequence[int], wish: Any = None, over: Mapping[str, Any] | None = None) -> None:
-        """Chooses contexts for lanes that are about to begin, and puts them in force."""
-        selecting = wish is None and self._fixed is None
-        chosen: list[tuple[Any, Any]]
-        if selecting and self._next is None:
-            chosen = self.context_selector.select_several(self._rng_of_choice, len(lanes))
-        else:
-            given = wish or self._fixed or [None] * len(self._in_force)
-            chosen = [given[lane] or self._selected() for lane in lanes]
-        if self._noise.names:
-            chosen = [(k, c if k is None else self._noise.drawn(c, self._rng_of_choice)) for k, c in chosen]
-        if over:
-            chosen = [self._changed(key, context, over) for key, context in chosen]
-        if over or not selecting or self._unnamed:
+    def _choose(
+        self, lanes: Sequence[int], wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        """Chooses contexts for lanes that are about to begin, and puts them in force.
+
+        Args:
+            lanes: The indices of the lanes.
+            wish: The contexts of all n lanes, for these episodes alone.
+            values: Values by feature, over those of the contexts that are chosen.
+        """
+        schedule = self._schedule
+        selecting = wish is None and schedule.fixed is None
+        chosen = schedule.choose(self._rng_of_choice, lanes, len(self._in_force), wish)
+        if values:
+            changed = [schedule.changed(one, values) for one in chosen]
+            self._checked([new for new, old in zip(changed, chosen, strict=True) if new is not old], "options")
+            chosen = changed
+        if values or not selecting or self._unnamed:
             unnamed = [lane for lane, (key, _) in zip(lanes, chosen, strict=True) if key is None]
             self._unnamed = self._unnamed.difference(lanes).union(unnamed)
         in_force, ids = self._in_force.copy(), self._ids.copy()
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             in_force[lane], ids[lane] = context, key
         ids.flags.writeable = False  # infos hold it
-        of_the_set = selecting and not (over or self._noise.names or isinstance(self.context_selector, Sampled))
+        of_the_set = selecting and not (values or schedule.noise.names or schedule.is_sampled)
         if self._lanes is None or not isinstance(self._binding, Native):
             self._bind(in_force, lanes)
         elif of_the_set and self._all_of_the_set:
-            # What begins differs from what was there only in what differs over the set.
-            places = [self._place[key] for key, _ in chosen]
-            columns = {name: [column[place] for place in places] for name, column in self._columns.items()}
-            cast("Any", self.env).put_context(columns, lanes)
+            # New contexts differ from those before only in the features that differ over the set.
+            cast("Any", self.env).put_context(schedule.columns_of(chosen), lanes)
         elif lanes:
             self._binding.apply(self.env, in_force, lanes)
             self._all_of_the_set = of_the_set and len(lanes) == self._lanes
         self._in_force, self._ids = in_force, ids
-        if self._layouts:
-            vectors = [self._vector(key, context) for key, context in chosen]
+        if self._view.is_shown:
+            vectors = [self._view.vector(one) for one in chosen]
             if len(lanes) == len(ids):
                 self._vectors = np.array(vectors)
             else:
@@ -559,42 +428,19 @@ class Contextual(Lifted):
                 self._log(self._episodes, self._total, dict(context))
                 self._episodes += 1
 
-    def _changed(self, key: Hashable, context: dict[str, Any], over: Mapping[str, Any]) -> tuple[Hashable, Any]:
-        """A chosen context with some values of its own: it keeps its id where they are those that it has."""
-        if all(np.array_equal(value, context[name]) for name, value in over.items()):
-            return key, context
-        return self._found({**context, **over}, "options")
-
-    def _selected(self) -> tuple[Hashable, Any]:
-        chosen, self._next = self._next or self.context_selector.select(self._rng_of_choice), None
-        return chosen
-
-    def _vector(self, key: Hashable, context: Mapping[str, Any]) -> NDArray[np.float64]:
-        if key not in self._contexts or context is not self._contexts[key]:
-            return self._visible.vector(context)
-        if key not in self._vector_of:
-            self._vector_of[key] = self._visible.vector(context)
-        return self._vector_of[key]
-
-    @cached_property
-    def _place(self) -> dict[Hashable, int]:
-        """Where in the set a context is."""
-        return {key: place for place, key in enumerate(self._contexts)}
-
-    @cached_property
-    def _columns(self) -> dict[str, list[Any]]:
-        """The values over the set of the features that differ."""
-        contexts = list(self._contexts.values())
-        columns = {name: [context[name] for context in contexts] for name in contexts[0]}
-        return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
-
     def _bind(self, contexts: list[Any], lanes: Sequence[int]) -> None:
+        """Puts contexts in force by way of the binding.
+
+        Args:
+            contexts: Of all lanes.
+            lanes: The indices of those that begin.
+        """
         binding, before = self._binding, self._bound
         if before is not None and not isinstance(binding, (Function, Attributes)):
-            # Somebody else may have given the environment another context meanwhile.
+            # Other code may have given the environment another context meanwhile.
             is_one = self._lanes is None and isinstance(binding, Native)
-            stands = not is_one or cast("Any", self.env).context == before[0]
-            lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if stands else lanes
+            in_force = not is_one or cast("Any", self.env).context == before[0]
+            lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if in_force else lanes
         if lanes:
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
             self._bound = contexts
@@ -619,39 +465,42 @@ class Contextual(Lifted):
         mask, options = arguments.get("mask"), arguments.get("options")
         if self._lanes is not None:
             mask = as_mask(mask, self._lanes, "mask")  # before anything moves
-        wish, over = None, None
+        wish, values = None, None
         if options:
             options = dict(options)
-            wish, over = self._wishes(options)
+            wish, values = self._take_wishes(options)
         seed, n = arguments.get("seed"), self._lanes
         if seed is not None:
             streams = Streams(seed) if n is None else batch_streams(seed, n)
             if streams is not None:
-                self._chooser = streams.context
+                self._schedule.rng = streams.context
                 if mask is None or np.all(mask):
-                    self.context_selector.begin(self._contexts, self._binding.space)  # a seed fixes what is chosen
+                    self._schedule.begin()  # a seed fixes which contexts are chosen
         lanes = range(n or 1) if mask is None else np.flatnonzero(mask).tolist()
         self._count(lanes)
-        self._choose(lanes, wish, over)
+        self._choose(lanes, wish, values)
         if seed is None and isinstance(self._binding, Factory):
             arguments["seed"] = int(self._rng_of_choice.integers(2**31))  # a new environment follows from the old
         if "options" in arguments:
             arguments["options"] = options or None
         return super().reset(**arguments)
 
-    def _wishes(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """What options say of the context, taken out of them: one a lane, or None; and values of features."""
-        wish = None
-        known = next(iter(self._contexts.values()))
+    def _take_wishes(self, options: dict[str, Any]) -> tuple[list[Chosen] | None, dict[str, Any]]:
+        """Takes contexts and features out of options.
+
+        Returns:
+            A context per lane, or None; and values by feature.
+        """
+        wish, known = None, self._schedule.features
         refuse_misspelt(options, known)
         for name in (CONTEXT_ID, CONTEXT):
             if name in options:
-                wish = self._each(options.pop(name), f"options[{name!r}]")
+                wish = self._found_for_each(options.pop(name), f"options[{name!r}]")
         return wish, {name: options.pop(name) for name in list(options) if name in known}
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        known = next(iter(self._contexts.values()))
-        return self.env.untaken({n: v for n, v in options.items() if n not in (CONTEXT, CONTEXT_ID, *known)})
+        taken = (CONTEXT, CONTEXT_ID, *self._schedule.features)
+        return self.env.untaken({name: value for name, value in options.items() if name not in taken})
 
     def beginning(self, restart: NDArray[np.bool_]) -> None:
         lanes = restart.nonzero()[0].tolist()
@@ -672,72 +521,23 @@ class Contextual(Lifted):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The inner environment's generator; settable there, and the choice of contexts follows from it."""
+        """The inner environment's generator; setting it sets it there, and the choice of contexts follows from it."""
         return self.env.rng
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
         self.env.rng = generator
-        self._chooser = None
+        self._schedule.rng = None
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self._kind, (super().snapshot().content, copy.deepcopy((self.context_selector, self._chooser))))
+        return Snapshot(self._kind, (super().snapshot().content, self._schedule.snapshot()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        content, (selector, chooser) = self._content(snapshot)
+        content, schedule = self._content(snapshot)
         if isinstance(self._binding, Factory):
             contexts = content[1]["_in_force"]
             self._bound = None
             self._bind(contexts, range(len(contexts)))
         super().restore(Snapshot(self._kind, content))
-        self.context_selector, self._chooser = copy.deepcopy((selector, chooser))
+        self._schedule.restore(schedule)
         self._show()
-
-
-def _selector(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
-    kind = given if isinstance(given, type) else type(given)
-    if given is None:
-        given = RoundRobin
-    elif kind.__module__.startswith("carl.") and isinstance(given, type):
-        given = getattr(selectors, kind.__name__, given)  # CARL's own go by the same names
-    if isinstance(given, type) and issubclass(given, Selector):
-        return given(**(arguments or {}))
-    if not isinstance(given, Selector):
-        near = (
-            f"; {nearest(given, ('RoundRobin', 'Random', 'Static', 'Custom', 'Sampled'))}"
-            if isinstance(given, str)
-            else ""
-        )
-        raise ContextError(
-            f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}{near}"
-        )
-    if arguments:
-        raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
-    return given
-
-
-class _Copied(Mapping[str, Any]):
-    """Entries of infos that last for an episode: each info gets a copy of what somebody may write into."""
-
-    def __init__(self, entries: Mapping[str, Any]) -> None:
-        self._entries = entries
-
-    def __getitem__(self, name: str) -> Any:
-        return copy.copy(self._entries[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-
-def _called(contexts: Mapping[Any, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    return {f"contexts[{key!r}]": context for key, context in contexts.items()}
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array

@@ -17,10 +17,10 @@ import numpy as np
 
 from envoi import Env, EnvoiError, MultiEnv
 from envoi.adapters import from_env
-from envoi.protocol.multi_env import MASK
+from envoi.protocol.multi_env import MASK, Agent
 from envoi.spec import SpecTree
 
-SINGLE: Any = None
+SINGLE: Agent = None
 """The agent of a single-agent environment."""
 
 Kind = Literal["single", "multi", "batch"]
@@ -50,22 +50,22 @@ class Reply:
         restarted: Lanes of a batch that were reset in this step instead of acting.
     """
 
-    observations: Mapping[Any, Any]
-    infos: Mapping[Any, Any]
-    agents: tuple[Any, ...]
-    acting: tuple[Any, ...]
-    rewards: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
-    terminated: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
-    truncated: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
-    discounts: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
-    restarted: frozenset[Any] = frozenset()
+    observations: Mapping[Agent, Any]
+    infos: Mapping[Agent, Any]
+    agents: tuple[Agent, ...]
+    acting: tuple[Agent, ...]
+    rewards: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    terminated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    truncated: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    discounts: Mapping[Agent, Any] = field(default_factory=dict[Agent, Any])
+    restarted: frozenset[Agent] = frozenset()
 
     @property
     def over(self) -> bool:
         """True if the episode is over."""
         return not self.agents
 
-    def ended(self, agent: Any) -> bool:
+    def ended(self, agent: Agent) -> bool:
         """Returns True if this call terminated or truncated the agent."""
         return bool(self.terminated.get(agent, False)) or bool(self.truncated.get(agent, False))
 
@@ -95,15 +95,15 @@ class Driver(ABC):
     restarts_itself: ClassVar[bool] = False
     """True if the API requires a step before a reset, or after the end, to start an episode."""
 
-    possible_agents: tuple[Any, ...] = (SINGLE,)
+    possible_agents: tuple[Agent, ...] = (SINGLE,)
 
     def __init__(self, env: Any) -> None:
         self.env = env
-        self.observation_specs: Mapping[Any, SpecTree] = {}
-        self.action_specs: Mapping[Any, SpecTree] = {}
-        self.reward_specs: Mapping[Any, SpecTree] = {}
-        self.discount_specs: Mapping[Any, SpecTree] = {}
-        self._encoders: dict[Any, Callable[[Any], Any] | None] = {}
+        self.observation_specs: Mapping[Agent, SpecTree] = {}
+        self.action_specs: Mapping[Agent, SpecTree] = {}
+        self.reward_specs: Mapping[Agent, SpecTree] = {}
+        self.discount_specs: Mapping[Agent, SpecTree] = {}
+        self._encoders: dict[Agent, Callable[[Any], Any] | None] = {}
 
     @abstractmethod
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
@@ -115,7 +115,7 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         """Steps once, with the very objects in `actions`, by agent, as `encode_action` made them."""
 
     def step_starts_episode(self, action: Any) -> bool:
@@ -126,7 +126,7 @@ class Driver(ABC):
         """
         raise NotAvailable
 
-    def encode_action(self, agent: Any, action: Any) -> Any:
+    def encode_action(self, agent: Agent, action: Any) -> Any:
         """Converts an action to the API's own type, in memory of its own.
 
         Args:
@@ -136,7 +136,7 @@ class Driver(ABC):
         encode = self._encoders.get(agent)
         return copy.deepcopy(action) if encode is None else encode(action)
 
-    def action_mask(self, agent: Any, reply: Reply) -> Any:
+    def action_mask(self, agent: Agent, reply: Reply) -> Any:
         """Returns an agent's action mask from its info or observation; None where there is none.
 
         Args:
@@ -232,7 +232,7 @@ class Driver(ABC):
         """Closes the environment."""
         self.env.close()
 
-    def label(self, name: str, agent: Any) -> str:
+    def label(self, name: str, agent: Agent) -> str:
         """Returns the name of an agent's value for a message, such as `reward['anna']`.
 
         Args:

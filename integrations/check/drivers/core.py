@@ -9,6 +9,7 @@ import numpy as np
 
 from envoi import BatchEnv, Env, MultiEnv
 from envoi.batching.values import lane, stack
+from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
 
 from .base import SINGLE, BadReply, Driver, Reply, is_set, unpack
@@ -29,7 +30,7 @@ class CoreDriver(Driver):
         observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
         return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observation, reward, terminated, truncated, discount, info = unpack(self.env.step(actions[SINGLE]), 6, "step")
         left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
         return Reply(
@@ -58,14 +59,14 @@ class MultiDriver(CoreDriver):
         self.possible_agents = tuple(env.possible_agents)
         self.observation_specs, self.action_specs = env.observation_spec, env.action_spec
         self.reward_specs, self.discount_specs = env.reward_spec, env.discount_spec
-        self._infos: Mapping[Any, Any] = {}
+        self._infos: Mapping[Agent, Any] = {}
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
         self._infos = infos
         return Reply(observations, infos, tuple(self.env.agents), tuple(self.env.acting))
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observations, rewards, terminated, truncated, discounts, infos = unpack(self.env.step(actions), 6, "step")
         self._infos = infos
         agents = tuple(self.env.agents)
@@ -105,7 +106,7 @@ class BatchDriver(CoreDriver):
         by_lane = self.split(self.env.observation_spec, observations, "observation")
         return Reply(by_lane, self._infos(infos), self.possible_agents, self.possible_agents)
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         restarted = frozenset(np.flatnonzero(self.ended).tolist())
         reply = unpack(self.env.step(self._stacked(actions), restart=self.ended), 6, "step")
         observations, rewards, terminated, truncated, discounts, infos = reply
@@ -126,7 +127,7 @@ class BatchDriver(CoreDriver):
             restarted,
         )
 
-    def split(self, spec: SpecTree, values: Any, name: str) -> dict[Any, Any]:
+    def split(self, spec: SpecTree, values: Any, name: str) -> dict[Agent, Any]:
         """Splits the values of a batch by lane.
 
         Args:
@@ -138,19 +139,19 @@ class BatchDriver(CoreDriver):
             BadReply: The leading axis is not one of the lanes.
         """
         try:
-            return {index: lane(spec, values, index) for index in self.possible_agents}
+            return {index: lane(spec, values, index) for index in range(self.env.batch_size)}
         except (IndexError, KeyError, TypeError) as error:
             raise BadReply(f"{name}: expected a leading axis of {self.env.batch_size} lanes ({error})") from error
 
-    def _infos(self, infos: Any) -> dict[Any, Any]:
+    def _infos(self, infos: Any) -> dict[Agent, Any]:
         if len(infos) != len(self.possible_agents):
             raise BadReply(f"info: expected one for each of {len(self.possible_agents)} lanes, got {len(infos)}")
         return dict(enumerate(infos))
 
-    def _stacked(self, actions: Mapping[Any, Any]) -> Any:
+    def _stacked(self, actions: Mapping[Agent, Any]) -> Any:
         return stack(self.env.action_spec, [actions[index] for index in self.possible_agents])
 
-    def step_without_restart(self, actions: Mapping[Any, Any]) -> None:
+    def step_without_restart(self, actions: Mapping[Agent, Any]) -> None:
         """Steps without restarting the lanes that have ended, which is an error of the caller."""
         self.env.step(self._stacked(actions))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from envoi import Env, LossyConversion, SpecError
+from envoi.protocol.multi_env import Agent
 from envoi.spec import spec_equal
 
 from .base import SINGLE, BadReply, Driver, NotAvailable, Reply
@@ -53,7 +54,7 @@ class DmEnvDriver(Driver):
             raise BadReply(f"reset: expected None as reward and discount of a FIRST step, got {reward!r}, {discount!r}")
         return Reply({SINGLE: observation}, {}, (SINGLE,), (SINGLE,))
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         step_type, reward, discount, observation = _unpack_time_step(self.env.step(actions[SINGLE]), "step")
         if step_type.first():
             raise BadReply("step: a FIRST step in the middle of an episode")

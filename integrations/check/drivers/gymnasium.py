@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from envoi import Array
+from envoi.protocol.multi_env import Agent
 
 from .base import SINGLE, Driver, Reply, is_set, unpack
 
@@ -33,7 +34,7 @@ class GymnasiumDriver(Driver):
         observation, info = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
         return Reply({SINGLE: observation}, {SINGLE: info}, (SINGLE,), (SINGLE,))
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observation, reward, terminated, truncated, info = unpack(self.env.step(actions[SINGLE]), 5, "step")
         left = () if is_set(terminated) or is_set(truncated) else (SINGLE,)
         return Reply(

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from envoi.protocol.multi_env import Agent
+
 from .base import BadReply, Driver, NotAvailable, Reply, unpack
 from .gymnasium import REWARD
 
@@ -51,7 +53,7 @@ class ParallelDriver(_PettingZooDriver):
         observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
         return Reply(_mapping(observations, "observations"), _mapping(infos, "infos"), *self._in_play(infos))
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         observations, rewards, terminated, truncated, infos = unpack(self.env.step(actions), 5, "step")
         return Reply(
             _mapping(observations, "observations"),
@@ -62,7 +64,7 @@ class ParallelDriver(_PettingZooDriver):
             _mapping(truncated, "truncations"),
         )
 
-    def _in_play(self, infos: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def _in_play(self, infos: Mapping[Agent, Any]) -> tuple[tuple[Agent, ...], tuple[Agent, ...]]:
         """Returns the agents in play and those that act: all, or those that infos name in a turn-based game."""
         agents = tuple(self.env.agents)
         for agent in agents:
@@ -90,7 +92,7 @@ class AECDriver(_PettingZooDriver):
         observations = {agent: env.observe(agent) for agent in acting}
         return Reply(observations, copy.deepcopy(dict(env.infos)), self._in_play(), acting)
 
-    def step(self, actions: Mapping[Any, Any]) -> Reply:
+    def step(self, actions: Mapping[Agent, Any]) -> Reply:
         env = self.env
         before = self._in_play()
         env.step(next(iter(actions.values())))
@@ -119,11 +121,11 @@ class AECDriver(_PettingZooDriver):
             env.step(None)
         raise BadReply("step(None): agents that have ended are not removed, and the episode does not continue")
 
-    def _in_play(self) -> tuple[Any, ...]:
+    def _in_play(self) -> tuple[Agent, ...]:
         env = self.env
         return tuple(a for a in env.agents if not (env.terminations[a] or env.truncations[a]))
 
-    def _acting(self) -> tuple[Any, ...]:
+    def _acting(self) -> tuple[Agent, ...]:
         return (self.env.agent_selection,) if self._in_play() else ()
 
     def inspect(self) -> None:
@@ -132,7 +134,7 @@ class AECDriver(_PettingZooDriver):
         self._read_available(*observations, env.last, env.state, self.render)
 
 
-def _mapping(value: Any, name: str) -> Mapping[Any, Any]:
+def _mapping(value: Any, name: str) -> Mapping[Agent, Any]:
     if not isinstance(value, Mapping):
         raise BadReply(f"{name}: expected a dict from agents, got {type(value).__name__}")
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from envoi import Env, MultiEnv
 from envoi.adapters import from_env
@@ -13,6 +13,9 @@ from .core import core_driver
 from .dm_env import DmEnvDriver
 from .gymnasium import GymnasiumDriver
 from .pettingzoo import AECDriver, ParallelDriver
+
+if TYPE_CHECKING:
+    from envoi.adapters.dm_env import FromDmEnv
 
 
 def framework_driver(env: Any) -> Driver | None:
@@ -45,6 +48,6 @@ def driver_for(env: Any) -> Driver:
     if source is not None and env._rewarder is None:
         from_dm_env = sys.modules.get("envoi.adapters.dm_env")
         if from_dm_env is not None and isinstance(env, from_dm_env.FromDmEnv):
-            return DmEnvDriver(source, cast("Any", env))
+            return DmEnvDriver(source, cast("FromDmEnv", env))
         return framework_driver(source) or core_driver(env)
     return core_driver(env)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from envoi import Discrete
+from envoi.protocol.multi_env import Agent
 
 from ..drivers.base import Driver
 from ..drivers.core import CoreDriver
@@ -38,8 +39,8 @@ class AgentObserver(Observer):
         self._start_episode()
 
     def _start_episode(self) -> None:
-        self._ended: set[Any] = set()
-        self._before: tuple[Any, ...] = ()
+        self._ended: set[Agent] = set()
+        self._before: tuple[Agent, ...] = ()
         self._reward_sum = self._reward_scale = 0.0
 
     def observe(self, transition: Transition) -> None:

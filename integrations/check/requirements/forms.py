@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from envoi import LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi.adapters import FRAMEWORKS, Loss, losses
@@ -47,7 +48,7 @@ class FormUnderTest:
         self._losses: list[Loss] = []
         self._is_env_itself = False
 
-    def make(self, exact: bool = False) -> object:
+    def make(self, exact: bool = False) -> Any:
         """Makes a form, of a new environment where that is possible.
 
         Args:
@@ -121,7 +122,7 @@ class FormUnderTest:
         seed, limit = env.extent.seed, env.trace_limit
         returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
         original = counterpart(returned, env.new_driver().core_env())
-        core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed  # pyright: ignore[reportAttributeAccessIssue]
+        core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
         driver = core_driver(returned)
         actual = Collector(driver, seed).collect(env.extent.episodes, limit)
         expected = Collector(core_driver(original), core_seed).collect(env.extent.episodes, limit)
@@ -137,8 +138,12 @@ class FormUnderTest:
             return None
         extent = self.env.extent
         smaller = Extent(extent.seed, min(2, extent.episodes), min(300, extent.steps))
-        make: Callable[[], Driver] = lambda: framework_driver(self.make())  # noqa: E731 # pyright: ignore[reportAssignmentType]
-        return EnvUnderTest(self.framework, make, smaller, self.env.independent)
+        return EnvUnderTest(self.framework, self._new_driver, smaller, self.env.independent)
+
+    def _new_driver(self) -> Driver:
+        driver = framework_driver(self.make())
+        assert driver is not None
+        return driver
 
 
 def _equal_within_float32(one: list[Transition], other: list[Transition]) -> bool:

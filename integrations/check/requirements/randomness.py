@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -119,7 +119,8 @@ def _changed_generator(env: EnvUnderTest) -> str:
 
 def _generator_states() -> tuple[Any, Any]:
     """Returns the states of the process-wide generators of numpy and Python, as values that compare."""
-    name, words, *rest = cast("Any", np.random.get_state())  # noqa: NPY002
+    state: Any = np.random.get_state()  # noqa: NPY002
+    name, words, *rest = state
     return (name, words.tolist(), rest), random.getstate()
 
 

@@ -1,0 +1,263 @@
+"""The life of an importer, once for all frameworks: a template, whose hooks say what differs.
+
+| hook | |
+|---|---|
+| `_describe` | sets specs, `metadata` and `render_mode` |
+| `_plan` | sets what the steps need, see `Planned` |
+| `_seed_source` | seeds the source before its reset, where the reset itself takes no seed |
+| `_begin` | resets the source |
+| `_parts` | the layers of the source, which snapshots keep |
+| `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
+
+A source may be a form of envoi, inside wrappers of its framework. Its core then answers for state, generator, options
+and lanes, since the framework may have no place for them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Streams
+from envoi.protocol.env import NOT_RESET
+from envoi.protocol.process import Process
+from envoi.seeding import check_seed
+
+from .arrival import Copy
+from .introspection import Content
+from .planned import Planned, declared_names
+from .reset_options import ResetOptions
+
+
+class FromSource(Process):
+    """A core environment that stands for one of a framework.
+
+    Attributes:
+        source: The framework's environment, wrappers and all.
+    """
+
+    source: Any
+
+    _framework: ClassVar[str]
+    """Its name, as the registry has it."""
+
+    _closed: bool = False
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.source.unwrapped
+
+    def __repr__(self) -> str:
+        return f"from_{self._framework}({self.source})"
+
+
+class Imported(Planned, ResetOptions, FromSource):
+    """Base of importers of one agent, of several, and of many lanes.
+
+    A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
+    bases; snapshots hold them.
+
+    Args:
+        source: The framework's environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+    """
+
+    _memory: ClassVar[tuple[str, ...]] = ("_over", "_streams")
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        self.source = source
+        self._copy: Copy = copy
+        # Steps read these two, and read an instance's own attributes faster than those of its class.
+        self._observation: Any = None
+        self._rewarder = None
+        self._closed = False
+        self._describe()
+        self._plan()
+
+    @abstractmethod
+    def _describe(self) -> None:
+        """Sets the specs, `metadata` and `render_mode`, as the source has them."""
+
+    @property
+    def core_inside(self) -> Any:
+        """The core environment of `form_inside`; None where there is none."""
+        form = self.form_inside
+        return None if form is None else form.core
+
+    @property
+    @abstractmethod
+    def _has_begun(self) -> bool:
+        """True from the first reset on."""
+
+    def _check_begun(self, what: str) -> None:
+        """Raises an EpisodeError before the first reset.
+
+        Args:
+            what: The attribute or method that needs an episode.
+        """
+        if not self._has_begun:
+            raise EpisodeError(f"{what}: {NOT_RESET}")
+
+    @property
+    def state(self) -> Any:
+        """The state of the source where it shows one, else the observation; see the importer's module."""
+        self._check_begun("state")
+        core = self.core_inside
+        return self._source_state() if core is None else core.state
+
+    def _source_state(self) -> Any:
+        return self._observation
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's generator where it has one; settable."""
+        core = self.core_inside
+        return (self._source_rng() or self.streams.dynamics) if core is None else core.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        core = self.core_inside
+        if core is None:
+            self._replace_rng(generator)
+        else:
+            core.rng = generator
+
+    def _source_rng(self) -> np.random.Generator | None:
+        return None
+
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        """Makes the source draw from a generator, as far as it can."""
+
+    def snapshot(self) -> Snapshot:
+        held = [getattr(self, name) for name in declared_names(type(self), "_memory")]
+        return Snapshot(self._kind, (self._hold_source(), deepcopy(held)))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, held = self._content(snapshot)
+        self._put_back_source(content)
+        for name, value in zip(declared_names(type(self), "_memory"), deepcopy(held), strict=True):
+            setattr(self, name, value)
+
+    def _hold_source(self) -> Any:
+        """Returns all that the source holds.
+
+        Raises:
+            SnapshotUnsupported: Something in it cannot be copied.
+        """
+        return Content(self._parts())
+
+    def _put_back_source(self, content: Any) -> None:
+        """Makes the source hold again what `_hold_source` gave."""
+        content.put_back(self._parts())
+
+    def _parts(self) -> list[Any]:
+        """Returns the layers of the source, outermost first, and its spaces: the objects that a restore keeps."""
+        return [self.source]
+
+    def render(self) -> Any:
+        return self.source.render()
+
+
+class ImportedEnv(Imported, Env):
+    """Base of importers of one agent.
+
+    Args:
+        source: The framework's environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_observation",)
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        self._over: str | None = NOT_RESET
+        super().__init__(source, copy)
+
+    @property
+    def _has_begun(self) -> bool:
+        return self._over != NOT_RESET
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        if options and not self.has_place:
+            self._give_options(options)
+        if seed is not None:
+            seed = check_seed(seed)  # as a Python int, for a source may take no other
+            self._seed_source(seed)
+            self._streams = Streams(seed)
+        observation, info = self._begin(seed, options)
+        self._observation, self._over = observation, None
+        return Reset(observation, info)
+
+    def _seed_source(self, seed: Any) -> None:
+        """Seeds the source before its reset, beyond the seed that its reset takes."""
+
+    @abstractmethod
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
+        """Resets the source; returns the observation and a dict of the info, both as the core has them."""
+
+    @property
+    def observation(self) -> Any:
+        if self._over == NOT_RESET:
+            self._check_begun("observation")
+        return self._observation
+
+
+class ImportedBatch(Imported, BatchEnv):
+    """Base of importers of many lanes, which the source steps together.
+
+    Args:
+        source: The framework's environment, wrappers and all.
+        n: How many lanes it has.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_observation", "_begun")
+
+    def __init__(self, source: Any, n: int, copy: Copy = "auto") -> None:
+        BatchEnv.__init__(self, n)
+        self._begun = False
+        self._over: Any = np.zeros(n, bool)  # the lanes that have ended
+        super().__init__(source, copy)
+
+    @property
+    def _has_begun(self) -> bool:
+        return self._begun
+
+    @property
+    def observation(self) -> Any:
+        self._check_begun("observation")
+        return self._observation
+
+
+class ImportedLanes(FromSource, Lanes):
+    """Base of importers of many lanes that can be reached and stepped one by one.
+
+    Args:
+        source: The framework's environment.
+        lanes: The lanes, as core environments.
+    """
+
+    def __init__(self, source: Any, lanes: list[Any]) -> None:
+        Lanes.__init__(self, lanes)
+        self.source = source
+        self._closed = False
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True while the source alone does what this batch does."""
+        return all(lane.is_unchanged for lane in self.envs)

@@ -1,0 +1,253 @@
+"""Which context each coming episode has."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from ...context.binding import Binding, check_names
+from ...context.distributions import extremes
+from ...context.files import load_contexts
+from ...context.noise import Noise
+from ...context.sampled import Sampled
+from ...context.selectors import Selector
+from ...context.sets import contexts_of, fill
+from ...context.space import ContextSpace
+from ...errors import ContextError, nearest
+
+Context: TypeAlias = dict[str, Any]
+Chosen: TypeAlias = tuple[Hashable, Mapping[str, Any]]
+"""An id and a full context; the id is None for a context that was given by its values."""
+
+
+class Schedule:
+    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
+
+    Args:
+        contexts: The full contexts by id.
+        default_context: The default one, or None.
+        selector: Chooses out of the set.
+        noise: Adds noise to the contexts of the set.
+        space: The features that the environment describes, or None.
+
+    Attributes:
+        next: The context of the next episode where it has been chosen already, or None.
+        fixed: The context of each lane, with None where the selector chooses; None where it chooses everywhere.
+        rng: The generator of all choices; None until the first one.
+    """
+
+    def __init__(
+        self,
+        contexts: dict[Any, Context],
+        default_context: Context | None,
+        selector: Selector,
+        noise: Noise,
+        space: ContextSpace | None,
+    ) -> None:
+        self.selector = selector  # first, for copies of a selector share its contexts, and so do then the rest
+        self.contexts, self.default_context = contexts, default_context
+        self.noise, self.space = noise, space
+        # Both are replaced, never changed, for snapshots share them.
+        self.next: Chosen | None = None
+        self.fixed: list[Chosen | None] | None = None
+        self.rng: np.random.Generator | None = None
+
+    def begin(self) -> None:
+        """Restarts the selector."""
+        self.selector.begin(self.contexts, self.space)
+
+    @property
+    def is_sampled(self) -> bool:
+        """True if contexts are sampled from distributions instead of the set."""
+        return isinstance(self.selector, Sampled)
+
+    @property
+    def features(self) -> Iterable[str]:
+        """The names of the features."""
+        return next(iter(self.contexts.values()))
+
+    def ends(self) -> list[Context]:
+        """Returns the contexts of the set, or of a sampled one the two with all features least and greatest."""
+        contexts = list(self.contexts.values())
+        if not isinstance(self.selector, Sampled):
+            return contexts
+        ends = {name: extremes(feature) for name, feature in self.selector.drawn_from.items()}
+        return [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
+
+    def reachable(self) -> list[Context]:
+        """Returns contexts between which all lie that may come into force."""
+        contexts = list(self.contexts.values())
+        if isinstance(self.selector, Sampled):
+            contexts = [*contexts, *self.selector.corners(contexts[0])]
+        return [*contexts, *self.noise.ends(contexts)]
+
+    # Choosing.
+
+    def select(self, rng: np.random.Generator) -> Chosen:
+        """Returns the choice for one episode, before noise; the selector moves on."""
+        chosen, self.next = self.next or self.selector.select(rng), None
+        return chosen
+
+    def peek(self, rng: np.random.Generator) -> Chosen:
+        """Returns the fixed context, or the one that `select` will return; the selector stays where it is."""
+        fixed = self.fixed[0] if self.fixed else None
+        return fixed or self.next or self.selector.peek(rng)
+
+    def choose(
+        self, rng: np.random.Generator, lanes: Sequence[int], n: int, wish: Sequence[Chosen] | None = None
+    ) -> list[Chosen]:
+        """Returns the contexts of lanes that begin an episode.
+
+        Args:
+            rng: The generator of choices and noise.
+            lanes: The indices of the lanes.
+            n: How many lanes there are.
+            wish: One context for each of the n lanes, for these episodes alone; the selector stays where it is.
+        """
+        if wish is None and self.fixed is None and self.next is None:
+            chosen: list[Chosen] = list(self.selector.select_several(rng, len(lanes)))
+        else:
+            given = wish or self.fixed or [None] * n
+            chosen = [given[lane] or self.select(rng) for lane in lanes]
+        if self.noise.names:
+            chosen = [(k, c if k is None else self.noise.drawn(c, rng)) for k, c in chosen]
+        return chosen
+
+    # Contexts that the user gives.
+
+    def found(self, context: Any, what: str) -> Chosen:
+        """Returns the context that an id or values mean.
+
+        Args:
+            context: An id of the set, or `{feature: value}`, which has defaults for the features that it leaves out.
+            what: The name of the argument, for messages.
+
+        Raises:
+            ContextError: There is no such id, feature or value.
+        """
+        if isinstance(context, Mapping):
+            full = {**(self.default_context or {}), **cast("Mapping[str, Any]", context)}
+            known = self.features
+            for name in full:
+                if name not in known:
+                    raise ContextError(f"{what}: context[{name!r}]: no such feature; {nearest(str(name), known)}")
+            if self.space is not None:
+                self.space.verify(full, what)
+            if missing := [name for name in known if name not in full]:
+                raise ContextError(f"{what}: expected a value of {missing[0]!r}, which has no default")
+            return None, {name: full[name] for name in known}
+        if not isinstance(context, Hashable) or context not in self.contexts:
+            raise ContextError(f"{what}: no context {context!r}; {nearest(str(context), map(str, self.contexts))}")
+        return context, self.contexts[context]
+
+    def found_for_each(self, context: Any, n: int, what: str) -> list[Chosen]:
+        """Returns the context of each lane.
+
+        Args:
+            context: One for all lanes, or a list of one per lane; see `found`.
+            n: How many lanes there are.
+            what: The name of the argument, for messages.
+
+        Raises:
+            ContextError: There is no such context, or not one per lane.
+        """
+        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts)):
+            return [self.found(context, what)] * n
+        each = cast("Sequence[Any]", context)
+        if len(each) != n:
+            raise ContextError(f"{what}: expected one context for each of {n} lanes, got {len(each)}")
+        return [self.found(one, what) for one in each]
+
+    def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
+        """Returns a chosen context with some other values; it keeps its id where they are the values that it has.
+
+        Args:
+            chosen: The context.
+            values: By feature.
+
+        Raises:
+            ContextError: There is no such value.
+        """
+        _, context = chosen
+        if all(np.array_equal(value, context[name]) for name, value in values.items()):
+            return chosen
+        return self.found({**context, **values}, "options")
+
+    def with_defaults(self, context: Mapping[str, Any]) -> Context:
+        """Returns a context with the defaults of the features that it leaves out, in the order of the features.
+
+        Raises:
+            ContextError: There is no such feature or value.
+        """
+        check_names(context, self.features, "feature")
+        if self.space is not None:
+            self.space.verify(context, "fill_context_with_default")
+        full = {**(self.default_context or {}), **context}
+        return {name: full[name] for name in self.features if name in full}
+
+    # The set as columns.
+
+    def columns_of(self, chosen: Sequence[Chosen]) -> dict[str, list[Any]]:
+        """Returns the values of some contexts of the set, by feature: of the features that differ over the set."""
+        places = [self._places[key] for key, _ in chosen]
+        return {name: [column[place] for place in places] for name, column in self._columns.items()}
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int]:
+        return {key: place for place, key in enumerate(self.contexts)}
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Any]]:
+        contexts = list(self.contexts.values())
+        columns = {name: [context[name] for context in contexts] for name in contexts[0]}
+        return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
+
+    # Snapshots.
+
+    def snapshot(self) -> Any:
+        """Returns all that decides coming choices."""
+        return copy.deepcopy((self.selector, self.rng)), self.next, self.fixed
+
+    def restore(self, content: Any) -> None:
+        """Restores the result of `snapshot`."""
+        selector_and_rng, self.next, self.fixed = content
+        self.selector, self.rng = copy.deepcopy(selector_and_rng)
+
+
+def full_set(
+    env: Any, binding: Binding, contexts: Any, default_context: Mapping[str, Any] | None
+) -> tuple[dict[Any, Context], Context | None]:
+    """Returns the full contexts by id, and the default context or None.
+
+    Args:
+        env: The environment, which may have defaults by itself.
+        binding: How contexts reach it.
+        contexts: The set, as `Contextual` takes it.
+        default_context: Defaults, over those of the environment.
+
+    Raises:
+        ContextError: An unknown feature, a value out of bounds, or a missing value without a default.
+    """
+    if isinstance(contexts, ContextSpace) or type(contexts).__name__ == "ConfigurationSpace":
+        raise ContextError(
+            "contexts: expected contexts by id, got a space; to sample from it give context_selector=Sampled(space)"
+        )
+    given = contexts_of(load_contexts(cast("Any", contexts)) if isinstance(contexts, (str, PathLike)) else contexts)
+    if binding.space is not None:
+        binding.space.verify(default_context or {}, "default_context")
+        for key, context in given.items():
+            binding.space.verify(context, f"contexts[{key!r}]")
+    named = dict.fromkeys(name for context in (default_context or {}, *given.values()) for name in context)
+    default = {**binding.defaults(env, named), **(default_context or {})}
+    filled = fill(given, default)
+    for key, context in filled.items():
+        if missing := [name for one in filled.values() for name in one if name not in context]:
+            raise ContextError(
+                f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
+            )
+    return filled, default or None
