@@ -167,9 +167,7 @@ class ToSB3(AnyForm, _VecEnv):
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`."""
         lanes = [*self._get_indices(indices)]
-        if attr_name == "render_mode":
-            return [self.core.render_mode] * len(lanes)
-        if attr_name in ("observation_space", "action_space"):
+        if attr_name in ("observation_space", "action_space", "render_mode"):
             return [getattr(self, attr_name)] * len(lanes)
         return self._attributes.get(attr_name, lanes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecEnvWrapper
 
 from envoi import Infos, Reset, SnapshotUnsupported, SpecError
-from envoi.protocol.batch_env import Mask
 from envoi.seeding import lane_seeds
 
 from ..gymnasium.source import NATIVE_REWARD
@@ -56,7 +55,7 @@ class FromSB3(FromGymnasiumVector):
 
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if isinstance(seed, list):
-            self.unwrapped._seeds = seed
+            self.unwrapped._seeds = seed  # those of the next reset, in every `VecEnv`
         elif seed is not None:
             self.source.seed(seed)
         if options:
@@ -85,10 +84,9 @@ class FromSB3(FromGymnasiumVector):
                         f"step: expected info['terminal_observation'] of lane {index} of {self.source}, whose episode "
                         f"has ended, got {list(infos[index])}"
                     )
-            begun = self.unwrapped.reset_infos
-            said["final_obs"] = [info.get("terminal_observation") for info in infos]
-            said["final_info"] = lanes
-            said["infos"] = [dict(begun[i]) if done else lanes[i] for i, done in enumerate(over)]
+            each = zip(over, self.unwrapped.reset_infos, lanes, strict=True)
+            begun = [dict(new if done else old) for done, new, old in each]
+            said.update(infos=begun, final_info=lanes, final_obs=[info.get("terminal_observation") for info in infos])
         return observation, reward, ended, cut, said
 
     def _rewards(self, reward: Any) -> Any:
@@ -135,18 +133,12 @@ class FromDummyVecEnv(FromSyncVector):
 
     _framework = NAME
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-        mask: Mask | None = None,
-    ) -> Reset:
+    def reset(self, *, seed: Any = None, **rest: Any) -> Reset:
         source: Any = self.source
         if seed is None and any(one is not None for one in source._seeds):
             seed = source._seeds
         source._reset_seeds()
-        return super().reset(seed=seed, options=options, mask=mask)
+        return super().reset(seed=seed, **rest)
 
     native_space = FromSB3.native_space
     native_lanes_space = FromSB3.native_lanes_space

@@ -31,7 +31,6 @@ from envoi.adapters.shared.loss import NarrowingWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
-    # PPO on a GPU, and evaluations without a monitor, are matters of Stable-Baselines3's users.
     pytest.mark.filterwarnings("ignore:.*Evaluation environment is not wrapped.*:UserWarning"),
 ]
 
@@ -111,7 +110,7 @@ def lanes(make, n=N):
 
 
 def native(venv, steps=25, seed=5, options=None):
-    """What a `VecEnv` tells, played by its own API."""
+    """The values that a `VecEnv` returns, played by its own API."""
     venv.seed(seed)
     if options is not None:
         venv.set_options(options)
@@ -130,7 +129,7 @@ def native(venv, steps=25, seed=5, options=None):
 
 
 def core(batch, steps=25, seed=5, mask=True):
-    """What a core batch tells, reset in the step of each end."""
+    """The values that a core batch returns, reset in the step of each end."""
     told, rng = [exact(batch.reset(seed=seed))], np.random.default_rng(0)
     for _ in range(steps):
         actions = [envoi.sample(batch.action_spec, rng) for _ in range(batch.batch_size)]
@@ -147,12 +146,12 @@ def core(batch, steps=25, seed=5, mask=True):
 
 
 @pytest.mark.parametrize("make", [Rich, Ends, Pair])
-def test_the_form_tells_what_a_loop_of_stable_baselines3_over_gymnasium_forms_tells(make):
+def test_the_form_returns_the_values_of_a_dummy_vec_env_over_gymnasium_forms(make):
     """Dicts, tuples, dtypes, rewards, infos, terminal observations, both flags, discounts, seeds of lanes."""
     assert native(lanes(make)) == native(dummy(make))
 
 
-def test_an_end_is_told_as_stable_baselines3_wants_it():
+def test_the_end_of_an_episode_in_the_terms_of_stable_baselines3():
     ends = [(True, False), (False, True), (True, True), (False, False)]
     for terminated, truncated in ends:
         end = Line(1.0, terminated, truncated, info={"last": "word"})
@@ -176,7 +175,7 @@ def test_an_end_is_told_as_stable_baselines3_wants_it():
                 assert "terminal_observation" not in info
 
 
-def test_what_was_told_does_not_change_later():
+def test_returned_values_do_not_change_later():
     venv, rng = lanes(Rich), np.random.default_rng(0)
     venv.seed(0)
     held = [venv.reset()]
@@ -453,7 +452,7 @@ def test_what_came_from_there_goes_back_as_itself(wrap):
 # Back.
 
 
-def test_lanes_that_only_step_together_tell_what_the_same_lanes_do_alone():
+def test_lanes_that_only_step_together_return_the_values_of_the_same_lanes_alone():
     with_processes = SubprocVecEnv([gym_cartpole] * N, start_method="fork")
     try:
         together = from_sb3(with_processes)
@@ -586,7 +585,7 @@ def learned(venv, steps=64):
     return weights, logged, list(model.ep_info_buffer)
 
 
-def test_ppo_learns_the_same_as_on_a_loop_of_stable_baselines3():
+def test_ppo_learns_the_same_weights_as_on_a_dummy_vec_env():
     make = lambda: envoi.TimeLimit(Ends(), 4)  # noqa: E731
     (weights, logged, episodes), (others, values, told) = learned(lanes(make)), learned(dummy(make))
     assert weights == others
