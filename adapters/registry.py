@@ -67,6 +67,7 @@ FRAMEWORKS = {
         Framework("pettingzoo", "pettingzoo", "pettingzoo", ("pettingzoo",)),
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
+        Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True),
         # By its methods, so whatever is imported.
         Framework("gridverse", "envoi", is_target=False),
     )
