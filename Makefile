@@ -28,7 +28,7 @@ test-tf: $(TF_VENV)/ready
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/lint
+	rm -rf build/lint build/lib  # setuptools keeps files in build/lib that the tree no longer has
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w build/lint .
 	$(BIN)/pip install -q --no-deps --target build/lint build/lint/*.whl
 	$(BIN)/pyright

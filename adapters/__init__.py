@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .losses import Loss
-from .registry import FRAMEWORKS, SCHEMES, TARGETS, Framework, convert, from_env, load, losses
+from .loading import SCHEMES, load
+from .registry import FRAMEWORKS, TARGETS, Framework, convert, from_env, losses
+from .shared.loss import Loss
 
 if TYPE_CHECKING:
     from .dm_env import from_dm_env, to_dm_env

@@ -31,10 +31,10 @@ from envoi.protocol.env import ENDED, NOT_RESET, make_step
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 
-from .layers import Content
-from .options import NoResetOptions
 from .registry import refuse_others
-from .values import incoming
+from .shared.arrival import incoming
+from .shared.introspection import Content
+from .shared.reset_options import NoResetOptions
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
 

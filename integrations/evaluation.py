@@ -19,8 +19,8 @@ import numpy as np
 
 import envoi
 from envoi.adapters import load, to_gymnasium
-from envoi.adapters.agents import one_agent
 from envoi.adapters.rllib import Codec
+from envoi.adapters.shared.agent_count import one_agent
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 

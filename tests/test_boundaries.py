@@ -17,26 +17,22 @@ FRAMEWORKS = (
     "pandas", "yaml", "click", "tensorboardX", "cloudpickle",
     "qgym",
 )  # fmt: skip
-SPOKES = {
-    "spaces": {"gymnasium"},
-    "codec": {"gymnasium"},
-    "contexts": {"mujoco"},
-    "gymnasium": {"gymnasium"},
-    "vector": {"gymnasium"},
-    "dm": {"dm_env"},
-    "suites": {"dm_env", "dm_control", "bsuite"},
-    "tf": {"tf_agents"},
-    "rllib": {"ray", "gymnasium"},
+MAY_IMPORT = {
+    "context_catalogue": {"mujoco"},
+    "dm_env": {"dm_env", "dm_control", "bsuite"},
+    "gymnasium": {"gymnasium", "qgym"},
+    "gymnasium_vector": {"gymnasium"},
     "pettingzoo": {"pettingzoo", "gymnasium"},
-    "zoo": {"pettingzoo", "gymnasium"},
-    "qgym": {"qgym", "gymnasium"},
+    "pettingzoo_aec": {"pettingzoo", "gymnasium"},
+    "rllib": {"ray", "gymnasium"},
+    "tf_agents": {"tf_agents", "tensorflow"},
 }
-"""What a spoke may import besides envoi, by the name of its file or the first word of it."""
+"""The frameworks that a package of the adapters may import; the others import none."""
 
 
 def frameworks_of(path):
-    """What an adapter's file may import besides envoi and numpy."""
-    return SPOKES.get(path.stem) or SPOKES.get(path.stem.partition("_")[0], set()) | {path.stem}
+    """Returns what a file of the adapters may import besides envoi and numpy."""
+    return MAY_IMPORT.get(path.relative_to(ROOT / "adapters").parts[0], set())
 
 
 def files(*folders):
@@ -175,7 +171,10 @@ def test_importing_the_core_leaves_modules_for_later():
 
 def test_importing_the_adapters_adds_only_the_registry_to_the_core():
     more = modules_after("import envoi.adapters") - modules_after("import envoi, json")
-    assert more <= {"envoi.adapters", "envoi.adapters.losses", "envoi.adapters.registry", "envoi.protocol.multi_env"}
+    assert more <= {
+        "envoi.adapters", "envoi.adapters.loading", "envoi.adapters.registry", "envoi.adapters.shared",
+        "envoi.adapters.shared.loss", "envoi.protocol.multi_env",
+    }  # fmt: skip
 
 
 def test_every_public_name_of_the_core_is_there():

@@ -28,8 +28,8 @@ class GymnasiumHand(Hand):
     api = "gymnasium"
 
     def __init__(self, env: Any) -> None:
-        from envoi.adapters.gymnasium import bare
-        from envoi.adapters.spaces import encoder, from_space
+        from envoi.adapters.gymnasium.source import bare
+        from envoi.adapters.gymnasium.specs import encoder, from_space
 
         super().__init__(env)
         self.observation_specs = {ONE: from_space(env.observation_space, "observation_space")}
@@ -70,8 +70,8 @@ class DmEnvHand(Hand):
     after_end = "the first step of another episode"
 
     def __init__(self, env: Any, core: FromDmEnv | None = None) -> None:
-        from envoi.adapters.arrayspecs import encoder
         from envoi.adapters.dm_env import FromDmEnv
+        from envoi.adapters.shared.array_specs import encoder
 
         super().__init__(env)
         self._core = FromDmEnv(env) if core is None else core
@@ -155,7 +155,7 @@ class _PettingZooHand(Hand):
     kind = "several"
 
     def __init__(self, env: Any) -> None:
-        from envoi.adapters.spaces import encoder, from_space
+        from envoi.adapters.gymnasium.specs import encoder, from_space
 
         super().__init__(env)
         self.possible = tuple(env.possible_agents)

@@ -9,7 +9,7 @@ from typing import Any
 from envoi import AgentLanes, BatchEnv, Env, Lanes, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, Loss, convert, losses
-from envoi.adapters.agents import several_agents
+from envoi.adapters.shared.agent_count import several_agents
 
 from .foreign_hands import own_hand
 from .hands import Hand, core_hand
@@ -81,7 +81,7 @@ def _rllib_kind(form: Any) -> Any:
     from envoi.adapters.gymnasium import FromGymnasium
 
     if isinstance(form.core, MultiEnv):
-        from envoi.adapters.rllib_source import FromRLlibMulti
+        from envoi.adapters.rllib.multi_source import FromRLlibMulti
 
         return FromRLlibMulti
     if form.core.batch_size is not None:

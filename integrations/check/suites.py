@@ -187,8 +187,8 @@ def _stable_baselines3(forms: Forms) -> None:
 def _dm_env(forms: Forms) -> None:
     from dm_env.test_utils import EnvironmentTestMixin
 
-    from envoi.adapters.arrayspecs import encoder
     from envoi.adapters.dm_env import FromDmEnv
+    from envoi.adapters.shared.array_specs import encoder
 
     walk = forms.subject.walk
     length = min(LONGEST, 3 + max((length for length, _ in walk.lengths), default=50))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecError, validate
-from envoi.adapters.values import incoming
+from envoi.adapters.shared.arrival import incoming
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import is_branch, leaves, rebuild

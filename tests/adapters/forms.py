@@ -26,9 +26,9 @@ from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVect
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 from envoi.adapters.rllib import RLlibEnv
-from envoi.adapters.rllib_batch import RLlibVectorEnv
-from envoi.adapters.rllib_multi import RLlibMultiEnv
-from envoi.adapters.rllib_source import FromRLlibMulti
+from envoi.adapters.rllib.multi_form import RLlibMultiEnv
+from envoi.adapters.rllib.multi_source import FromRLlibMulti
+from envoi.adapters.rllib.vector_form import RLlibVectorEnv
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
 from envoi.batching.values import stack
 

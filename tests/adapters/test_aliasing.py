@@ -12,7 +12,7 @@ from scripted import Returning
 
 from envoi import Array
 from envoi.adapters import from_gymnasium, load
-from envoi.adapters.values import incoming
+from envoi.adapters.shared.arrival import incoming
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 

@@ -38,8 +38,8 @@ from envoi.adapters import (
     to_tf_agents,
 )
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
-from envoi.adapters.layers import names
 from envoi.adapters.rllib import RLlibEnv
+from envoi.adapters.shared.introspection import names
 
 PENDULUM = "gymnasium:Pendulum-v1"
 

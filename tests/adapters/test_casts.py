@@ -10,7 +10,7 @@ from scripted import Returning
 import envoi
 from envoi import Array, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence
 from envoi.adapters import from_gymnasium, to_gymnasium
-from envoi.adapters.values import incoming
+from envoi.adapters.shared.arrival import incoming
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

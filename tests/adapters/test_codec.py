@@ -24,7 +24,7 @@ from envoi import (
     validate,
 )
 from envoi.adapters import Loss, losses
-from envoi.adapters.codec import IMAGE_SIZES, Codec
+from envoi.adapters.rllib.codec import IMAGE_SIZES, Codec
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # finite float64 beyond float32
 

@@ -16,7 +16,6 @@ from traces import exact
 
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, batch, validate
 from envoi.adapters import (
-    contexts,
     from_dm_env,
     from_gymnasium,
     from_gymnasium_vector,
@@ -25,7 +24,8 @@ from envoi.adapters import (
     to_gymnasium,
     to_gymnasium_vector,
 )
-from envoi.adapters.contexts import Bindable
+from envoi.adapters.shared import contexts
+from envoi.adapters.shared.contexts import Bindable
 
 NAME = "Pendulum-v1"
 ACTIONS = actions_of(NAME, 30)
@@ -319,7 +319,7 @@ def test_the_lanes_of_a_batch_have_contexts_of_their_own():
 
 def test_looking_for_a_catalogue_imports_no_framework():
     code = (
-        "import sys, types, envoi.adapters.contexts as c\n"
+        "import sys, types, envoi.adapters.shared.contexts as c\n"
         "assert c.bindable(types.SimpleNamespace()) is None\n"
         "assert not {'gymnasium', 'mujoco', 'dm_control', 'Box2D', 'dm_env'} & set(sys.modules)"
     )

@@ -17,7 +17,7 @@ from traces import exact
 import envoi
 from envoi import MissingBackend, SpecError, UnknownName
 from envoi.adapters import from_dm_env, from_env, load, to_dm_env, to_gymnasium
-from envoi.adapters.suites import load as load_source
+from envoi.adapters.dm_env.names import load as load_source
 
 REAL = ["dm_control:cartpole/swingup", "dm_control:point_mass/easy", "bsuite:catch/0", "bsuite:catch_noise/3"]
 SHORT = {"dm_control": {"time_limit": 0.3}, "bsuite": {}}

@@ -26,12 +26,13 @@ import envoi
 from envoi import LossyConversion, TimeLimit, Validated, models
 from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium, to_gymnasium_vector, to_rllib
 from envoi.adapters.dm_env import ToDmEnv
-from envoi.adapters.gymnasium import ToGymnasium, bare
-from envoi.adapters.losses import DroppedOptionsWarning, NarrowingWarning
+from envoi.adapters.gymnasium import ToGymnasium
+from envoi.adapters.gymnasium.source import bare
 from envoi.adapters.pettingzoo import ToPettingZoo
 from envoi.adapters.pettingzoo_aec import ToPettingZooAEC
 from envoi.adapters.rllib import bind_worker
-from envoi.adapters.tf_forms import ToTFAgents
+from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
+from envoi.adapters.tf_agents.form import ToTFAgents
 from envoi.tree import leaves
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws

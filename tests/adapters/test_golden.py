@@ -22,11 +22,11 @@ from envoi.adapters.gymnasium_vector import FromGymnasiumVector
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 from envoi.adapters.rllib import WorkerSeeds
-from envoi.adapters.rllib_multi import RLlibMultiEnv
-from envoi.adapters.rllib_source import FromRLlibMulti
+from envoi.adapters.rllib.multi_form import RLlibMultiEnv
+from envoi.adapters.rllib.multi_source import FromRLlibMulti
 from envoi.adapters.tf_agents import FromTFAgents, ToTFAgents
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
 def through_vector(env):

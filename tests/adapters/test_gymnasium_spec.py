@@ -20,7 +20,7 @@ from traces import exact
 
 import envoi
 from envoi.adapters import from_env, load, losses, to_gymnasium, to_gymnasium_vector
-from envoi.adapters.written import UnwrittenValue, read, written
+from envoi.adapters.gymnasium.written_values import UnwrittenValue, read, written
 
 
 def far(state, action, next_state):
@@ -168,7 +168,7 @@ def test_the_spec_of_the_source_gains_one_entry_a_wrapper():
     assert names(spec) == ["BaseLimit", "RescaleAction", "TimeLimit", "History", "FlattenObservation"]
     assert spec.additional_wrappers[-2] == WrapperSpec(
         "History",
-        "envoi.adapters.gymnasium_spec:wrap",
+        "envoi.adapters.gymnasium.entry_points:wrap",
         {"wrapper": "envoi:History", "arguments": {"history_length": 3}},
     )
     assert "name=History" in spec.pprint(disable_print=True)

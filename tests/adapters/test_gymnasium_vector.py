@@ -28,9 +28,9 @@ from envoi import (
     Text,
 )
 from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to_gymnasium_vector
+from envoi.adapters.gymnasium.specs import to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
-from envoi.adapters.spaces import to_space
-from envoi.adapters.vector_spaces import batched_decoder, batched_encoder, batched_space
+from envoi.adapters.gymnasium_vector.specs import batched_decoder, batched_encoder, batched_space
 from envoi.batching.values import lane, stack
 from envoi.models import CartPole
 from envoi.seeding import lane_seeds

@@ -15,10 +15,10 @@ from scripted import Line, Scripted, Shaped
 import envoi
 from envoi import Array, Discrete, Foreign, Graph, LossyConversion, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 from envoi.adapters import FRAMEWORKS, TARGETS, convert, load, losses
-from envoi.adapters.losses import NarrowingWarning
-from envoi.adapters.strings import Strings
+from envoi.adapters.dm_env.string_arrays import Strings
+from envoi.adapters.shared.loss import NarrowingWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 CHOICE = Discrete(2)
 GRAPH = Graph(Array((2,)))

@@ -28,7 +28,7 @@ from envoi.adapters import (
     to_rllib,
     to_tf_agents,
 )
-from envoi.adapters.losses import DroppedOptionsWarning
+from envoi.adapters.shared.loss import DroppedOptionsWarning
 from envoi.adapters.tf_agents import ArraySpec, BoundedArraySpec, FromTFAgents, PyEnvironment, TimeStep
 from envoi.errors import near_misses
 from envoi.models import Catch
@@ -149,7 +149,7 @@ def by_attribute(form):
     return reset
 
 
-@pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+@pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_validation_makes_them_an_error_before_anything_happens(form):
     source = Playing(*LINES)
@@ -266,7 +266,7 @@ def test_the_values_of_a_context_reach_vector_forms_for_the_lanes_that_have_them
     assert [one["context_id"] for one in infos] == [None, None]
 
 
-@pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+@pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 def test_the_values_of_a_context_reach_the_infos_of_every_form():
     make = lambda: envoi.Contextual(envoi.models.CartPole(), {"a": {"gravity": 9.0}})  # noqa: E731
     options, said = {"gravity": 1.0}, {**envoi.models.CartPole.context_space.defaults, "gravity": 1.0}

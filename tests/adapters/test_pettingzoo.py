@@ -45,8 +45,8 @@ from envoi import (
     spec_equal,
 )
 from envoi.adapters import convert, from_env, from_pettingzoo, load, losses, to_pettingzoo
+from envoi.adapters.gymnasium.specs import encoder, from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
-from envoi.adapters.spaces import encoder, from_space
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
 

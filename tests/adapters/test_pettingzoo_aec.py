@@ -29,9 +29,9 @@ from envoi.adapters import (
     to_pettingzoo,
     to_pettingzoo_aec,
 )
+from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
-from envoi.adapters.spaces import from_space
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
 
@@ -228,7 +228,7 @@ class Patient(AECEnv):
 
     def __init__(self):
         self.possible_agents = ["a_0", "b_0", "c_0"]
-        self._spaces = [envoi.adapters.spaces.to_space(spec) for spec in (Array((1,)), envoi.Discrete(2))]
+        self._spaces = [envoi.adapters.gymnasium.to_space(spec) for spec in (Array((1,)), envoi.Discrete(2))]
 
     def observation_space(self, agent):
         return self._spaces[0]

@@ -28,7 +28,7 @@ from qgym.templates import Environment, Rewarder, State
 
 import envoi
 from envoi.adapters import from_env, from_gymnasium, to_dm_env, to_gymnasium
-from envoi.adapters.qgym import FromQgym, QgymReward
+from envoi.adapters.gymnasium.qgym import FromQgym, QgymReward
 
 
 def machine():

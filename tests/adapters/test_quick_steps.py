@@ -19,8 +19,8 @@ from traces import exact
 from envoi import Array, EpisodeError, FunctionReward, Step
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
-from envoi.adapters.layers import layers
-from envoi.adapters.values import own_size
+from envoi.adapters.shared.arrival import own_size
+from envoi.adapters.shared.introspection import layers
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)

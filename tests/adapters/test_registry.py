@@ -241,7 +241,7 @@ def test_every_spoke_offers_what_its_row_promises():
     assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envoi", "python"}
     with pytest.raises(AttributeError, match="to_nothing"):
         getattr(envoi.adapters, "to_" + "nothing")
-    assert set(dir(registry)) >= {"load", "convert", "from_env", "losses"}
+    assert set(dir(registry)) >= {"convert", "from_env", "losses"}
 
 
 def test_importing_the_adapters_imports_no_framework_and_from_env_looks_at_none():

@@ -25,12 +25,12 @@ from scripted import Line, Scripted, Shaped
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete
 from envoi.adapters import convert, from_env, losses
-from envoi.adapters.losses import DroppedOptionsWarning
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
+from envoi.adapters.shared.loss import DroppedOptionsWarning
 from envoi.batching.values import lane
 from envoi.seeding import lane_seeds
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 ALL = list(FORMS)
 ONE = [name for name, row in FORMS.items() if row.kind == "one"]

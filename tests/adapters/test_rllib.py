@@ -15,10 +15,10 @@ import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError
 from envoi.adapters import load, to_rllib
 from envoi.adapters.gymnasium import FromGymnasium
-from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.rllib import EnvCreator, RLlibEnv, from_rllib, recognises
+from envoi.adapters.shared.loss import NarrowingWarning
 
-narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
 class Context(dict):

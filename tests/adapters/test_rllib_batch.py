@@ -18,13 +18,13 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete, SpecError, batch, sample
 from envoi.adapters import load, losses, to_rllib
-from envoi.adapters.codec import Codec
 from envoi.adapters.rllib import bind_worker, from_rllib, recognises
-from envoi.adapters.rllib_batch import RLlibVectorEnv
+from envoi.adapters.rllib.codec import Codec
+from envoi.adapters.rllib.vector_form import RLlibVectorEnv
 from envoi.batching.values import lane, stack
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning"),
+    pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered in cast"),
 ]
 

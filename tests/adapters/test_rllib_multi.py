@@ -16,8 +16,8 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiReset, SpecError
 from envoi.adapters import load, losses, to_rllib
-from envoi.adapters.losses import NarrowingWarning
 from envoi.adapters.rllib import EnvCreator, from_rllib, recognises
+from envoi.adapters.shared.loss import NarrowingWarning
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 
 rllib = pytest.importorskip("ray.rllib")
@@ -35,10 +35,10 @@ from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaski
 from ray.rllib.utils.pre_checks.env import check_multiagent_environments  # noqa: E402
 from ray.tune.registry import register_env  # noqa: E402
 
-from envoi.adapters.rllib_multi import RLlibMultiEnv  # noqa: E402
-from envoi.adapters.rllib_source import FromRLlibMulti  # noqa: E402
+from envoi.adapters.rllib.multi_form import RLlibMultiEnv  # noqa: E402
+from envoi.adapters.rllib.multi_source import FromRLlibMulti  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 A, B, C = AGENTS[:3]
 

@@ -43,11 +43,11 @@ from envoi.adapters import (
     to_pettingzoo,
     to_rllib,
 )
-from envoi.adapters.codec import Codec
 from envoi.adapters.gymnasium import from_space, to_space
-from envoi.adapters.spaces import decoder, encoder
-from envoi.adapters.values import incoming
-from envoi.adapters.vector_spaces import batched_space
+from envoi.adapters.gymnasium.specs import decoder, encoder
+from envoi.adapters.gymnasium_vector.specs import batched_space
+from envoi.adapters.rllib.codec import Codec
+from envoi.adapters.shared.arrival import incoming
 from envoi.tree import leaves
 
 

@@ -24,7 +24,7 @@ import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
 from envoi.adapters import tf_agents as spoke
-from envoi.adapters.losses import DroppedOptionsWarning, NarrowingWarning
+from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents import (
     ArraySpec,
     BoundedArraySpec,
@@ -41,7 +41,7 @@ from envoi.adapters.tf_agents import (
     to_spec,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
 class Passing(PyEnvironment):

@@ -20,7 +20,7 @@ from envoi.protocol.multi_env import SYNTHETIC, full_multi_step
 
 pytest.importorskip("ray.rllib")
 
-from envoi.adapters.rllib_multi import RLlibMultiEnv
+from envoi.adapters.rllib.multi_form import RLlibMultiEnv
 
 AGENTS = ["b", "a", "c"]
 ACTIONS = dict.fromkeys(AGENTS, 1)

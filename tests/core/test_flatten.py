@@ -28,7 +28,7 @@ from envoi import (
     Text,
 )
 from envoi.adapters.gymnasium import to_gymnasium
-from envoi.adapters.spaces import to_space
+from envoi.adapters.gymnasium.specs import to_space
 from envoi.tree import children, is_branch, leaves, map_leaves
 
 

@@ -27,7 +27,7 @@ from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 BUNDLED = ["catch", "cartpole", "pendulum", "gridworld"]
 
 EVERYTHING = {
@@ -89,7 +89,7 @@ def test_every_kind_of_leaf_goes_through_tensorflow_and_back_in_eager_mode_and_i
 
 
 def _ordered(value):
-    from envoi.adapters.tf_specs import array_encoder
+    from envoi.adapters.tf_agents.specs import array_encoder
 
     return array_encoder(EVERYTHING)(value)
 

@@ -25,7 +25,7 @@ from envoi import LossyConversion
 from envoi.adapters import from_env, load, to_dm_env, to_tf_agents
 from envoi.adapters.dm_env import FromDmEnv
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
 class OfDmEnv(dm_env.Environment):

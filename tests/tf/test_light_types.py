@@ -10,7 +10,7 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step
 
-from envoi.adapters import tf_types
+from envoi.adapters.tf_agents import types as tf_types
 
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
 KINDS = ("ArraySpec", "BoundedArraySpec")

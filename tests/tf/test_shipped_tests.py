@@ -10,9 +10,12 @@ from tf_agents.environments import batched_py_environment, wrappers
 
 import envoi
 from envoi.adapters import from_tf_agents
-from envoi.adapters.tf_forms import ToTFAgents, ToTFAgentsBatch
+from envoi.adapters.tf_agents.batch_form import ToTFAgentsBatch
+from envoi.adapters.tf_agents.form import ToTFAgents
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning", "ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::envoi.adapters.shared.loss.NarrowingWarning", "ignore::DeprecationWarning"
+)
 
 
 class BehindMock(wrappers.PyEnvironmentBaseWrapper):

@@ -8,7 +8,7 @@ from tf_agents.specs.array_spec import ArraySpec, BoundedArraySpec
 import envoi
 from envoi.adapters import from_env, to_tf_agents
 
-pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.losses.NarrowingWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 SEEN = {"z": BoundedArraySpec((2,), np.float32, -1, 1), "a": ArraySpec((3, 1), np.int32)}
 ROW = BoundedArraySpec((4,), np.float32, -1, 1)  # a filter of theirs knows one bound for all elements only

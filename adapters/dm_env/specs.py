@@ -1,0 +1,74 @@
+"""dm_env's specs. The table of what becomes what is in `envoi.adapters.dm_env`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from dm_env import specs
+
+from envoi import Array, Discrete, LossyConversion, SpecError, Text
+from envoi.spec import SpecTree
+from envoi.tree import children, is_branch, rebuild
+
+from ..shared.array_specs import array_form, default_discrete, origin, remembering
+from .string_arrays import Strings
+
+NAME = "dm_env"
+
+
+def to_spec(spec: SpecTree, path: str = "spec") -> Any:
+    """The dm_env spec with exactly the values of a (possibly nested) spec.
+
+    Raises:
+        LossyConversion: dm_env has no such spec; the message names the leaf.
+    """
+    if is_branch(spec):
+        return rebuild(spec, [to_spec(sub, path + part) for part, _, sub in children(spec)])
+    if isinstance(spec, Text):
+        return remembering(specs.StringArray, ((), str, spec.name), spec)
+    if isinstance(spec, Strings):
+        return remembering(specs.StringArray, (spec.shape, spec.string_type, spec.name), spec)
+    form = array_form(spec, path, NAME)
+    if isinstance(spec, Discrete) and spec.start == 0:
+        return remembering(specs.DiscreteArray, (spec.n, spec.dtype, spec.name), spec)
+    if form.is_bounded:
+        return remembering(specs.BoundedArray, (form.shape, form.dtype, *form.bounds, form.name), spec)
+    return remembering(specs.Array, (form.shape, form.dtype, form.name), spec)
+
+
+def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
+    """The core spec with exactly the values of a (possibly nested) dm_env spec.
+
+    Args:
+        spec: The dm_env spec.
+        path: How to call it in an error.
+        action: It describes actions, whose bounded integers are choices.
+
+    Raises:
+        LossyConversion: It is a kind of spec that nobody but its author knows, or of arrays of objects.
+    """
+    if is_branch(spec):
+        inner = [from_spec(sub, path + part, action) for part, _, sub in children(spec)]
+        # Other kinds of dict may not be made from pairs.
+        return dict(zip(spec, inner, strict=True)) if _is_strange(spec) else rebuild(spec, inner)
+    made_from = origin(spec)
+    if made_from is not None:
+        return made_from
+    if isinstance(spec, specs.StringArray):
+        return Strings(spec.shape, spec.string_type, spec.name)
+    if isinstance(spec, specs.DiscreteArray):
+        return Discrete(spec.num_values, 0, spec.dtype, spec.name)
+    if not isinstance(spec, specs.Array):
+        hint = "use one of dm_env.specs"
+        raise LossyConversion(path, "type", f"a {type(spec).__name__}", "the core", hint)
+    low, high = (spec.minimum, spec.maximum) if isinstance(spec, specs.BoundedArray) else (None, None)
+    try:
+        found = Array(spec.shape, spec.dtype, low, high, spec.name)
+    except SpecError as error:
+        raise LossyConversion(path, "values", repr(spec), "the core", str(error)) from error
+    return default_discrete(found) if action else found
+
+
+def _is_strange(branch: Any) -> bool:
+    return isinstance(branch, dict) and type(branch) not in (dict, OrderedDict)

@@ -1,0 +1,156 @@
+"""Core environments in the form of gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+
+from envoi import (
+    Env,
+    Snapshot,
+    SpecError,
+    Validated,
+)
+from envoi.protocol.env import five_step, quickest_step
+
+from ..registry import is_of
+from ..shared.discounts import is_default_discount
+from ..shared.exported import AnyForm
+from .specs import NAME, decoder, encoder, like_source, to_space
+
+
+class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
+    """A core environment as a gymnasium one.
+
+    A step calls the core's step and returns five of its six values. Everything else (spaces, what needs another
+    container) is decided here, once.
+
+    Args:
+        core: An environment of one lane.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core environment.
+    """
+
+    def __init__(self, core: Env, validate: bool = False) -> None:
+        if core.batch_size is not None:
+            raise SpecError(f"to_gymnasium: expected one environment, got a batch of {core.batch_size} lanes")
+        self.core = core
+        self._env = Validated(core) if validate else core
+        self.metadata = deepcopy(dict(core.metadata))
+        self.render_mode = core.render_mode
+        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        self._np_random_seed = -1
+        self._closed = False
+        self._plan()
+        self.observation_space, self.action_space = self._spaces()
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
+        return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
+
+    def _plan(self) -> None:
+        self._encode = encoder(self.core.observation_spec)
+        self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
+        self._step = quickest_step(self._env)
+        five = None if self._encode or self._decode else five_step(self._env)
+        if five is not None and type(self).step is ToGymnasium.step:
+            self.step = cast("Any", five)  # nothing is left to do
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return not is_of(core.unwrapped, NAME)  # which is then the `unwrapped` of a form
+
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        """The native environment under all wrappers where it is one of gymnasium, else this form.
+
+        Without one, the form has the public attributes of the model or of the source of another framework.
+        """
+        native = self.core.unwrapped
+        return native.unwrapped if is_of(native, NAME) else self
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
+        """Begins an episode; see `gymnasium.Env.reset`."""
+        observation, info = self._env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._np_random_seed = seed
+        return (observation if self._encode is None else self._encode(observation)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
+        """Acts once; see `gymnasium.Env.step`."""
+        if self._decode is not None:
+            action = self._decode(action)
+        observation, reward, terminated, truncated, discount, info = self._step(action)
+        if self._encode is not None:
+            observation = self._encode(observation)
+        if discount is not None and not is_default_discount(discount, terminated):
+            info = {**info, "discount": discount}
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        """A picture, as `render_mode` says."""
+        return self.core.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.core.close()
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium.env_spec`; None if unknown."""
+        from .env_spec import spec_of
+
+        return spec_of(self.core)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        from .env_spec import assign
+
+        assign(self.core, spec)
+
+    @property
+    def np_random_seed(self) -> int | None:
+        """The seed of the generator, -1 where it is unknown; of a native environment of gymnasium, what it says."""
+        native = self.unwrapped
+        return self._np_random_seed if native is self else native.np_random_seed
+
+    # gymnasium.Env's own `np_random` reads and writes this.
+    @property
+    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:
+        self.core.rng = generator
+
+    def content(self) -> Snapshot:
+        """What a snapshot of an environment that this form is a part of holds of it."""
+        return self._env.snapshot()
+
+    def put_back(self, held: Snapshot) -> None:
+        """Puts back what `content` gave."""
+        self._env.restore(held)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_encode", "_decode", "_step", "step")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_gymnasium({self.core!r})"
+
+    __str__ = __repr__

@@ -1,0 +1,42 @@
+"""Environments of gymnasium's registry, by id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from envoi import (
+    MissingBackend,
+    SpecError,
+    UnknownName,
+)
+from envoi.errors import nearest
+
+
+def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
+    """An environment of gymnasium's registry, by its id.
+
+    Args:
+        scheme: `"gymnasium"`.
+        name: The id, such as `"CartPole-v1"`.
+        **arguments: For `gymnasium.make`.
+
+    Raises:
+        UnknownName: There is no such id; the message suggests near ones.
+        MissingBackend: Something that the environment needs is not installed.
+        SpecError: The environment does not take these arguments.
+    """
+    arguments = {"disable_env_checker": True, **arguments}
+    try:
+        return gymnasium.make(name, **arguments)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingBackend(f"{scheme}:{name}: {error}") from error
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{known}" for known in gymnasium.registry))
+        why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
+        raise UnknownName(f"{scheme}:{name}: {why}; {near}") from error
+    except ModuleNotFoundError as error:
+        raise MissingBackend(f"{scheme}:{name}: {error}; install what it needs") from error
+    except (TypeError, gymnasium.error.Error) as error:
+        raise SpecError(f"{scheme}:{name}: {error}") from error

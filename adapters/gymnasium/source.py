@@ -1,0 +1,235 @@
+"""Environments of gymnasium as core ones. The table of conversions is in `envoi.adapters.gymnasium`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from sys import getrefcount
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorWrapper
+from numpy import ndarray
+
+from envoi import (
+    Array,
+    Env,
+    EpisodeError,
+    Reset,
+    Snapshot,
+    Step,
+    Streams,
+)
+from envoi.protocol.env import ENDED, NOT_RESET, full_step
+from envoi.protocol.process import Info
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
+
+from ..shared.arrival import ALONE, Copy, incoming, own_size
+from ..shared.contexts import TakesContext
+from ..shared.copying import HOLDERS, fresh, owned
+from ..shared.discounts import is_number
+from ..shared.exported import AnyForm
+from ..shared.introspection import Content
+from ..shared.reset_options import ResetOptions
+from .form import ToGymnasium
+from .specs import encoder, from_space
+
+NATIVE_REWARD = Array((), "float64", name="reward")
+
+
+class FromGymnasium(ResetOptions, TakesContext, Env):
+    """A gymnasium environment as a core one.
+
+    A step calls the source's step, casts the observation where the source was careless, copies it where the
+    source still holds it, and reads a discount from `info["discount"]`.
+
+    Args:
+        source: The gymnasium environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The gymnasium environment.
+    """
+
+    def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
+        self.source = source
+        self.observation_spec = from_space(source.observation_space, "observation_space")
+        self.action_spec = from_space(source.action_space, "action_space")
+        native = bare(source)
+        # MO-gymnasium's convention for rewards that are not one number.
+        rewards = getattr(native, "reward_space", None)
+        self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
+        if isinstance(native, ToGymnasium):  # ours, inside wrappers of gymnasium
+            self.discount_spec = native.core.discount_spec
+        if isinstance(source, ToGymnasium):  # whose rewards no wrapper changes
+            self.reward_spec = source.core.reward_spec
+        self.metadata = deepcopy(dict(source.metadata or {}))
+        self.render_mode = source.render_mode
+        self._copy: Copy = copy
+        self._over: str | None = NOT_RESET
+        self._closed = False
+        self._observation: Any = None
+        self._rewarder = None
+        self._plan()
+
+    def _plan(self) -> None:
+        spec = self.observation_spec
+        self._incoming = incoming(spec, self._copy)
+        # RLlib's form of ours takes an equal seed for one that comes again, which here always replays.
+        self._forget_seeds = getattr(self.unwrapped, "forget_seeds", None)
+        # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
+        is_array = self._copy == "auto" and isinstance(spec, Array)
+        self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
+        self._shape = getattr(spec, "shape", ())
+        # The source may keep an action, or change it.
+        self._encode = encoder(self.action_spec, fresh=True)
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
+        if seed is not None:
+            self._streams = Streams(seed)
+            if self._forget_seeds is not None:
+                self._forget_seeds()
+        if self._context is not None:
+            self._take_context()
+        observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
+        if getattr(observation, "shape", ()) != self._shape:
+            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
+        self._observation = observation = self._incoming(observation)
+        self._over = None
+        return Reset(observation, dict(info))
+
+    def step(self, action: Any) -> Step:
+        return full_step(self.raw_step(action))
+
+    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        before = None if self._rewarder is None else (self.state,)
+        observation, reward, terminated, truncated, info = self.source.step(
+            action if self._encode is None else self._encode(action)
+        )
+        # The common case of `incoming`, for an array that nothing but this frame holds.
+        if (
+            type(observation) is not ndarray
+            or observation.dtype is not self._dtype
+            or getrefcount(observation) > ALONE
+            or observation.__sizeof__() != self._size
+        ):
+            observation = self._incoming(observation)
+        self._observation = observation
+        rare = terminated or truncated or before is not None or type(reward) in HOLDERS
+        if rare or (info and "discount" in info):
+            return self.complete_five(observation, reward, terminated, truncated, info, before, action)
+        return observation, reward, False, False, None, {**info} if info else {}
+
+    def complete_five(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
+    ) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """`raw_step` of what its source has given, for steps with more to them than an observation and a reward.
+
+        A form that takes the common step of the source itself, which saves a call and two tuples, calls it too.
+        """
+        reward = owned(reward)
+        if before is not None:
+            reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
+        if terminated or truncated:
+            self._over = ENDED
+        discount, info = None, {**info} if info else {}
+        if "discount" in info and is_number(info["discount"]):
+            discount = info.pop("discount")
+        return observation, reward, bool(terminated), bool(truncated), discount, info
+
+    @property
+    def state(self) -> Any:
+        """The source's own `state` (or `s`, in the toy-text envs) where it has one, else the observation."""
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        native = self.unwrapped
+        if isinstance(native, ToGymnasium):
+            return native.core.state
+        for name in ("state", "s"):
+            state = getattr(native, name, None)
+            if state is not None and not callable(state):
+                return deepcopy(state)
+        return self._observation
+
+    @property
+    def observation(self) -> Any:
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's `np_random`; settable."""
+        return self.unwrapped.np_random
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        self.unwrapped.np_random = generator
+
+    def snapshot(self) -> Snapshot:
+        held = Content(self._parts())
+        streams = None if self._streams is None else self._streams.copy()
+        return Snapshot(type(self), (held, self._over, deepcopy(self._observation), streams, self._contexts_held))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        held, over, observation, streams, contexts = self._content(snapshot)
+        self._expect_contexts(contexts)
+        held.put_back(self._parts())
+        self._contexts_held = contexts
+        self._over, self._observation = over, deepcopy(observation)
+        self._streams = None if streams is None else streams.copy()
+
+    def _parts(self) -> list[Any]:
+        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        layers = [self.source]
+        while isinstance(layers[-1], gymnasium.Wrapper):
+            layers.append(layers[-1].env)
+        each = {id(space): space for layer in layers for space in (layer.observation_space, layer.action_space)}
+        return [*layers, *each.values()]
+
+    def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
+        """The source's `"observation"` or `"action"` space."""
+        return getattr(self.source, f"{what}_space")
+
+    def render(self) -> Any:
+        return self.source.render()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        return bare(self.source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("_incoming", "_encode", "_forget_seeds")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+        self._keep_context()
+
+    def __repr__(self) -> str:
+        return f"from_gymnasium({self.source})"
+
+
+def bare(source: Any) -> Any:
+    """Returns the native environment under gymnasium's wrappers, or the form of envoi there, which speaks for its own.
+
+    Args:
+        source: An environment or a vector environment of gymnasium.
+    """
+    layer = source
+    while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
+        layer = cast("Any", layer).env
+    return layer if isinstance(layer, AnyForm) else source.unwrapped

@@ -1,0 +1,286 @@
+"""gymnasium's spaces and their values. The table of what becomes what is in `envoi.adapters.gymnasium`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from envoi import (
+    Array,
+    Discrete,
+    Foreign,
+    Graph,
+    Lanes,
+    LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
+    MultiEnv,
+    OneOf,
+    Sequence,
+    Spec,
+    SpecError,
+    Text,
+)
+from envoi.spec import SpecTree, spec_equal
+from envoi.spec.arrays import integer_range
+from envoi.tree import children
+from envoi.wrapping.delegate import Around
+
+from ..shared.value_conversion import Convert, branch_decoder
+
+NAME = "gymnasium"
+
+_ORIGIN = "_envoi_spec"
+"""The attribute in which a space remembers the spec that it was made from."""
+
+
+def to_space(spec: SpecTree, path: str = "spec") -> spaces.Space[Any]:
+    """The space with exactly the values of a (possibly nested) spec.
+
+    Raises:
+        LossyConversion: gymnasium has no such space; the message names the leaf.
+    """
+    space = _make_space(spec, path)
+    setattr(space, _ORIGIN, spec)
+    return space
+
+
+def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
+    if isinstance(spec, dict):
+        # A plain dict would be sorted.
+        items = ((key, to_space(sub, path + part)) for part, key, sub in children(spec))
+        return spaces.Dict(cast("Any", OrderedDict(items)))
+    if isinstance(spec, (list, tuple)):
+        return spaces.Tuple([to_space(sub, path + part) for part, _, sub in children(spec)])
+    if isinstance(spec, Array):
+        return _make_box(spec, path)
+    if isinstance(spec, Discrete):
+        # gymnasium computes `start + n` in the dtype.
+        _check_width(spec, max(spec.n, spec.start + spec.n), path)
+        return spaces.Discrete(spec.n, start=spec.start, dtype=cast("Any", spec.dtype))
+    if isinstance(spec, MultiDiscrete):
+        _check_width(spec, int(spec.nvec.max(initial=1)), path)
+        return spaces.MultiDiscrete(
+            np.array(spec.nvec), dtype=cast("Any", spec.dtype), start=cast("Any", np.array(spec.start))
+        )
+    if isinstance(spec, MultiBinary):
+        if 0 in spec.shape:
+            raise LossyConversion(path, "shape", f"{spec.shape}", NAME, "use an empty Array instead")
+        return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
+    if isinstance(spec, Text):
+        # A set of letters would be sampled in the order of their hashes, which differ from process to process.
+        return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.letters)
+    if isinstance(spec, Sequence):
+        return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
+    if isinstance(spec, Graph):
+        node, edge = to_space(spec.node, f"{path}.nodes"), spec.edge and to_space(spec.edge, f"{path}.edges")
+        return spaces.Graph(cast("Any", node), cast("Any", edge))
+    if isinstance(spec, OneOf):
+        return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
+    if isinstance(spec, Foreign) and isinstance(spec.origin, spaces.Space):
+        return deepcopy(spec.origin)  # somebody may seed it
+    raise LossyConversion(path, "type", repr(spec), NAME)
+
+
+def _check_width(spec: Discrete | MultiDiscrete, most: int, path: str) -> None:
+    if most > np.iinfo(spec.dtype).max:
+        raise LossyConversion(path, "dtype", repr(spec), NAME, f"use one that holds {most} too")
+
+
+def _make_box(spec: Array, path: str) -> spaces.Box:
+    kind = spec.dtype.kind
+    if kind == "c":
+        raise LossyConversion(path, "dtype", str(spec.dtype), NAME, "split it into real and imaginary parts")
+    if kind in "bu":
+        least, most = (0, 1) if kind == "b" else (0, int(np.iinfo(spec.dtype).max))
+    else:
+        least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
+    low = least if spec.low is None else np.array(spec.low)
+    high = most if spec.high is None else np.array(spec.high)
+    box = spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
+    if kind == "i":  # set here, for gymnasium rounds what it reads from infinities of single elements
+        box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
+    return box
+
+
+def _innermost(core: Any, agent: Any = None) -> tuple[Any, Any]:
+    """Finds what is inside all wrappers of a core environment.
+
+    Args:
+        core: A core environment, of one agent, several or a batch.
+        agent: One of its agents, where it has several.
+
+    Returns:
+        The environment inside, and what the agent is there: None where there is one alone.
+    """
+    while isinstance(core, Around):
+        inner = core.env
+        if isinstance(inner, MultiEnv) and not isinstance(core, MultiEnv):
+            agent = getattr(core, "agent", inner.possible_agents[0])
+        elif isinstance(core, MultiEnv) and not isinstance(inner, MultiEnv):
+            agent = None
+        core = inner
+    return core, agent
+
+
+def like_source(
+    space: spaces.Space[Any], core: Any, what: str, agent: Any = None, lanes: bool = False
+) -> spaces.Space[Any]:
+    """A space of a form, as the source of its core environment has it where the two hold the same values.
+
+    Then it is a copy of the source's, whose generator draws what the source's will draw; the source's own is neither
+    shared nor advanced.
+
+    Args:
+        space: The space, made from a spec of `core`.
+        core: The core environment.
+        what: `"observation"` or `"action"`.
+        agent: Whose space it is, where there are several agents.
+        lanes: It is the space of all lanes of a batch together.
+
+    Returns:
+        The copy; or `space` itself, where the source has no such space, or one of other values.
+    """
+    inner, agent = _innermost(core, agent)
+    if not lanes:
+        while isinstance(inner, Lanes) and not hasattr(inner, "native_space"):
+            inner, agent = _innermost(inner.envs[0])
+    find = getattr(inner, "native_lanes_space" if lanes else "native_space", None)
+    native = None if find is None else find(what) if lanes else find(what, agent)
+    if native is None or not spec_equal(_plain(space, what), _plain(native, what)):
+        return space
+    copied = deepcopy(native)
+    if hasattr(space, _ORIGIN):
+        setattr(copied, _ORIGIN, getattr(space, _ORIGIN))
+    return copied
+
+
+def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
+    """The spec with exactly the values of a space.
+
+    Raises:
+        LossyConversion: It stacks what no array holds.
+    """
+    origin = getattr(space, _ORIGIN, None)
+    # Somebody may have changed the space since. gymnasium's `==` sees neither small differences nor order.
+    if origin is not None and spec_equal(_plain(_make_space(origin, path), path), _plain(space, path)):
+        return origin
+    return _read_space(space, path, from_space)
+
+
+def _plain(space: spaces.Space[Any], path: str) -> SpecTree:
+    """The spec of a space by what it says, not by what it remembers."""
+    return _read_space(space, path, _plain)
+
+
+def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Space[Any], str], SpecTree]) -> SpecTree:
+    if isinstance(space, spaces.Dict):
+        return {key: inner(sub, f"{path}[{key!r}]") for key, sub in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces))
+    if isinstance(space, spaces.Box):
+        return _from_box(space)
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n), int(space.start), cast("Any", space.dtype))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiDiscrete(space.nvec, space.start, cast("Any", space.dtype))
+    if isinstance(space, spaces.MultiBinary):
+        return MultiBinary(space.shape)
+    if isinstance(space, spaces.Text):
+        return Text(space.max_length, space.min_length, "".join(space.character_list))
+    if isinstance(space, spaces.Sequence):
+        element = inner(space.feature_space, f"{path}[…]")
+        try:
+            return Sequence(element, bool(space.stack))
+        except SpecError as error:
+            raise LossyConversion(path, "stack", str(space), "the core", "only arrays can be stacked") from error
+    if isinstance(space, spaces.Graph):
+        edge = None if space.edge_space is None else inner(space.edge_space, f"{path}.edges")
+        return Graph(inner(space.node_space, f"{path}.nodes"), edge)
+    if isinstance(space, spaces.OneOf):
+        return OneOf([inner(sub, f"{path}[{i}]") for i, sub in enumerate(space.spaces)])
+    return Foreign(space)
+
+
+def _from_box(space: spaces.Box) -> Array:
+    low = _bound(space.low, space.bounded_below, -np.inf)
+    high = _bound(space.high, space.bounded_above, np.inf)
+    return Array(space.shape, space.dtype, low, high)
+
+
+def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> NDArray[Any] | None:
+    """A bound of a `Box` as `Array` takes it."""
+    if bound.dtype.kind == "f":
+        return None if (bound == infinity).all() else bound
+    end = integer_range(bound.dtype)[infinity > 0]
+    free = ~bounded & (bound == end)  # the bound may have been changed since
+    if free.all():
+        return None
+    return np.where(free, infinity, bound.astype(object)) if free.any() else bound
+
+
+# Values: what has another container or type there than here.
+
+
+def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
+    """A core value as gymnasium wants it, or None where the two are the same.
+
+    Args:
+        spec: What the value is.
+        fresh: Make containers anew even where the two are the same.
+    """
+    if isinstance(spec, Discrete):
+        # A wider integer than the space's is outside of it.
+        return None if spec.dtype == np.int64 else spec.dtype.type
+    if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return np.asarray if spec.shape == () else None
+    if isinstance(spec, Graph):
+        return lambda value: spaces.GraphInstance(value.nodes, value.edges, value.edge_links)
+    if isinstance(spec, Sequence):
+        element = encoder(spec.spec, fresh)
+        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
+    if isinstance(spec, OneOf):
+        return _convert_one_of([encoder(sub, fresh) for sub in spec.specs])
+    if isinstance(spec, Spec):
+        return None
+    parts = [(key, encoder(sub, fresh)) for _, key, sub in children(spec)]
+    if type(spec) in (dict, tuple) and not fresh and not any(part for _, part in parts):
+        return None
+    if isinstance(spec, dict):
+        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
+    return lambda value: tuple(part(value[key]) if part else value[key] for key, part in parts)
+
+
+def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
+    """Returns what makes a gymnasium value as the core has it, or None where the two are the same.
+
+    Containers are made each time. A value that lacks a part is a `SpecError` with its path.
+
+    Args:
+        spec: What the value is.
+        path: How to call the value in an error.
+        exact: Refuse a value with more parts than its spec has too.
+    """
+    if isinstance(spec, Sequence):
+        element = decoder(spec.spec, f"{path}[…]", exact)
+        return element if spec.stack else element and (lambda value: tuple(element(one) for one in value))
+    if isinstance(spec, OneOf):
+        return _convert_one_of([decoder(sub, f"{path}[1]", exact) for sub in spec.specs])
+    if isinstance(spec, Spec):
+        return None
+    return branch_decoder(spec, [(key, decoder(sub, path + p, exact)) for p, key, sub in children(spec)], path, exact)
+
+
+def _convert_one_of(parts: list[Convert | None]) -> Convert:
+    def convert(value: Any) -> Any:
+        index = int(value[0])
+        part = parts[index]
+        return (np.int64(index), part(value[1]) if part else value[1])
+
+    return convert

@@ -1,0 +1,174 @@
+"""gymnasium's vector environments, both ways.
+
+| core | gymnasium |
+|---|---|
+| specs of one lane | `single_observation_space`, `single_action_space`; batched: `observation_space`, `action_space` |
+| values with a leading lane axis | the same; a tuple with one entry a lane for `Text`, `Sequence`, `Graph`, `OneOf` |
+| `step(actions, restart=over)` | `NEXT_STEP`: a lane that has ended begins anew in the following step |
+| `step(actions)`, then `reset(mask=over)` | `SAME_STEP`: at once; `final_obs` and `final_info` in info tell the end |
+| `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
+| infos, one dict a lane | one dict of arrays, each with a mask `_key`; as they were in `infos` |
+| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of the lanes that say so |
+| how the environments were made, and their wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
+
+`reset(options={"reset_mask": mask})` begins the lanes of a mask anew in every mode, and no lane that it began is begun
+again by itself. Info keys that are not strings are kept, though some of gymnasium's wrappers cannot read them. Closing
+a form closes the core environment; a form that is only forgotten does not.
+
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| complex `Array` leaves | dtype | refused |
+| `MultiBinary` leaves with a size of 0 | shape | refused |
+| `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
+| leaves that only another framework knows | type | refused |
+| a batch whose lanes cannot begin anew as the auto-reset mode needs | restarts | refused |
+| several agents of different spaces | spaces | refused |
+| several agents that take turns | turns | refused |
+
+On the way here, a `SyncVectorEnv` becomes its sub-environments, so that every mode can be had from it. Of any other
+source only the lanes together can be stepped, see `FromGymnasiumVector`; lanes of different spaces are refused.
+
+At construction a form decides which values need another container. What is left per step is the mode, the infos, and a
+look at the discounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from envoi import (
+    AgentLanes,
+    Env,
+    LossyConversion,
+    MultiEnv,
+    SpecError,
+    batch,
+)
+from envoi.protocol.batch_env import BatchEnv
+
+from ..gymnasium import losses as lane_losses
+from ..pettingzoo.form_base import acts_at_once
+from ..registry import from_env, home, is_of, refuse_others
+from ..shared.agent_count import agent_lanes
+from ..shared.arrival import Copy
+from ..shared.loss import Loss
+from .form import NAME, ToGymnasiumVector, check_restarts, mode_named
+from .source import FromGymnasiumVector
+from .sync_source import FromSyncVector, loops_only, mode_of
+
+__all__ = [
+    "AutoresetMode",
+    "FromGymnasiumVector",
+    "FromSyncVector",
+    "ToGymnasiumVector",
+    "from_gymnasium_vector",
+    "losses",
+    "recognises",
+    "to_gymnasium_vector",
+]
+
+
+def recognises(env: object) -> bool:
+    """Whether `env` is an environment of this framework."""
+    return isinstance(env, VectorEnv)
+
+
+def to_gymnasium_vector(
+    env: Any,
+    n: int | None = None,
+    autoreset_mode: AutoresetMode | str | None = None,
+    *,
+    validate: bool = False,
+) -> VectorEnv[Any, Any, Any]:
+    """Any environment as a gymnasium vector environment.
+
+    Args:
+        env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
+            or a function that makes one. A single one is copied for each lane and left as it is. Several agents
+            become the lanes.
+        n: How many lanes; None for 1, or for as many as `env` has.
+        autoreset_mode: How a lane that has ended begins anew. None for `NEXT_STEP`, or for what a vector environment
+            of gymnasium does already.
+        validate: Check every value against its spec, with an error that names leaf, step and lane.
+
+    Returns:
+        A `gymnasium.vector.VectorEnv` with `.core`; the very same object for what came from gymnasium.
+
+    Raises:
+        SpecError: `env` has another number of lanes, or cannot be copied.
+        LossyConversion: gymnasium cannot express a part of it, or its lanes cannot begin anew as the mode needs.
+    """
+    mode = None if autoreset_mode is None else mode_named(autoreset_mode)
+    if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
+        return env
+    core = _lanes(env, n)
+    if isinstance(core, (FromGymnasiumVector, FromSyncVector)):
+        if mode in (None, core.mode) and core.is_native and not validate:
+            return core.source
+        mode = mode or core.mode
+    return ToGymnasiumVector(core, mode or AutoresetMode.NEXT_STEP, validate)
+
+
+def _lanes(env: Any, n: int | None) -> BatchEnv:
+    """A batch of whatever `to_gymnasium_vector` takes."""
+    made: Callable[[], Any] | None = None
+    if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
+        first = [from_env(env())]
+        core: Any = first[0]
+        made = lambda: first.pop() if first else from_env(env())  # noqa: E731
+    else:
+        core = from_env(env)
+    if isinstance(core, MultiEnv):
+        core = _agent_lanes(core)
+    if core.batch_size is None:
+        return batch(made or core, 1 if n is None else n)
+    if n not in (None, core.batch_size):
+        raise SpecError(f"n: expected None or {core.batch_size}, the lanes that env has, got {n}")
+    return core
+
+
+def _agent_lanes(env: MultiEnv) -> AgentLanes:
+    # Where it cannot be known beforehand, the first step in which somebody waits is refused.
+    if acts_at_once(env) is False:
+        raise LossyConversion("agents", "turns", repr(env), NAME, "use a form of several agents")
+    return agent_lanes(env, NAME)
+
+
+def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
+    """A gymnasium vector environment as a core batch.
+
+    Args:
+        env: The environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core batch with `.source`; the very same object for what came from the core.
+
+    Raises:
+        SpecError: It is of another framework.
+        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+    """
+    if isinstance(env, ToGymnasiumVector):
+        return env.core
+    refuse_others(env, NAME)
+    return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
+
+
+def losses(env: Env | MultiEnv) -> list[Loss]:
+    """What of a core environment would not survive the way to a vector environment, in its default mode, and back."""
+    try:
+        core: Any = _agent_lanes(env) if isinstance(env, MultiEnv) else env
+    except LossyConversion as error:
+        return [Loss.of(error)]
+    found = lane_losses(core)
+    if core.batch_size is not None:
+        try:
+            check_restarts(core, getattr(core, "mode", AutoresetMode.NEXT_STEP))
+        except LossyConversion as error:
+            found.append(Loss.of(error))
+    return found

@@ -1,0 +1,54 @@
+"""Entry points of vector specs that `envoi.adapters.gymnasium.env_spec` writes: what `gymnasium.make_vec` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from ..gymnasium.entry_points import core_of, wrapped
+from ..gymnasium.env_spec import spec_inside
+from ..registry import from_env
+from . import to_gymnasium_vector
+
+
+def make_lanes(
+    num_envs: int = 1,
+    *,
+    lane: str | EnvSpec,
+    autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
+    max_episode_steps: int | None = None,
+    **arguments: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """The vector form of environments that `gymnasium.make` makes one by one.
+
+    Args:
+        num_envs: How many.
+        lane: The spec of one, which may be in JSON.
+        autoreset_mode: How a lane that has ended is reset.
+        max_episode_steps: A limit in the place of the spec's.
+        **arguments: More arguments for each.
+    """
+    spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
+    limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
+    return to_gymnasium_vector(lambda: core_of(gymnasium.make(spec, limit, **arguments)), num_envs, autoreset_mode)
+
+
+def make_wrapped(*, wrappers_inside: Sequence[Mapping[str, Any]], **arguments: Any) -> VectorEnv[Any, Any, Any]:
+    """The vector form of core wrappers around a vector environment that `gymnasium.make_vec` makes.
+
+    Args:
+        wrappers_inside: The class and the arguments of each wrapper, as `wrap` takes them, innermost first.
+        **arguments: What makes the vector environment, see `spec_inside`.
+    """
+    from . import to_gymnasium_vector
+    from .sync_source import mode_of
+
+    envs = gymnasium.make_vec(spec_inside(**arguments))
+    core: Any = from_env(envs)
+    for entry in wrappers_inside:
+        core = wrapped(core, **entry)
+    return to_gymnasium_vector(core, autoreset_mode=mode_of(envs))

@@ -1,0 +1,355 @@
+"""Vector environments of gymnasium, whose lanes only step together, as core batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+
+from envoi import Env, EpisodeError, Infos, Reset, Snapshot, SnapshotUnsupported, SpecError, Step
+from envoi.batching.model_batch import batch_streams
+from envoi.batching.values import lane, stack
+from envoi.protocol.batch_env import BatchEnv, Mask, as_mask
+from envoi.protocol.env import ENDED_LANES, NOT_RESET
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import Streams, check_seed, lane_seeds
+from envoi.spec import zeros
+
+from ..gymnasium.source import NATIVE_REWARD, bare
+from ..gymnasium.specs import from_space
+from ..shared.arrival import Copy, incoming
+from ..shared.copying import fresh
+from ..shared.discounts import is_number
+from ..shared.introspection import Content
+from ..shared.reset_options import ResetOptions
+from .infos import read
+from .specs import batched_encoder, batched_space, batched_spec, with_lanes
+from .sync_source import different, metadata_of, mode_of
+
+
+class FromGymnasiumVector(ResetOptions, BatchEnv):
+    """A vector environment, of which only all lanes together can be stepped, as a core batch.
+
+    Its lanes begin anew as its own auto-reset mode has it, and in no other way:
+
+    | source | `step(actions, restart=…)` | `reset(mask=…)` |
+    |---|---|---|
+    | `NEXT_STEP` | the lanes that have ended, no more and no fewer | all lanes, or any if it takes masks |
+    | `SAME_STEP` | no lane: all act | the lanes that have ended, or any if it takes masks |
+    | `DISABLED` | no lane: all act | any |
+
+    A source of mode `SAME_STEP` has begun the next episode when it tells of the last one's end. A step reports that
+    end, and `reset(mask=over)` after it the beginning, which was kept. It could not be kept for a step longer: a step
+    of the others would be one of that lane too.
+
+    Args:
+        source: The vector environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The vector environment.
+        mode: Its auto-reset mode.
+        restarts: How its lanes can begin anew, see `BatchEnv`.
+
+    Raises:
+        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+    """
+
+    def __init__(self, source: VectorEnv[Any, Any, Any], copy: Copy = "auto") -> None:
+        super().__init__(source.num_envs)
+        self.source, self.mode = source, mode_of(source)
+        for kind in ("observation", "action"):
+            space = getattr(source, f"single_{kind}_space")
+            setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
+        base = bare(source)
+        # Custom spaces of gymnasium's own may differ from lane to lane.
+        if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
+            source.single_observation_space, source.num_envs
+        ):
+            raise different("observation_space", source.observation_space)
+        # MO-gymnasium's convention for rewards that are not one number.
+        rewards = getattr(base, "reward_space", None)
+        self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
+        # One of our own forms, inside wrappers of gymnasium.
+        self._form = base if callable(getattr(base, "said", None)) and isinstance(base.core, Env) else None
+        if self._form is not None:
+            self.reward_spec, self.discount_spec = self._form.core.reward_spec, self._form.core.discount_spec
+        # A worker of gymnasium's that shares no memory resets an ended lane again in the step after its reset.
+        self._resets_again = (
+            isinstance(base, AsyncVectorEnv) and not base.shared_memory and self.mode is AutoresetMode.NEXT_STEP
+        )
+        masks = self._form is not None or isinstance(base, (SyncVectorEnv, AsyncVectorEnv))
+        masks = (masks and not self._resets_again) or self.mode is AutoresetMode.DISABLED
+        self.restarts = frozenset(
+            (["step"] if self.mode is AutoresetMode.NEXT_STEP else ["reset"]) + (["reset", "live"] if masks else [])
+        )
+        self._takes_seeds = self._form is not None or isinstance(base, (SyncVectorEnv, AsyncVectorEnv))
+        self.metadata = metadata_of(source)
+        self.render_mode = source.render_mode
+        self._copy: Copy = copy
+        none = np.zeros(source.num_envs, bool)
+        self._over: Mask = none  # lanes that have ended
+        self._kept: Mask = none  # lanes of which the source has begun the next episode already
+        self._beginning: Reset | None = None  # what it told of those
+        self._begun = self._closed = False
+        self._observation: Any = None
+        self._rewarder = None
+        self._plan()
+
+    def _plan(self) -> None:
+        self._incoming = incoming(batched_spec(self.observation_spec, self.batch_size), self._copy)
+        self._incoming_one = incoming(self.observation_spec, self._copy)
+        self._encode = batched_encoder(self.action_spec)
+        # As in `FromGymnasium`: here an equal seed always replays.
+        self._forget_seeds = getattr(self.unwrapped, "forget_seeds", None)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        n, mask = self.batch_size, as_mask(mask, self.batch_size, "mask")
+        chosen = np.ones(n, bool) if mask is None else mask.copy()
+        if not self._begun and not chosen.all():
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        given = self._seed(seed)
+        streams = batch_streams(seed, n) or self._streams
+        # What the source began by itself is served where nothing else is asked for.
+        served = chosen & self._kept if given is None and not options else np.zeros(n, bool)
+        rest = chosen & ~served
+        wanted = None if options is None else fresh(options)
+        if rest.all() or (chosen.all() and "live" not in self.restarts and rest.any()):
+            observation, infos = self._reset_source(given, wanted)
+        else:
+            observation, infos = self._observation, [{} for _ in range(n)]
+            if rest.any():
+                if "live" not in self.restarts:
+                    raise EpisodeError(
+                        f"reset: lanes {np.flatnonzero(rest).tolist()} of {self.source}, in mode {self.mode.name}, "
+                        "cannot begin anew by themselves; reset all lanes, without a mask"
+                    )
+                begun, said = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
+                observation, infos = self._put(observation, infos, rest, begun, said)
+            if served.any() and self._beginning is not None:
+                observation, infos = self._put(observation, infos, served, *self._beginning)
+        self._over, self._kept = self._over & ~chosen, self._kept & ~chosen
+        self._observation, self._streams, self._begun = observation, streams, True
+        return Reset(observation, cast("Any", infos if isinstance(infos, Infos) else Infos(infos)))
+
+    def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
+        if self._resets_again and self._over.any():
+            self.source.step(self._sent(stack(self.action_spec, [zeros(self.action_spec)] * self.batch_size)))
+        if seed is not None and self._forget_seeds is not None:
+            self._forget_seeds()
+        observation, said = self.source.reset(seed=seed, options=options)
+        return self._incoming(observation), self._read(said)
+
+    def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, said: Any) -> tuple[Any, Any]:
+        """Observation and infos with those of some lanes replaced."""
+        index = np.flatnonzero(lanes)
+        some = [lane(self.observation_spec, new, i) for i in index.tolist()]
+        infos = [said[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
+        return with_lanes(self.observation_spec, observation, index, some), infos
+
+    def _seed(self, seed: Any) -> Any:
+        """A seed as the source takes it: one number is left to its own convention, one a lane to what it can."""
+        if not isinstance(seed, (Sequence, np.ndarray)):
+            return check_seed(seed)
+        seeds = lane_seeds(cast("Any", seed), self.batch_size)
+        if all(one is None for one in seeds):
+            return None
+        if self._takes_seeds:
+            return seeds
+        words = [0 if one is None else one for one in seeds]
+        return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        if not self._begun:
+            raise EpisodeError(f"step: {NOT_RESET}")
+        restart = as_mask(restart, self.batch_size, "restart")
+        self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
+        rewarder = self._rewarder
+        before = None if rewarder is None else self.state
+        observation, reward, terminated, truncated, said = self.source.step(self._sent(action))
+        observation = self._incoming(observation)
+        reward = self._rewards(reward)
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        over, infos = terminated | truncated, self._read(said)
+        self._kept, self._beginning = np.zeros(self.batch_size, bool), None
+        if self.mode is AutoresetMode.SAME_STEP and np.count_nonzero(over):
+            observation, infos = self._end(observation, infos, said, over)
+        discount = 1.0 - terminated
+        if "discount" in said or "discount" in said.get("final_info", ()):
+            discount, infos = self._discounts(infos, terminated)
+        self._over, self._observation = over, observation
+        if rewarder is not None:
+            reward = np.array(reward_step(rewarder, reward, before, action, self.state))
+            if reward.ndim == 0:
+                reward = np.full(self.batch_size, reward)
+            if restart is not None:
+                reward[restart] = 0
+        return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+
+    def _check_restart(self, restart: Mask) -> None:
+        if self.mode is AutoresetMode.NEXT_STEP:
+            ended, live = self._over & ~restart, restart & ~self._over
+            if np.count_nonzero(live):
+                raise EpisodeError(
+                    f"step: lanes {np.flatnonzero(live).tolist()} of {self.source} cannot begin anew, for they have "
+                    "not ended; it resets the lanes that have, in the step after"
+                )
+        else:
+            ended = self._over
+            if np.count_nonzero(restart):
+                raise EpisodeError(
+                    f"step: {self.source}, in mode {self.mode.name}, resets no lane while others act; "
+                    "use reset(mask=…) before the step"
+                )
+        if np.count_nonzero(ended):
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(ended).tolist()}, {ENDED_LANES}")
+
+    def _sent(self, action: Any) -> Any:
+        return action if self._encode is None else self._encode(action)
+
+    def _rewards(self, reward: Any) -> Any:
+        return reward if isinstance(reward, dict) else np.array(reward)
+
+    def _read(self, said: Mapping[Any, Any]) -> Infos:
+        if not said:
+            return Infos(columns={}, n=self.batch_size)
+        if self._form is not None:
+            return read(said, self.batch_size, self._form.said(), self._form.infos)
+        return read(said, self.batch_size)
+
+    def _end(self, observation: Any, infos: Infos, said: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
+        """Observation and infos with the final ones where lanes ended; keeps what the source began there."""
+        n, index = self.batch_size, np.flatnonzero(over)
+        if "final_obs" not in said:
+            raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(said)}")
+        mine = [{key: v for key, v in info.items() if key not in ("final_obs", "final_info")} for info in infos]
+        self._kept, self._beginning = over.copy(), Reset(observation, cast("Any", Infos(mine)))
+        final_info = said.get("final_info", {})
+        if isinstance(final_info, dict):
+            form = self._form
+            last = () if form is None else (form.said().get("final_info"), form.last.info)
+            final_infos: Any = read(cast("Any", final_info), n, *last)
+        else:
+            final_infos = final_info
+        finals: list[Any] = []
+        for i in index.tolist():
+            final = said["final_obs"][i]
+            finals.append(self._incoming_one(final))
+        merged = with_lanes(self.observation_spec, observation, index, finals)
+        ended = [dict(final_infos[i] or {}) if over[i] else info for i, info in enumerate(mine)]
+        return merged, Infos(ended)
+
+    def _discounts(self, infos: Infos, terminated: Mask) -> tuple[Any, Infos]:
+        """The discounts that infos say, and the infos without them."""
+        lanes = [dict(info) for info in infos]
+        said = [
+            info.pop("discount") if "discount" in info and is_number(info["discount"]) else 0.0 if ended else 1.0
+            for info, ended in zip(lanes, terminated, strict=True)
+        ]
+        return stack(self.discount_spec, said), Infos(lanes)
+
+    @property
+    def state(self) -> Any:
+        """The state of a core batch inside; of others, which lay theirs out as they like, the observation."""
+        if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # where the inner state is the next episode's
+            return self.observation
+        return self._form.core.state
+
+    @property
+    def observation(self) -> Any:
+        if not self._begun:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observation
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of one lane."""
+        return getattr(self.source, f"single_{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """The source's space of all lanes."""
+        return getattr(self.source, f"{what}_space")
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the rewards are the source's own."""
+        return self._rewarder is None
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's generator, or one for the batch where each lane has its own; settable."""
+        generator = self.unwrapped.np_random
+        return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        base = self.unwrapped
+        if isinstance(base.np_random, np.random.Generator):
+            base.np_random = generator
+        else:
+            seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
+            base.set_attr("np_random", [np.random.default_rng(seed) for seed in seeds])
+        self._streams = Streams.from_generator(generator)
+
+    def snapshot(self) -> Snapshot:
+        self._check_copies()
+        held = {name: deepcopy(getattr(self, name)) for name in _MEMORY}
+        streams = None if self._streams is None else self._streams.copy()
+        return Snapshot(type(self), (Content(self._layers()), held, streams))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, held, streams = self._content(snapshot)
+        content.put_back(self._layers())
+        for name, value in held.items():
+            setattr(self, name, deepcopy(value))
+        self._streams = None if streams is None else streams.copy()
+
+    def _check_copies(self) -> None:
+        # A copy of a pipe closes the pipe when it is forgotten.
+        if isinstance(self.unwrapped, AsyncVectorEnv):
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
+
+    def _layers(self) -> list[Any]:
+        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        layers: list[Any] = [self.source]
+        while isinstance(layers[-1], VectorWrapper):
+            layers.append(layers[-1].env)
+        names = ("observation_space", "action_space", "single_observation_space", "single_action_space")
+        each = {id(space): space for layer in layers for space in (getattr(layer, name) for name in names)}
+        return [*layers, *each.values()]
+
+    def render(self) -> Any:
+        return self.source.render()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return bare(self.source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._check_copies()
+        closures = ("_incoming", "_incoming_one", "_encode", "_forget_seeds")
+        return {name: value for name, value in vars(self).items() if name not in closures}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"from_gymnasium_vector({self.source})"
+
+
+_MEMORY = ("_over", "_kept", "_beginning", "_begun", "_observation")
+"""What changes during an episode."""

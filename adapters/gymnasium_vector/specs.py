@@ -1,0 +1,125 @@
+"""gymnasium's batched spaces, and batched values on their way there and back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from envoi import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecError
+from envoi.spec import SpecTree
+from envoi.spec.base import shown
+from envoi.tree import children, map_leaves, rebuild
+
+from ..gymnasium.specs import Convert, decoder, encoder
+
+_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
+
+
+def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
+    """`gymnasium.vector.utils.batch_space`, which also keeps the order of a `Dict` and which integers have bounds."""
+    if isinstance(space, spaces.Dict):
+        items = ((key, batched_space(sub, n)) for key, sub in space.spaces.items())
+        return spaces.Dict(cast("Any", OrderedDict(items)))  # a plain dict would be sorted
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([batched_space(sub, n) for sub in space.spaces])
+    batched = batch_space(space, n)
+    if isinstance(space, spaces.Box) and isinstance(batched, spaces.Box):
+        # gymnasium takes the ends of the dtype for bounds, between which it cannot sample int64.
+        for side in ("bounded_below", "bounded_above"):
+            setattr(batched, side, np.repeat(getattr(space, side)[None], n, 0))
+    return batched
+
+
+def batched_encoder(spec: SpecTree) -> Convert | None:
+    """A batched core value as gymnasium wants it, or None where the two are the same."""
+    if isinstance(spec, Discrete):
+        dtype = spec.dtype
+        # A wider integer than the space's is outside of it.
+        return lambda values: np.asarray(values, dtype)
+    if isinstance(spec, _ARRAYS):
+        return None
+    if isinstance(spec, Spec):
+        one = encoder(spec)
+        return one and (lambda values: tuple(one(value) for value in values))
+    parts = [(key, batched_encoder(sub)) for _, key, sub in children(spec)]
+    if type(spec) in (dict, tuple) and not any(part for _, part in parts):
+        return None
+    if isinstance(spec, dict):
+        return lambda values: {key: part(values[key]) if part else values[key] for key, part in parts}
+    return lambda values: tuple(part(values[key]) if part else values[key] for key, part in parts)
+
+
+def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
+    """A batched gymnasium value as the core has it; containers are made anew, and the lanes are counted."""
+    if isinstance(spec, _ARRAYS):
+        return _array_decoder((n, *spec.shape), path)
+    if isinstance(spec, Spec):
+        return _tuple_decoder(decoder(spec, path), n, path)
+    parts = [(part, key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
+
+    def decode(values: Any) -> Any:
+        try:
+            return rebuild(spec, [part(values[key]) for _, key, part in parts])
+        except (KeyError, IndexError, TypeError) as error:
+            known = ", ".join(f"{path}{part}" for part, _, _ in parts)
+            raise SpecError(f"{path}: expected {known}, got {shown(values)}") from error
+
+    return decode
+
+
+def _array_decoder(shape: tuple[int, ...], path: str) -> Convert:
+    def decode(values: Any) -> Any:
+        array = np.asarray(values)
+        if array.shape != shape:
+            raise SpecError(
+                f"{path}: expected shape {shape}, with one entry for each of {shape[0]} lanes, got {array.shape}"
+            )
+        return array
+
+    return decode
+
+
+def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
+    def decode(values: Any) -> Any:
+        if not isinstance(values, (tuple, list)) or len(cast("list[Any]", values)) != n:
+            raise SpecError(f"{path}: expected a tuple with one entry for each of {n} lanes, got {shown(values)}")
+        given = cast("list[Any]", values)
+        return tuple(given) if one is None else tuple(one(value) for value in given)
+
+    return decode
+
+
+def batched_spec(spec: SpecTree, n: int) -> SpecTree:
+    """What a value of n lanes is: arrays with a leading axis, and tuples of what no array holds. Without bounds."""
+
+    def leaf_of(leaf: Any) -> Any:
+        return Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n
+
+    return map_leaves(leaf_of, spec)
+
+
+def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
+    """A batched value with other values in some lanes; what it was made from stays as it is.
+
+    Args:
+        spec: What one lane's value is.
+        values: The value of all lanes.
+        index: Which lanes.
+        some: The new value of each of them.
+    """
+    if isinstance(spec, _ARRAYS):
+        array = np.array(values)
+        array[index] = np.array(some, spec.dtype)
+        return array
+    if isinstance(spec, Spec):
+        new = dict(zip(index.tolist(), some, strict=True))
+        return tuple(new.get(lane, value) for lane, value in enumerate(values))
+    return rebuild(
+        spec, [with_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in children(spec)]
+    )

@@ -1,0 +1,121 @@
+"""Environments by name: `scheme:name?argument=value`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable
+from typing import Any
+
+from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
+from envoi.errors import nearest
+
+from .registry import FRAMEWORKS, Framework, from_env
+
+Loader = Callable[..., Any]
+
+
+def load(name: str, **arguments: Any) -> Env | MultiEnv:
+    """An environment by name, as a core one.
+
+        load("gymnasium:CartPole-v1")
+        load("gymnasium:FrozenLake-v1?map_name=8x8&is_slippery=False")
+        load("envoi:catch")
+        load("python:my_module:make_env")
+
+    Args:
+        name: `scheme:name`, with optional `?argument=value&…`; values are Python literals, or else strings.
+        **arguments: More arguments for whatever makes the environment.
+
+    Raises:
+        UnknownName: There is no such scheme or environment; the message suggests near ones.
+        MissingBackend: Its framework is not installed.
+    """
+    scheme, colon, rest = name.partition(":")
+    if not colon or not rest or scheme not in SCHEMES:
+        if not colon:
+            guess = f"did you mean {_guess(name)!r}?"
+        else:
+            guess = nearest(scheme, SCHEMES)
+        raise UnknownName(f"{name}: expected 'scheme:name' with a scheme of {', '.join(SCHEMES)}; {guess}")
+    rest, _, query = rest.partition("?")
+    arguments = {**_arguments(name, query), **arguments}
+    core = from_env(SCHEMES[scheme](rest, **arguments))
+    from .shared.origin import mark  # which imports what wrappers are
+
+    mark(core, f"{scheme}:{rest}", arguments)
+    return core
+
+
+def _guess(name: str) -> str:
+    """What a name without a scheme may have meant."""
+    import difflib  # only errors need it
+
+    from envoi import models
+
+    close = difflib.get_close_matches(name.lower(), models.NAMES, 1)
+    return f"envoi:{close[0]}" if close and not re.search(r"-v\d+$", name) else f"gymnasium:{name}"
+
+
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+"""What arguments in a name may also say, in any case."""
+
+
+def _arguments(name: str, query: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not equals or not key.isidentifier():
+            raise SpecError(f"{name}: expected '?argument=value&…', got {part!r}")
+        if value.lower() in WORDS:
+            found[key] = WORDS[value.lower()]
+            continue
+        try:
+            found[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[key] = value
+    return found
+
+
+def _load_envoi(name: str, **arguments: Any) -> Any:
+    from envoi import models  # the bundled environments take longer to import than all else here
+
+    try:
+        return models.make(name, **arguments)
+    except TypeError as error:
+        raise SpecError(f"envoi:{name}: {error}") from error
+
+
+def _load_python(name: str, **arguments: Any) -> Any:
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or module_name.startswith("."):
+        raise UnknownName(f"python:{name}: expected 'python:module:factory'")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
+            raise MissingBackend(f"python:{name}: {module_name} needs {error.name}, which is not installed") from error
+        raise UnknownName(f"python:{name}: {error}; run it from the folder of the module, or install it") from error
+    made = module
+    for part in attribute.split("."):
+        if not hasattr(made, part):
+            public = [known for known in vars(made) if not known.startswith("_")]
+            raise UnknownName(f"python:{name}: {module_name} has no {part!r}; {nearest(part, public)}")
+        made = getattr(made, part)
+    # Of a ready environment a copy: whoever loads it twice wants two.
+    return made(**arguments) if callable(made) else copy.deepcopy(made)
+
+
+def _load_with(row: Framework, scheme: str) -> Loader:
+    return lambda name, **arguments: row.load().load(scheme, name, **arguments)
+
+
+SCHEMES: dict[str, Loader] = {
+    **{scheme: _load_with(row, scheme) for row in FRAMEWORKS.values() for scheme in row.schemes},
+    "envoi": _load_envoi,
+    "python": _load_python,
+}
+"""How to make an environment, by the scheme of its name."""

@@ -1,0 +1,123 @@
+"""PettingZoo's Parallel API, both ways.
+
+| core | PettingZoo |
+|---|---|
+| specs; values | the spaces and values of `envoi.adapters.gymnasium`, one space an agent |
+| `possible_agents`, `agents` | the same, as lists; sorted by the core's order |
+| `state`, `state_spec` | `state()`, `state_space` |
+| the agents whose turn it is | `"active_agent"`, or `"active_agents"` of several, in the info of each in play |
+| an action of each who acts | an action of each in play; who waits may give one, which is ignored |
+| observations of those who act next or have ended | of all in play, waiting ones too, and of those who have ended |
+| a discount that is not the default (0 if terminated, else 1) | `info["discount"]` |
+| the info of nobody in particular | `info["__common__"]` of each agent |
+| the action mask | `info["action_mask"]`; an observation's `"action_mask"` is copied there on the way here |
+| an environment of one agent | one of `"agent_0"` |
+
+On the way here: dicts in any order, an agent that infos leave out, extra keys of infos (they are said of nobody in
+particular), an end without a final observation (the last one is repeated, and marked). An AEC environment that
+says that it is parallelizable comes with all its agents acting at once, see `envoi.adapters.pettingzoo_aec`.
+
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| complex `Array` leaves | dtype | refused |
+| `MultiBinary` leaves with a size of 0 | shape | refused |
+| `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
+| leaves that only another framework knows | type | refused |
+
+Refused on the way here: environments without `possible_agents`; agents that return after their end, or leave without a
+flag.
+
+Decided at construction: spaces, which values need another container or type, who needs an action mask. Left for a step:
+the core's or the source's own step, one dict of each kind, and a look at flags, discounts and infos.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec_wrapper
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+from envoi import Env, MultiEnv
+
+from ..gymnasium.specs import from_space, to_space
+from ..registry import framework, from_env, is_of, refuse_others
+from ..shared.agent_count import several_agents
+from ..shared.arrival import Copy
+from ..shared.loss import Loss
+from .form import ToPettingZoo
+from .form_base import NAME, losses
+from .names import load
+from .source import FromPettingZoo
+
+__all__ = [
+    "FromPettingZoo",
+    "Loss",
+    "ToPettingZoo",
+    "from_pettingzoo",
+    "from_space",
+    "load",
+    "losses",
+    "recognises",
+    "to_pettingzoo",
+    "to_space",
+]
+
+
+def recognises(env: object) -> bool:
+    """Whether `env` is an environment of this API."""
+    return isinstance(env, ParallelEnv)
+
+
+def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, Any]:
+    """Any environment as a PettingZoo Parallel one.
+
+    Args:
+        env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. An AEC environment
+            comes as `from_pettingzoo` says.
+        validate: Check every value against its spec, with an error that names agent, leaf, step and episode.
+
+    Returns:
+        A `ParallelEnv` with `.core`; the very same object for what came from this API.
+
+    Raises:
+        LossyConversion: PettingZoo cannot express a part of it.
+    """
+    if is_of(env, NAME) and not validate:
+        return env
+    core = from_pettingzoo(env) if isinstance(env, AECEnv) else from_env(env)
+    multi = several_agents(core)
+    if isinstance(multi, FromPettingZoo) and multi._rewarder is None and not validate:
+        return multi.source
+    return ToPettingZoo(core, validate)
+
+
+def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
+    """A PettingZoo environment as a core one, seen through the Parallel API.
+
+    Args:
+        env: A Parallel environment, wrappers and all. Or an AEC one: what PettingZoo's own `parallel_to_aec` made is
+            taken out of it; else all its agents act at once if it says that it is parallelizable, or in turn.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core environment with `.source`; the very same object for what came from the core.
+
+    Raises:
+        SpecError: It is of another framework.
+        LossyConversion: The source does not say which agents may appear, or a space is of a kind that nobody but its
+            author knows.
+    """
+    if isinstance(env, ToPettingZoo):
+        return env.core
+    if not isinstance(env, AECEnv):
+        refuse_others(env, NAME)
+        return FromPettingZoo(env, copy)
+    inner = env.env if isinstance(env, OrderEnforcingWrapper) else env
+    if isinstance(inner, parallel_to_aec_wrapper):
+        return from_pettingzoo(inner.env, copy=copy)
+    by_turns = framework("pettingzoo_aec").load().from_pettingzoo_aec
+    return by_turns(env, copy=copy, simultaneous=bool(env.metadata.get("is_parallelizable")))

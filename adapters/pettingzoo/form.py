@@ -1,0 +1,88 @@
+"""Core environments in the form of PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pettingzoo import ParallelEnv
+
+from envoi import Env, MultiEnv
+from envoi.protocol.multi_env import COMMON
+
+from ..shared.discounts import with_discounts
+from .form_base import ACTIVE, ACTIVES, Form, agents_infos
+
+
+class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
+    """A core environment as a PettingZoo Parallel one.
+
+    Args:
+        core: The core environment, of one agent or of several.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core environment.
+        multi: The same, as one of several agents.
+    """
+
+    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
+        super().__init__(core, validate, True)
+
+    @property
+    def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The agents in play; a new list each time."""
+        return [*self.multi.agents]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Begins an episode; see `pettingzoo.ParallelEnv.reset`."""
+        observations, infos = self._env.reset(seed=seed, options=options)
+        agents, turn = self.multi.agents, self.multi.turn
+        infos = agents_infos(infos)
+        return self._all(observations, agents), infos if turn is None else self._with_turn(infos, turn)
+
+    def step(self, actions: Mapping[Any, Any]) -> tuple[dict[Any, Any], ...]:
+        """Acts once; see `pettingzoo.ParallelEnv.step`.
+
+        Args:
+            actions: By agent. Where not all act, those of who waits may be left out, and are ignored.
+
+        Raises:
+            EpisodeError: Before the first reset, after the end, or where somebody is missing or not in play.
+        """
+        turn = None if self._at_once else self.multi.turn
+        sent = actions if turn is None else self._without_waiting(actions, turn)
+        if decoders := self._decoders:
+            sent = {agent: decoders[agent](one) if agent in decoders else one for agent, one in sent.items()}
+        observations, rewards, terminated, truncated, discounts, infos = self._step(sent)
+        if self._encoders or len(observations) != len(rewards):
+            observations = self._all(observations, rewards)
+        if terminated is None:
+            terminated, truncated = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False)
+        else:
+            infos = with_discounts(infos, discounts, terminated)
+        if COMMON in infos:
+            infos = agents_infos(infos)
+        if not self._at_once and (turn := self.multi.turn) is not None:
+            infos = self._with_turn(infos, turn)
+        return observations, rewards, terminated, truncated, infos
+
+    def _without_waiting(self, actions: Mapping[Any, Any], turn: tuple[Any, ...]) -> dict[Any, Any]:
+        waiting = set(self.multi.agents).difference(turn)
+        return {agent: action for agent, action in actions.items() if agent not in waiting}
+
+    def _all(self, observations: Mapping[Any, Any], agents: Any) -> dict[Any, Any]:
+        """The observations of agents, also of those who wait."""
+        look, encoders = self.multi.observation, self._encoders
+        seen = {agent: observations[agent] if agent in observations else look(agent) for agent in agents}
+        return {agent: encoders[agent](one) if agent in encoders else one for agent, one in seen.items()}
+
+    def _with_turn(self, infos: Mapping[Any, Any], turn: tuple[Any, ...]) -> dict[Any, Any]:
+        said = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
+        playing = self.multi.agents
+        return {agent: {**info, **said} if agent in playing else info for agent, info in infos.items()}
+
+    def __repr__(self) -> str:
+        return f"to_pettingzoo({self.core!r})"

@@ -1,0 +1,200 @@
+"""What the forms of PettingZoo's two APIs share: all but resets and steps.
+
+| core | PettingZoo, in an agent's info |
+|---|---|
+| a discount that is not the default (0 if terminated, else 1) | `"discount"` |
+| the info of nobody in particular | `"__common__"`, a copy for each agent |
+| the action mask | `"action_mask"`; it is read from an observation's `"action_mask"` too, which stays there |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+
+from envoi import (
+    Env,
+    LossyConversion,
+    MultiEnv,
+    MultiModel,
+    MultiWrapper,
+)
+from envoi.protocol.multi_env import COMMON, quickest_multi_step
+from envoi.spec import SpecTree
+
+from ..gymnasium.specs import decoder, encoder, like_source, to_space
+from ..shared.agent_count import several_agents, validated
+from ..shared.exported import AnyForm
+from ..shared.loss import Loss
+
+NAME = "pettingzoo"
+
+ACTIVE, ACTIVES = "active_agent", "active_agents"
+"""The keys, in each info, of who acts next where not all do: of one agent (PettingZoo's own key), of several."""
+
+
+def acts_at_once(env: MultiEnv) -> bool | None:
+    """Whether all agents in play act in every step; None where one cannot know it before an episode."""
+    while isinstance(env, MultiWrapper):
+        env = env.env
+    if isinstance(env, MultiModel):
+        return type(env)._turn_in is MultiModel._turn_in
+    return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
+
+
+def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
+    try:
+        return to_space(spec, path)
+    except LossyConversion as error:
+        raise LossyConversion(error.path, error.field, error.source, NAME, error.hint) from error
+
+
+def losses(env: Env | MultiEnv) -> list[Loss]:
+    """What of a core environment would not survive the way to PettingZoo and back."""
+    multi = several_agents(env)
+    described = {"state": multi.state_spec} if multi.state_spec is not None else {}
+    for agent in multi.possible_agents:
+        described[f"observation[{agent!r}]"] = multi.observation_spec[agent]
+        described[f"action[{agent!r}]"] = multi.action_spec[agent]
+    found: list[Loss] = []
+    for path, spec in described.items():
+        try:
+            _space(spec, path)
+        except LossyConversion as error:
+            found.append(Loss.of(error))
+    return found
+
+
+class Form(AnyForm):
+    """What a form of either API has.
+
+    Args:
+        core: The core environment, of one agent or of several.
+        validate: Check every value against its spec.
+        at_once: Whether the form can be stepped with all actions at once, as far as one can know.
+
+    Attributes:
+        core: The core environment.
+        multi: The same, as one of several agents.
+        observation_spaces: By agent.
+        action_spaces: By agent.
+        state_space: Only where the core describes its state.
+    """
+
+    _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
+
+    def __init__(self, core: Env | MultiEnv, validate: bool, at_once: bool) -> None:
+        self.core = core
+        self.multi = multi = several_agents(core)
+        self._env = validated(multi) if validate else multi
+        self.metadata: dict[str, Any] = {
+            "name": type(multi.unwrapped).__name__,
+            **deepcopy(dict(multi.metadata)),
+            "is_parallelizable": at_once,
+        }
+        self.render_mode = multi.render_mode
+        self.observation_spaces: dict[Any, Any] = {}
+        self.action_spaces: dict[Any, Any] = {}
+        for agent in multi.possible_agents:
+            seen = _space(multi.observation_spec[agent], f"observation[{agent!r}]")
+            done = _space(multi.action_spec[agent], f"action[{agent!r}]")
+            self.observation_spaces[agent] = like_source(seen, multi, "observation", agent)
+            self.action_spaces[agent] = like_source(done, multi, "action", agent)
+        if multi.state_spec is not None:
+            self.state_space = _space(multi.state_spec, "state")
+        self._closed = False
+        self._plan()
+
+    def _plan(self) -> None:
+        multi = self.multi
+        agents = multi.possible_agents
+        encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
+        exact = self._env is not multi
+        decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
+        # Only those that do something.
+        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
+        self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
+        self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
+        # Whether nobody ever waits, so that there is no need to ask for whose turn it is.
+        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_are_told", False)
+        self._step = quickest_multi_step(self._env)
+
+    @property
+    def possible_agents(self) -> list[Any]:
+        """All agents that may appear; a new list each time."""
+        return list(self.multi.possible_agents)
+
+    def observation_space(self, agent: Any) -> spaces.Space[Any]:
+        """What an agent may see; the same object each time."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: Any) -> spaces.Space[Any]:
+        """What an agent may do; the same object each time."""
+        return self.action_spaces[agent]
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The core's `rng`, under the name that PettingZoo's environments give theirs; settable."""
+        return self.multi.rng
+
+    @np_random.setter
+    def np_random(self, generator: np.random.Generator) -> None:
+        self.multi.rng = generator
+
+    def state(self) -> Any:
+        """The state, a value of `state_space`.
+
+        Raises:
+            NotImplementedError: The core does not describe its state.
+        """
+        if self.multi.state_spec is None:
+            raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
+        state = self.multi.state
+        return state if self._encode_state is None else self._encode_state(state)
+
+    def render(self) -> Any:
+        """A picture, as `render_mode` says."""
+        return self.multi.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.multi.close()
+
+    def content(self) -> Any:
+        """What the environment holds now, apart from the core as an object."""
+        return self._env.snapshot(), {name: value for name, value in vars(self).items() if name not in self._lasting}
+
+    def put_back(self, content: Any) -> None:
+        """Makes the environment hold it again."""
+        snapshot, held = content
+        self._env.restore(snapshot)
+        attributes = vars(self)
+        for name in [name for name in attributes if name not in self._lasting and name not in held]:
+            del attributes[name]
+        attributes.update(held)
+
+    @property
+    def _lasting(self) -> tuple[str, ...]:
+        ours = ("core", "multi", "_env", "observation_spaces", "action_spaces", "state_space")
+        return (*ours, *self._planned)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+
+def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Infos with the agents as keys: what is said of nobody in particular is said to each."""
+    if COMMON not in infos:
+        return cast("dict[Any, Any]", infos)
+    common = infos[COMMON]
+    return {agent: {**info, COMMON: {**common}} for agent, info in infos.items() if agent != COMMON}

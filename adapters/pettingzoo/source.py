@@ -1,0 +1,227 @@
+"""Environments of PettingZoo's Parallel API as core ones. See `envoi.adapters.pettingzoo`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+from numpy import array, ndarray
+from pettingzoo import ParallelEnv
+
+from envoi import Array, MultiReset, SpecError
+from envoi.batching.values import stack
+from envoi.protocol.multi_env import SYNTHETIC, RawMultiStep
+
+from ..shared.arrival import Copy
+from ..shared.copying import HOLDERS, owned
+from .form_base import ACTIVE, ACTIVES, acts_at_once
+from .source_base import FromZoo
+
+
+def _baselines() -> tuple[int, int, int]:
+    """The counts of what nobody holds but: a local variable, and a tuple, and for what is inside of it, a dict."""
+    (alone,) = (array,) = ([],)
+    del array
+    (held, *_) = _ = ([],)
+    inside = {"agent": []}
+    one = inside["agent"]
+    return getrefcount(alone), getrefcount(held), getrefcount(one)
+
+
+_ALONE, _IN_TUPLE, _IN_DICT = _baselines()
+
+
+class FromPettingZoo(FromZoo):
+    """A PettingZoo Parallel environment as a core one.
+
+    Args:
+        source: The PettingZoo environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Attributes:
+        source: The PettingZoo environment.
+    """
+
+    turns_are_told = True
+    source: ParallelEnv[Any, Any, Any]
+
+    _memory = (*FromZoo._memory, "_turn", "_listed")
+    _planned = (*FromZoo._planned, "_pick", "_places", "_row_spec", "_row_dtype")
+
+    def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
+        super().__init__(source, copy, True)
+        self._turn: tuple[Any, ...] | None = None
+        self._listed: list[Any] | None = None  # the source's agents while all of them act
+        if self._form is not None:
+            self.at_once = acts_at_once(self._form.multi)
+
+    def _plan(self) -> None:
+        super()._plan()
+        agents = self.possible_agents
+        # The values of all agents in one look; of one agent it would not give a tuple.
+        self._pick: Any = itemgetter(*agents) if len(agents) > 1 else lambda values: [values[one] for one in agents]
+        self._places = tuple(enumerate(agents))
+        self._row_spec = spec = self.observation_spec[agents[0]] if agents else None
+        self._row_dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) else None
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        return self._turn
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        observations, infos = self._begin(seed, options)
+        held = getrefcount(observations) > _ALONE
+        listed = self.source.agents
+        agents = self._in_play(listed)
+        seen = self._taken(observations, agents, held)
+        self._saw = {**seen}
+        self._stand_listed(agents, listed, infos)
+        heard = self._heard(infos, agents)
+        return MultiReset(seen if self._turn is None else self._for_turn(seen, heard, ()), heard)
+
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        return self.five_step(actions, None)
+
+    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
+        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
+        # A mapping of its own for the source, which may keep it, or change it; in the core's order.
+        sent = {**self._slots, **actions}
+        if len(sent) != self._awaited or len(actions) != self._awaited:
+            sent = self._sorted(actions)
+        if encoders := self._encoders:
+            sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
+        before = None if self._rewarder is None else self.state
+        observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
+        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
+            return self._any_step(told, held, before, actions)
+        news, most = (None, 0) if held else (observations, _IN_DICT)
+        seen: dict[Any, Any] = {}
+        earned: dict[Any, Any] = {}
+        heard: dict[Any, Any] = {}
+        try:
+            for agent, dtype in self._each:
+                # The common case of `take`: an array that nothing but this frame holds.
+                one = observations[agent]
+                if (
+                    type(one) is not ndarray
+                    or one.dtype is not dtype
+                    or getrefcount(one) > most
+                    or not one.flags.owndata
+                ):
+                    one = news = None
+                    one = self._takes[agent](observations[agent], held)
+                paid = rewards[agent]
+                seen[agent] = one
+                earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                heard[agent] = {}
+        except KeyError:  # somebody is left out
+            return self._any_step(told, held, before, actions)
+        if infos != self._silent:
+            said = infos.get(self._agents[0])
+            if said and (ACTIVE in said or ACTIVES in said):
+                return self._any_step(told, held, before, actions)
+            self._seen.update(seen)
+            return self._quiet(seen, earned, infos)
+        if news is None:
+            self._seen.update(seen)
+        else:
+            self._news = news
+        if flags is None:
+            return seen, earned, None, None, None, heard
+        return seen, earned, {**flags}, {**flags}, heard
+
+    def lanes_step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
+        """See `envoi.protocol.multi_env.lanes_step`; for agents that see arrays, all of one shape."""
+        if self._rewarder is not None or self._encoders or self._awaited != len(self._places):
+            return self.raw_step(dict(zip(self.possible_agents, actions, strict=True)))
+        sent: dict[Any, Any] = {}
+        for place, agent in self._places:
+            sent[agent] = actions[place]
+        observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
+        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        if terminations != false or truncations != false or self.source.agents != self._listed:
+            return self._any_step(told, held, None, sent)
+        try:
+            # One array of all is a copy, whoever holds the single ones.
+            rows, paid = array(self._pick(observations)), self._pick(rewards)
+        except (KeyError, ValueError):  # somebody is left out, or looks like nobody else
+            return self._any_step(told, held, None, sent)
+        heard, discounts = None, {}
+        if infos != self._silent:
+            said = infos.get(self._agents[0])
+            if said and (ACTIVE in said or ACTIVES in said):
+                return self._any_step(told, held, None, sent)
+            heard = self._heard(infos, self._agents, discounts)
+            if discounts:
+                return self._any_step(told, held, None, sent)
+        if rows.dtype is not self._row_dtype:
+            rows = stack(self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._agents])
+        self._news = rows.tobytes()  # who gets the array may write into it
+        return rows, paid, heard
+
+    def _any_step(self, told: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """The core's step for what the source told, whatever it was."""
+        observations, rewards, terminations, truncations, infos = told
+        playing, listed = self._agents, self.source.agents
+        flagged = {agent for flags in (terminations, truncations) for agent, flag in flags.items() if flag}
+        # An agent that the source goes on listing after its end has ended all the same.
+        now = tuple(agent for agent in self._in_play(listed) if agent not in flagged)
+        ended = [a for a in flagged if a in playing or (a not in self._ended and a in observations)]
+        self._check_standing(playing, now, ended)
+        spoken = self._spoken(playing, now, ended)
+        blind = [agent for agent in ended if observations.get(agent) is None]
+        seen = self._taken(observations, [agent for agent in spoken if agent not in blind], held)
+        if blind:
+            seen = {agent: self._last_look(agent) if agent in blind else seen[agent] for agent in spoken}
+        self._news = None  # of whom it speaks, something newer has been seen
+        terminated = {agent: bool(terminations.get(agent, False)) for agent in spoken}
+        truncated = {agent: bool(truncations.get(agent, False)) for agent in spoken}
+        discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
+        earned = {agent: owned(rewards.get(agent, 0.0)) for agent in spoken}
+        self._ended.update(ended)
+        self._seen.update(seen)
+        self._stand_listed(now, listed, infos)
+        if before is not None:
+            earned = self._rewarded(earned, before, actions)
+        heard = self._heard(infos, spoken, discounts)
+        for agent in blind:
+            heard[agent][SYNTHETIC] = True
+        if self._turn is not None:
+            seen = self._for_turn(seen, heard, ended)
+        return seen, earned, terminated, truncated, discounts, heard
+
+    def _taken(self, observations: Mapping[Any, Any], agents: Collection[Any], held: bool) -> dict[Any, Any]:
+        self._refuse_missing(observations, agents)
+        return {agent: self._takes[agent](observations[agent], held) for agent in agents}
+
+    def _refuse_missing(self, observations: Mapping[Any, Any], agents: Collection[Any]) -> None:
+        if missing := [agent for agent in agents if agent not in observations]:
+            raise SpecError(
+                f"observation: expected one of each agent in play from {self.source}, got none of {missing}"
+            )
+
+    def _stand_listed(self, agents: tuple[Any, ...], listed: Collection[Any], infos: Mapping[Any, Any]) -> None:
+        """Notes who is in play, and whose turn it is where the infos say so."""
+        said = infos.get(agents[0]) if agents else None
+        self._turn = None if agents or self._turn is None else ()
+        if said and ACTIVES in said:
+            self._turn = tuple(said[ACTIVES])
+        elif said and said.get(ACTIVE) in agents:
+            self._turn = (said[ACTIVE],)
+        # The source may change its list in place. One that lists more than are in play is read anew each time.
+        self._listed = list(listed) if self._turn is None and len(listed) == len(agents) else None
+        self._stand(agents, agents if self._turn is None else self._turn)
+
+    def _for_turn(self, seen: dict[Any, Any], heard: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:
+        """The observations of those who act next or have ended; infos lose what `turn` says."""
+        for info in heard.values():
+            info.pop(ACTIVE, None)
+            info.pop(ACTIVES, None)
+        return {agent: one for agent, one in seen.items() if agent in self._acting or agent in ended}
+
+    def __repr__(self) -> str:
+        return f"from_pettingzoo({self.source})"

@@ -1,0 +1,357 @@
+"""What the importers of PettingZoo's two APIs share: specs, who is in play, infos, the state, seeds and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+
+from envoi import (
+    Array,
+    Discrete,
+    EpisodeError,
+    LossyConversion,
+    MultiEnv,
+    MultiStep,
+    Snapshot,
+    SpecError,
+    Streams,
+    zeros,
+)
+from envoi.protocol.env import ENDED, NOT_RESET
+from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
+
+from ..gymnasium.specs import encoder, from_space
+from ..shared.arrival import Copy, incoming
+from ..shared.copying import fresh, owned
+from ..shared.discounts import is_number
+from ..shared.introspection import Content
+from ..shared.reset_options import ResetOptions
+from .form_base import Form
+
+_OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
+
+
+class FromZoo(ResetOptions, MultiEnv):
+    """What the importers of both APIs share.
+
+    Args:
+        source: The PettingZoo environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        at_once: Whether all agents in play act in every step, as far as one can know.
+
+    Attributes:
+        source: The PettingZoo environment.
+        at_once: The same.
+        turns_are_told: Whether the source may say during an episode whose turn it is.
+
+    Raises:
+        LossyConversion: The source does not say which agents may appear, or a space is of an unknown kind.
+    """
+
+    turns_are_told = False
+
+    _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
+
+    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_saw", "_news", "_ended", "_next_seed", "_streams")
+    """What snapshots hold of the importer itself."""
+
+    def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
+        self.source, self.at_once = source, at_once
+        self._copy: Copy = copy
+        possible = getattr(source, "possible_agents", None)
+        if possible is None:
+            hint = "give the environment a list `possible_agents` of all that may appear"
+            raise LossyConversion("possible_agents", "absence", str(source), "the core", hint)
+        # A tuple, for some sources remove the dead from their list.
+        self.possible_agents = agents = tuple(possible)
+        self.observation_spec = {
+            a: from_space(source.observation_space(a), f"observation_space({a!r})") for a in agents
+        }
+        self.action_spec = {a: from_space(source.action_space(a), f"action_space({a!r})") for a in agents}
+        space = getattr(source, "state_space", None)
+        self.state_spec = from_space(space, "state_space") if isinstance(space, spaces.Space) else None
+        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
+        self.render_mode = getattr(source, "render_mode", None)
+        self._over: str | None = NOT_RESET
+        self._agents: tuple[Any, ...] = ()
+        self._saw: dict[Any, Any] = {}
+        self._news: Any = None  # the observations of the last step where `_saw` has them not yet
+        self._ended: set[Any] = set()
+        self._acting: tuple[Any, ...] = ()
+        self._next_seed: int | None = None
+        self._closed = False
+        self._rewarder = None
+        # Made here once; the class would make them anew at each look.
+        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
+        self._plan()
+        if self._form is not None and self._form.multi.possible_agents == agents:  # ours, maybe inside wrappers
+            self.discount_spec = self._form.multi.discount_spec
+            if self._form is source:
+                self.reward_spec = self._form.multi.reward_spec
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        return getattr(self.source, f"{what}_space")(agent) if agent in self.possible_agents else None
+
+    def _plan(self) -> None:
+        native = self.source.unwrapped
+        self._form = native if isinstance(native, Form) else None
+        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
+        # Of arrays that need a look only: numpy's own object, to which the dtypes of most arrays are identical.
+        self._dtypes = {
+            agent: np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
+            for agent, spec in self.observation_spec.items()
+        }
+        # The source may keep an action, or change it.
+        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
+        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
+        self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
+        # Those whose mask is in their observation; our own forms have it in the info already.
+        specs = self.observation_spec.items() if self._form is None else ()
+        self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Makes ready what each step needs while the same agents are in play."""
+        self._ready = agents = self._agents
+        self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
+        # Flags and infos of a step in which nothing is said.
+        self._false = dict.fromkeys(agents, False)
+        # Where masks come from observations there is always something to say.
+        self._silent = None if self._masked else {agent: {} for agent in agents}
+        self._await()
+
+    def _await(self) -> None:
+        """Makes ready what each step needs while the same agents act."""
+        self._slots = dict.fromkeys(self._acting)  # in which the actions get their order
+        self._awaited = len(self._acting) if self._over is None else -1  # how many actions are right
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        return self._agents
+
+    @property
+    def acting(self) -> tuple[Any, ...]:
+        return self._acting
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        return full_multi_step(self.raw_step(actions))
+
+    # What an episode does in either API.
+
+    @property
+    def _seen(self) -> dict[Any, Any]:
+        """What each agent saw last. Few ask, so quiet steps leave it to who does to put it together."""
+        if (news := self._news) is not None:
+            news = self._unpacked(news) if isinstance(news, bytes) else news
+            self._saw.update({agent: news[agent] for agent in self._agents})
+            self._news = None
+        return self._saw
+
+    def _unpacked(self, news: bytes) -> dict[Any, Any]:
+        """The observations of all in play, from an array of them."""
+        agents = self._agents
+        spec = cast("Array", self.observation_spec[agents[0]])
+        rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
+        # A source may give other shapes than it declares.
+        shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
+        return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
+
+    def _stand(self, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> None:
+        """Notes who is in play and who acts next."""
+        self._acting = acting
+        if not agents:
+            self._over = ENDED
+        if agents != self._agents:
+            self._saw = self._seen  # while it is known of whom the news are
+        self._agents = agents
+        if agents and agents != self._ready:
+            self._prepare()
+        else:
+            self._await()
+
+    def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The actions in the order of those who act; EpisodeError where others do, or somebody does not."""
+        check_actions(actions, self._acting, self._over)
+        return {agent: actions[agent] for agent in self._acting}
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+        """Resets the source."""
+        seed = check_seed(seed)
+        if seed is not None:
+            self._streams, self._next_seed = Streams(seed), None
+        else:
+            seed, self._next_seed = self._next_seed, None
+        result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
+        self._over, self._saw, self._news, self._ended = None, {}, None, set()
+        return result
+
+    def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
+        """The source's agents in the core's order."""
+        named = set(listed)
+        agents = tuple(agent for agent in self.possible_agents if agent in named)
+        if len(agents) != len(named):
+            strange = [agent for agent in listed if agent not in self.observation_spec]
+            raise SpecError(f"agents: expected some of {list(self.possible_agents)}, got {strange} from {self.source}")
+        return agents
+
+    def _check_standing(self, playing: Collection[Any], now: Collection[Any], ended: Collection[Any]) -> None:
+        """Refuses agents that come back, or that leave without a word."""
+        if back := [agent for agent in now if agent in self._ended]:
+            self._stand((), ())
+            raise EpisodeError(
+                f"agents: {back} ended before in this episode of {self.source}, and cannot come back; "
+                "give a returning agent a name of its own"
+            )
+        if lost := [agent for agent in playing if agent not in now and agent not in ended]:
+            self._stand((), ())
+            raise EpisodeError(
+                f"agents: {lost} left {self.source} without being terminated or truncated; set one of the flags"
+            )
+
+    def _spoken(self, playing: tuple[Any, ...], now: tuple[Any, ...], ended: Collection[Any]) -> tuple[Any, ...]:
+        """Those of whom a step speaks: who was in play before, is in play now, or has just ended."""
+        if len(now) + len(ended) == len(playing):  # who was in play is still or has ended, so that nobody is new
+            return playing
+        return tuple(agent for agent in self.possible_agents if agent in playing or agent in now or agent in ended)
+
+    def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> RawMultiStep:
+        """A step in which nobody has ended or joined, while infos say something, maybe of discounts."""
+        agents, discounts = self._agents, {}
+        heard = self._heard(infos, agents, discounts)
+        if not discounts:
+            return seen, rewards, None, None, None, heard
+        return seen, rewards, {**self._false}, {**self._false}, {**dict.fromkeys(agents, 1.0), **discounts}, heard
+
+    def _heard(
+        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    ) -> dict[Any, Any]:
+        """The source's infos as the core has them; what they say of discounts goes there."""
+        heard: dict[Any, Any] = {}
+        common: dict[Any, Any] = {}
+        known = 0
+        for agent in spoken:
+            said = infos.get(agent)
+            known += agent in infos
+            own = heard[agent] = {**said} if said else {}
+            if own:
+                if MASK in own:  # recorded beside the observation, and so as lasting
+                    own[MASK] = owned(own[MASK])
+                if discounts is not None and "discount" in own and is_number(own["discount"]):
+                    discounts[agent] = own.pop("discount")
+                if isinstance(own.get(COMMON), dict):
+                    common = own.pop(COMMON)
+        for agent in self._masked:
+            if agent in self._acting and MASK not in heard[agent]:
+                heard[agent][MASK] = self._mask(agent)
+        if len(infos) > known:  # somebody who is not spoken of, or nobody in particular
+            for key, said in infos.items():
+                if key == COMMON:
+                    common = {**common, **said}
+                elif key not in self.observation_spec:
+                    common = {**common, key: said}
+        if common:
+            heard[COMMON] = {**common}
+        return heard
+
+    def _mask(self, agent: Any) -> Any:
+        return np.array(self._seen[agent][MASK], np.int8 if isinstance(self.action_spec[agent], Discrete) else None)
+
+    def _last_look(self, agent: Any) -> Any:
+        """For an agent that ended without a final observation."""
+        return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
+
+    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The rewards by the rewarder that is set."""
+        given = reward_step(cast("Any", self._rewarder), rewards, before, actions, self.state)
+        if not isinstance(given, Mapping):
+            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
+        return {agent: given.get(agent, 0.0) for agent in rewards}
+
+    def observation(self, agent: Any) -> Any:
+        if agent not in self._seen:
+            raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self._over is None else self._over}")
+        return self._seen[agent]
+
+    @property
+    def state(self) -> Any:
+        """The source's `state()` where it has one, else what each agent saw last."""
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._form is not None:
+            return self._form.multi.state
+        try:
+            return self._take_state(self.source.state())
+        except NotImplementedError:
+            return dict(self._seen)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The source's `np_random` where it has one; settable.
+
+        A source without one is seeded from it at its next reset, for PettingZoo knows no other way.
+        """
+        if self._form is not None:
+            return self._form.multi.rng
+        generator = getattr(self.source.unwrapped, "np_random", None)
+        return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams, self._next_seed = Streams.from_generator(generator), None
+        native = self.source.unwrapped
+        if self._form is not None:
+            self._form.multi.rng = generator
+        elif isinstance(getattr(native, "np_random", None), np.random.Generator):
+            native.np_random = generator
+        else:
+            self._next_seed = int(deepcopy(generator).integers(2**31))
+
+    def snapshot(self) -> Snapshot:
+        held = {name: value for name, value in vars(self).items() if name in self._memory}
+        return Snapshot(type(self), (Content(self._parts()), deepcopy(held)))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, held = self._content(snapshot)
+        content.put_back(self._parts())
+        vars(self).update(deepcopy(held))
+        self._prepare()
+
+    def _parts(self) -> list[Any]:
+        """The source from its outermost wrapper to the bare environment, and its spaces: what stays itself."""
+        found = [self.source]
+        while not isinstance(found[-1], Form):
+            held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))
+            inner = next((layer for layer in held if isinstance(layer, (AECEnv, ParallelEnv))), None)
+            if inner is None:
+                break
+            found.append(inner)
+        source, agents = self.source, self.possible_agents
+        each = [space(agent) for agent in agents for space in (source.observation_space, source.action_space)]
+        return [*found, *{id(space): space for space in each}.values()]
+
+    def render(self) -> Any:
+        return self.source.render()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.source.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.source.unwrapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()

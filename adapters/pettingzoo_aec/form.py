@@ -1,0 +1,186 @@
+"""Core environments in the form of PettingZoo's AEC API. See `envoi.adapters.pettingzoo_aec`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from pettingzoo import AECEnv
+
+from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
+from envoi.protocol.env import ENDED, NOT_RESET
+from envoi.protocol.multi_env import COMMON, MASK
+
+from ..pettingzoo.form_base import NAME, Form, acts_at_once, agents_infos
+from ..shared.agent_count import several_agents
+from ..shared.discounts import with_discounts
+
+
+def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
+    """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
+    return [
+        LossyConversion(f"reward[{agent!r}]", "type", repr(spec), NAME, "AEC rewards are summed; make it one array")
+        for agent, spec in multi.reward_spec.items()
+        if isinstance(spec, (dict, list, tuple))
+    ]
+
+
+class _AfterReset:
+    """An attribute that a reset sets; unlike a `__getattr__`, it does not slow down the others."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, form: Any, owner: type) -> Any:
+        raise AttributeError(f"{self._name}: {NOT_RESET}")
+
+
+class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
+    """A core environment as a PettingZoo AEC one.
+
+    Args:
+        core: The core environment, of one agent or of several.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core environment.
+        multi: The same, as one of several agents.
+        agents: The agents in play, and those who have ended and not had their last turn; from the first reset on, as
+            all that follow. PettingZoo's own code changes this list.
+        agent_selection: Whose turn it is.
+        rewards: Of the last step, by agent.
+        terminations: By agent.
+        truncations: By agent.
+        infos: By agent.
+    """
+
+    agents = cast("list[Any]", _AfterReset())
+    agent_selection = cast("Any", _AfterReset())
+    rewards = cast("dict[Any, Any]", _AfterReset())
+    terminations = cast("dict[Any, bool]", _AfterReset())
+    truncations = cast("dict[Any, bool]", _AfterReset())
+    infos = cast("dict[Any, Any]", _AfterReset())
+
+    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
+        multi = several_agents(core)
+        for error in refused_rewards(multi):
+            raise error
+        self._validate = validate
+        super().__init__(core, validate, bool(acts_at_once(multi)))
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Begins an episode; see `pettingzoo.AECEnv.reset`."""
+        self._observations, infos = self._env.reset(seed=seed, options=options)
+        multi = self.multi
+        self.agents = agents = list(multi.agents)
+        self.rewards = dict.fromkeys(agents, 0)
+        self._cumulative_rewards = dict.fromkeys(agents, 0)
+        self.terminations, self.truncations = dict.fromkeys(agents, False), dict.fromkeys(agents, False)
+        self._acting, self._actions = multi.acting, {}
+        self.infos = self._with_masks(agents_infos(infos))
+        self.agent_selection = self._acting[0]
+        self._skip_agent_selection = None
+        self.metadata["is_parallelizable"] = multi.turn is None
+
+    def step(self, action: Any) -> None:
+        """Acts for `agent_selection`; see `pettingzoo.AECEnv.step`.
+
+        Args:
+            action: A value of its action space; None if it has ended.
+
+        Raises:
+            EpisodeError: Before the first reset, or after the end.
+            ValueError: An agent that has ended acts.
+        """
+        if not getattr(self, "agents", None):
+            raise EpisodeError(f"step: {ENDED if 'agents' in vars(self) else NOT_RESET}")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        if agent in self._decoders:
+            action = self._decoders[agent](action)
+        if self._validate:  # now, and not when the last has acted
+            validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
+        actions, acting = self._actions, self._acting
+        actions[agent] = action
+        if len(actions) == len(acting):
+            self._go_on(actions)
+            return
+        self.agent_selection = acting[len(actions)]
+        self._cumulative_rewards[agent] = 0
+        self.rewards = dict.fromkeys(self.rewards, 0)
+
+    def _go_on(self, actions: dict[Any, Any]) -> None:
+        """Steps the core with the actions that have been collected."""
+        try:
+            observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
+        except BaseException:
+            self._actions = {**actions}  # a copy of its own; if the core refused an action, another can be given
+            raise
+        self._actions = {}
+        self._observations = observations
+        # In a quiet step the agents and their flags are still those of before.
+        if terminated is not None:
+            self.agents, self.terminations, self.truncations = [*rewards], terminated, truncated
+            infos = with_discounts(infos, discounts, terminated)
+        if COMMON in infos:
+            infos = agents_infos(infos)
+        collected, self._cumulative_rewards = self._cumulative_rewards, {**rewards}
+        if len(actions) < len(collected):
+            for waiting, before in collected.items():
+                if waiting not in actions:
+                    self._cumulative_rewards[waiting] = before + rewards[waiting]
+        self._acting = acting = self.multi.acting
+        if acting:
+            self.agent_selection = acting[0]
+        if len(acting) < len(infos):
+            infos = self._with_masks(infos)
+        self.rewards, self.infos = rewards, infos
+        if terminated is not None and (True in terminated.values() or True in truncated.values()):
+            # Own dicts: PettingZoo's code removes the dead from them.
+            self.rewards, self.infos = {**rewards}, {**infos}
+            self.terminations, self.truncations = {**terminated}, {**truncated}
+            self._deads_step_first()
+
+    def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Infos in which, where there are masks, everybody has one: PettingZoo's wrappers look for it.
+
+        Who does not act may do nothing.
+        """
+        if self._acting:
+            self._has_masks = MASK in infos[self._acting[0]]
+        specs = self.multi.action_spec if self._has_masks else {}
+        nothing = {
+            agent: {MASK: np.zeros(spec.n, np.int8)}
+            for agent, spec in specs.items()
+            if isinstance(spec, Discrete) and agent in infos and agent not in self._acting
+        }
+        return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
+
+    def observe(self, agent: Any) -> Any:
+        """What an agent sees now, or an ended one saw last."""
+        seen = self._observations
+        seen = seen[agent] if agent in seen else self.multi.observation(agent)
+        return self._encoders[agent](seen) if agent in self._encoders else seen
+
+    def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
+        """What `agent_selection` has to know, the rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
+        agent = self.agent_selection
+        return (
+            self.observe(agent) if observe else None,
+            self._cumulative_rewards[agent],
+            self.terminations[agent],
+            self.truncations[agent],
+            self.infos[agent],
+        )
+
+    def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Gives `agent_selection` until nobody is left, at most `max_iter` times."""
+        while max_iter > 0 and self.agents:
+            max_iter -= 1
+            yield self.agent_selection
+
+    def __repr__(self) -> str:
+        return f"to_pettingzoo_aec({self.core!r})"

@@ -1,0 +1,295 @@
+"""Environments of PettingZoo's AEC API as core ones. The table of conversions is in `envoi.adapters.pettingzoo_aec`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from sys import getrefcount
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy import ndarray
+from pettingzoo import AECEnv
+from pettingzoo.utils.wrappers import BaseWrapper
+
+from envoi import EpisodeError, MultiReset
+from envoi.protocol.multi_env import MASK, SYNTHETIC, RawMultiStep
+
+from ..pettingzoo.source_base import FromZoo
+from ..shared.arrival import Copy
+from ..shared.copying import HOLDERS, owned
+
+
+def _baseline() -> int:
+    (alone,) = ([],)
+    return getrefcount(alone)
+
+
+_ALONE = _baseline()
+"""The count of what nobody holds but a local variable."""
+
+
+class FromPettingZooAEC(FromZoo):
+    """A PettingZoo AEC environment as a core one.
+
+    Args:
+        source: The PettingZoo environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        simultaneous: Whether a step is a whole cycle, in which every agent in play acts once.
+
+    Attributes:
+        source: The PettingZoo environment.
+    """
+
+    source: AECEnv[Any, Any, Any]
+
+    _memory = (*FromZoo._memory, "_listed", "_current")
+    _planned = (*FromZoo._planned, "_selected")
+
+    def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
+        super().__init__(source, copy, simultaneous)
+        self._listed: list[Any] | None = None
+        self._current: tuple[Any, ...] = ()  # those whose last observation is of now
+
+    def _plan(self) -> None:
+        super()._plan()
+        self._native: Any = self._holder()
+
+    def _await(self) -> None:
+        super()._await()
+        self._selected: Any = self._acting[0] if self._acting else None
+
+    def _holder(self) -> Any:
+        """The innermost layer from which `rewards` and the like can be read, which is faster than through wrappers."""
+        layer: Any = self.source
+        names = ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos")
+        while isinstance(layer, BaseWrapper):
+            if any(name in vars(layer) or hasattr(type(layer), name) for name in names):
+                return self.source
+            layer = layer.env
+        return layer
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        return None if self.at_once else self._acting
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        self._begin(seed, options)
+        self._native = native = self._holder()
+        now = self._in_play(native.agents)
+        self._stand_at(now, native.agents)
+        seen = {agent: self._observed(agent) for agent in self._acting}
+        self._saw, self._current = dict(seen), tuple(seen)
+        return MultiReset(seen, self._heard(native.infos, now))
+
+    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
+
+    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
+        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
+        if self.at_once:
+            return self._cycle_step(actions)
+        native, source, agent = self._native, self.source, self._selected
+        if len(actions) != self._awaited or agent not in actions:
+            self._sorted(actions)
+        before = None if self._rewarder is None else self.state
+        source.step(actions[agent] if agent not in self._encoders else self._encoders[agent](actions[agent]))
+        rewards, false = native.rewards, self._false
+        if (
+            native.terminations != false
+            or native.truncations != false
+            or native.agents != self._listed
+            or len(rewards) != len(false)
+            or before is not None
+        ):
+            return self._any_step(rewards, before, actions)
+        agent = native.agent_selection
+        # The common case of `take`, as in `FromPettingZoo`.
+        one = source.observe(agent)
+        if (
+            type(one) is not ndarray
+            or one.dtype is not self._dtypes[agent]
+            or getrefcount(one) > _ALONE
+            or not one.flags.owndata
+        ):
+            one = self._takes[agent](one)
+        self._selected, self._saw[agent] = agent, one
+        self._acting = self._current = (agent,)
+        earned: dict[Any, Any] = {}
+        heard: dict[Any, Any] = {}
+        for each in self._agents:
+            paid = rewards[each]
+            earned[each] = paid if type(paid) not in HOLDERS else owned(paid)
+            heard[each] = {}
+        if native.infos != self._silent:
+            return self._quiet({agent: one}, earned, native.infos)
+        if flags is None:
+            return {agent: one}, earned, None, None, None, heard
+        return {agent: one}, earned, {**flags}, {**flags}, heard
+
+    def _cycle_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """`raw_step` where all act at once."""
+        native, look = self._native, self.source.observe
+        if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
+            self._sorted(actions)
+        before = None if self._rewarder is None else self.state
+        rewards, false = self._cycle(actions), self._false
+        if (
+            native.terminations != false
+            or native.truncations != false
+            or native.agents != self._listed
+            or len(rewards) != len(false)
+            or before is not None
+        ):
+            return self._any_step(rewards, before, actions)
+        seen: dict[Any, Any] = {}
+        earned: dict[Any, Any] = {}
+        heard: dict[Any, Any] = {}
+        for agent, dtype in self._each:
+            one = look(agent)
+            if type(one) is not ndarray or one.dtype is not dtype or getrefcount(one) > _ALONE or not one.flags.owndata:
+                one = self._takes[agent](one)
+            paid = rewards[agent]
+            seen[agent], heard[agent] = one, {}
+            earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+        self._saw |= seen
+        self._current = self._acting
+        if native.infos != self._silent:
+            return self._quiet(seen, earned, native.infos)
+        return seen, earned, None, None, None, heard
+
+    def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """The core's step for what has become of the source, whatever it is."""
+        playing, native = self._agents, self._native
+        collected = {agent: owned(reward) for agent, reward in rewards.items()}  # the source may clear its own
+        ended = self._buried(collected)
+        listed = native.agents
+        now = self._in_play(listed)
+        self._check_standing(playing, now, ended)
+        spoken = self._spoken(playing, now, ended)
+        self._stand_at(now, listed)
+        infos = {**native.infos, **{agent: told for agent, (_, _, _, told) in ended.items()}}
+        terminated, truncated = dict.fromkeys(spoken, False), dict.fromkeys(spoken, False)
+        discounts = dict.fromkeys(spoken, 1.0)
+        seen: dict[Any, Any] = {}
+        for agent in spoken:
+            if agent in ended:
+                final, dead, cut, _ = ended[agent]
+                seen[agent] = self._last_look(agent) if final is None else final
+                terminated[agent], truncated[agent], discounts[agent] = dead, cut, 0.0 if dead else 1.0
+            elif agent in self._acting:
+                seen[agent] = self._observed(agent)
+        self._ended.update(ended)
+        self._seen.update(seen)
+        self._current = tuple(seen)
+        earned = {agent: collected.get(agent, 0.0) for agent in spoken}
+        if before is not None:
+            earned = self._rewarded(earned, before, actions)
+        heard = self._heard(infos, spoken, discounts)
+        for agent, (final, *_) in ended.items():
+            if final is None:
+                heard[agent][SYNTHETIC] = True
+        return seen, earned, terminated, truncated, discounts, heard
+
+    def _observed(self, agent: Any) -> Any:
+        seen = self.source.observe(agent)  # `take` counts on a local variable
+        return self._takes[agent](seen)
+
+    def _heard(
+        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    ) -> dict[Any, Any]:
+        heard = super()._heard(infos, spoken, discounts)
+        if self._form is not None:
+            for agent in spoken:
+                if agent not in self._acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
+                    del heard[agent][MASK]  # our form's own addition
+        return heard
+
+    def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """The rewards that follow the actions of all, each in its turn."""
+        native, encoders, step = self._native, self._encoders, self.source.step
+        waiting = {**actions}
+        earlier: dict[Any, Any] = {}
+        begun = False
+        try:
+            while True:
+                agent = native.agent_selection
+                if agent not in waiting or native.terminations[agent] or native.truncations[agent]:
+                    self._refuse_cycle(agent, waiting)
+                action = waiting.pop(agent)
+                step(encoders[agent](action) if agent in encoders else action)
+                begun = True
+                if not waiting:
+                    return _sum(earlier, native.rewards) if earlier else native.rewards
+                try:
+                    brought = any(native.rewards.values())
+                except ValueError:  # arrays
+                    brought = True
+                if earlier or brought:
+                    earlier = _sum(earlier, native.rewards)
+        except BaseException:
+            if begun:  # a cycle that was begun anew would not be one of the source's
+                self._stand((), ())
+            raise
+
+    def _refuse_cycle(self, agent: Any, waiting: Collection[Any]) -> NoReturn:
+        expected = [one for one in self._agents if one in waiting]
+        self._stand((), ())
+        raise EpisodeError(
+            f"step: expected the turn of one of {expected} in this cycle of {self.source}, got that of {agent!r}; "
+            "import it without `simultaneous`"
+        )
+
+    def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
+        """Runs through the turns of the dead.
+
+        Args:
+            collected: Rewards by agent; what a dead agent's turn brings is added.
+
+        Returns:
+            By agent the last observation (or None), both flags, and the info.
+        """
+        native, ended = self._native, {}
+        while native.agents:
+            agent = native.agent_selection
+            dead, cut = native.terminations[agent], native.truncations[agent]
+            if not (dead or cut):
+                break
+            if agent in self._ended:
+                break  # it has come back, and is refused as such
+            if agent in ended:
+                self._stand((), ())
+                raise EpisodeError(f"agents: {agent!r} is still in play in {self.source} after its last turn")
+            final = self.source.observe(agent)
+            if final is not None:
+                final = self._takes[agent](final, True)
+            ended[agent] = final, bool(dead), bool(cut), native.infos.get(agent)
+            self.source.step(None)
+            if any(np.any(reward) for reward in native.rewards.values()):
+                own = {agent: reward for agent, reward in native.rewards.items() if agent not in ended}
+                collected.update(_sum(collected, own))
+        return ended
+
+    def _stand_at(self, agents: tuple[Any, ...], listed: Collection[Any]) -> None:
+        """Notes who is in play, and whose turn it is."""
+        selected = agents if self.at_once else (self._native.agent_selection,)
+        self._listed = list(listed)  # the source changes its own
+        self._stand(agents, selected if agents else ())
+
+    def observation(self, agent: Any) -> Any:
+        # What a waiting agent has seen is not what it would see now.
+        if agent in self._agents and agent not in self._current:
+            self._seen[agent] = self._observed(agent)
+            self._current = (*self._current, agent)
+        return super().observation(agent)
+
+    def __repr__(self) -> str:
+        return f"from_pettingzoo_aec({self.source})"
+
+
+def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The sums of rewards by agent. The 0 of a turn that brings nothing leaves the other's type as it is."""
+    total = {**one}
+    for agent, reward in other.items():
+        before = total.get(agent, 0)
+        total[agent] = owned(reward) if type(before) is int and before == 0 else before + reward
+    return total

@@ -1,0 +1,133 @@
+"""What RLlib's forms share: seeds and places of workers, and observations with action masks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from envoi import Discrete, LossyConversion
+from envoi.protocol.multi_env import MASK
+from envoi.seeding import check_seed
+from envoi.spec import SpecTree
+
+from ..shared.exported import AnyForm
+
+NAME = "rllib"
+
+OBSERVATIONS = "observations"
+"""The key of the observation beside its mask, as RLlib's `ActionMaskingRLModule` expects it."""
+
+
+class WorkerSeeds:
+    """The seeds that core environments get for those of RLlib.
+
+    Args:
+        worker: The index of the env runner.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+    """
+
+    def __init__(self, worker: int = 0, in_evaluation: bool = False) -> None:
+        self.worker, self.in_evaluation = worker, in_evaluation
+        self._last: int | None = None
+
+    def at_reset(self, seed: int) -> int | None:
+        """The core's seed for a reset with `seed`; None where the same seed comes again and training goes on."""
+        core_seed = self.core_seed(seed)
+        repeated, self._last = seed == self._last, seed
+        return None if repeated and not self.in_evaluation else core_seed
+
+    def core_seed(self, seed: int) -> int:
+        """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
+        words = np.random.SeedSequence([cast("int", check_seed(seed)), self.worker, int(self.in_evaluation)])
+        return int(words.generate_state(1)[0] >> 1)
+
+    def forget(self) -> None:
+        """Lets the next seed be a new one, whatever it is."""
+        self._last = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where RLlib steps an environment.
+
+    Args:
+        worker: The index of the env runner.
+        lane: Which of the lanes of all workers it is; of a batch the first.
+        in_evaluation: Whether the env runner evaluates.
+    """
+
+    worker: int = 0
+    lane: int = 0
+    in_evaluation: bool = False
+
+
+class RLlibForm(AnyForm):
+    """Base of RLlib's forms: RLlib says only after they were made where it steps them.
+
+    Attributes:
+        seeds: What becomes of RLlib's seeds.
+        last: The latest reset or step of the core; None before the first.
+    """
+
+    seeds: WorkerSeeds
+    last: Any
+
+    _lane: int = 0
+
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
+        self.seeds.forget()
+
+    @property
+    def place(self) -> Place:
+        """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
+        return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
+
+    @place.setter
+    def place(self, place: Place) -> None:
+        self._lane = place.lane
+        self.seeds.worker, self.seeds.in_evaluation = place.worker, place.in_evaluation
+        self.assign_lane(place.lane)
+
+
+class Masks:
+    """Observations with the mask of the actions beside them: `{"action_mask", "observations"}`.
+
+    Args:
+        spec: The action spec.
+        path: How messages name it.
+
+    Attributes:
+        size: How many actions a mask speaks of.
+
+    Raises:
+        LossyConversion: The actions are not one `Discrete`, which a mask could speak of.
+    """
+
+    def __init__(self, spec: SpecTree, path: str = "action") -> None:
+        if not isinstance(spec, Discrete):
+            raise LossyConversion(path, "mask", repr(spec), NAME, "leave action_masks=False; masks are for Discrete")
+        self.size = spec.n
+
+    def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
+        """The space of an observation with its mask."""
+        mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
+        return spaces.Dict(cast("Any", OrderedDict([(MASK, mask), (OBSERVATIONS, observations)])))
+
+    def beside(self, observation: Any, info: Mapping[Any, Any]) -> dict[str, Any]:
+        """An observation with the mask that its info holds; without one all actions are legal."""
+        return {MASK: self._of(info), OBSERVATIONS: observation}
+
+    def beside_all(self, observations: Any, infos: Any) -> dict[str, Any]:
+        """The same for the lanes of a batch."""
+        return {MASK: np.stack([self._of(info) for info in infos]), OBSERVATIONS: observations}
+
+    def _of(self, info: Mapping[Any, Any]) -> NDArray[np.float32]:
+        mask = info.get(MASK)
+        return np.ones(self.size, np.float32) if mask is None else np.array(mask, np.float32)

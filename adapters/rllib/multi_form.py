@@ -1,0 +1,331 @@
+"""RLlib's `MultiAgentEnv` for environments of several agents. Spaces, losses and seeds are as in `envoi.adapters.rllib`.
+
+| core | RLlib |
+|---|---|
+| observations of those who act next, and final ones | the same: whoever is observed and has not ended acts |
+| rewards of waiting agents | go out at once; RLlib adds them up until the agent is observed again |
+| `agents` | all that are possible: RLlib's checker knows no others |
+| `infos["__common__"]`, `info["action_mask"]` | the same |
+| `state`, `state_spec` | `state()`, `state_space` |
+
+RLlib labels the recorded episode of each agent by the agent's own flags *and* by those of `"__all__"`, and takes an
+episode whose recorded agents have all been flagged for terminated, whatever the flags. What labels every agent's
+episode as it ended is:
+
+| the step | flags |
+|---|---|
+| some agents end, others go on | their own |
+| the last ones end, all terminated | their own, and `terminateds["__all__"]` |
+| the last ones end, all truncated | `truncateds["__all__"]` alone |
+| the last ones end, some truncated and some terminated | `truncateds["__all__"]`, and the own flags of the terminated; `info["terminated"]` and `info["truncated"]` of each say how it ended |
+| all whom RLlib has seen end, while somebody new goes on | none: their ends and final observations come one step later |
+"""  # noqa: E501 (a table)
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+from envoi import Discrete, MultiEnv, MultiReset, MultiStep
+from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_step
+from envoi.protocol.process import Info
+
+from ..gymnasium.specs import decoder, encoder, like_source, to_space
+from ..shared.agent_count import validated
+from ..shared.discounts import with_discounts
+from .codec import Codec
+from .form_base import Masks, RLlibForm, WorkerSeeds
+
+__all__ = ["RLlibMultiEnv"]
+
+ALL = "__all__"
+"""The key of the flags of the whole episode."""
+
+Ended = tuple[Any, bool, bool, Info]
+"""The final observation of an agent, its two flags, and its info."""
+
+
+class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
+    """A core environment of several agents as RLlib's env runners step it.
+
+    Args:
+        core: The core environment.
+        worker: The index of the env runner.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+        validate: Check every value against its spec.
+        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
+        action_masks: Put each observation beside the mask of its actions, for agents with `Discrete` actions.
+
+    Attributes:
+        core: The core environment.
+        observation_spaces: The space of what each possible agent sees.
+        action_spaces: The space of what each possible agent does.
+        state_space: The space of `state()`, or None where the core does not describe its state.
+        codecs: The maps between its values and RLlib's, by agent; empty where the form is not canonical.
+        seeds: What becomes of RLlib's seeds.
+        last: What the core's last reset or step gave.
+    """
+
+    def __init__(
+        self,
+        core: MultiEnv,
+        worker: int = 0,
+        in_evaluation: bool = False,
+        validate: bool = False,
+        canonical: bool = True,
+        action_masks: bool = False,
+    ) -> None:
+        self.core = core
+        self._env = validated(core) if validate else core
+        self._canonical, self._action_masks = canonical, action_masks
+        super().__init__()
+        self.metadata = deepcopy(dict(core.metadata))
+        self.render_mode = core.render_mode
+        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        self._np_random_seed = -1
+        self.seeds = WorkerSeeds(worker, in_evaluation)
+        self._closed = self._begun = False
+        self._last: Any = None  # a `MultiReset`, or what `raw_step` gave
+        self._known: set[Any] = set()  # whose episodes RLlib has begun to record
+        self._done: set[Any] = set()  # whose episodes RLlib knows to have ended
+        self._held: dict[Any, Ended] = {}  # whose ends RLlib is told in the next step
+        self._going_on: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
+        self._plan()
+        agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
+        if canonical:
+            seen = {agent: self.codecs[agent].observation_space for agent in agents}
+            done = {agent: self.codecs[agent].action_space for agent in agents}
+        else:
+            seen, done = (
+                {agent: to_space(specs[agent], f"{what}[{agent!r}]") for agent in agents}
+                for what, specs in zip(("observation", "action"), places, strict=True)
+            )
+        seen = {agent: like_source(space, core, "observation", agent) for agent, space in seen.items()}
+        self.action_spaces = {agent: like_source(space, core, "action", agent) for agent, space in done.items()}
+        self.observation_spaces = {
+            agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
+        }
+        # In their order; a plain dict would be sorted.
+        self.observation_space = spaces.Dict(cast("Any", OrderedDict(self.observation_spaces)))
+        self.action_space = spaces.Dict(cast("Any", OrderedDict(self.action_spaces)))
+        self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
+
+    def _plan(self) -> None:
+        core = self.core
+        agents = core.possible_agents
+        self.codecs = Codec.each(core) if self._canonical else {}
+        if self._canonical:
+            self._encode: dict[Any, Any] = {agent: codec.encode for agent, codec in self.codecs.items()}
+            self._decode: dict[Any, Any] = {agent: codec.decode for agent, codec in self.codecs.items()}
+        else:
+            self._encode = _converters(encoder, core.observation_spec)
+            self._decode = _converters(decoder, core.action_spec)
+        self._masks: dict[Any, Masks] = {}
+        if self._action_masks:
+            discrete = [agent for agent in agents if isinstance(core.action_spec[agent], Discrete)]
+            self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in discrete or agents}
+        self._is_plain = not self._encode and not self._masks
+        self._step = quickest_multi_step(self._env)
+        self._five_step = five_step(self._env) if self._is_plain and not self._decode else None
+        self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
+
+    @property
+    def possible_agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Every agent that may ever be in play."""
+        return list(self.core.possible_agents)
+
+    @property
+    def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The same; who is in play is `core.agents`. RLlib's checker takes data of no others, late or final ones."""
+        return list(self.core.possible_agents)
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
+        """Begins an episode: observations of those who act first, and infos.
+
+        The core's seed follows from RLlib's, the worker and whether it evaluates. RLlib's checker resets every new
+        environment with the same one, and would make all of them alike: it gets the episode of no seed.
+        """
+        is_probe = not self._begun and seed == 42 and options == {}
+        seed = None if is_probe or seed is None else self.seeds.at_reset(seed)
+        self._last = begun = self._env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._np_random_seed = seed
+        self._begun = True
+        observations, infos = begun
+        self._known, self._done, self._held = set(), set(), {}
+        self._meet(observations, self._env.agents)
+        return (observations if self._is_plain else self.seen(observations, infos)), infos
+
+    def step(self, action_dict: Mapping[Any, Any]) -> Any:
+        """Acts once; see `MultiAgentEnv.step`.
+
+        Raises:
+            EpisodeError: Somebody acts whose turn it is not, or does not whose turn it is.
+        """
+        going_on = self._going_on
+        if going_on and self._five_step is not None:
+            self._last = step = self._five_step(action_dict, going_on)
+            if len(step) == 5:
+                return step
+            observations, _, terminated, _, _, infos = step
+        else:
+            if decode := self._decode:
+                action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
+            self._last = step = self._step(action_dict)
+            observations, _, terminated, _, _, infos = step
+            if not self._is_plain:
+                observations = self.seen(observations, infos)
+        if terminated is None and not self._held:
+            flags = going_on or self._meet(observations, step[1])
+            return observations, step[1], {**flags}, {**flags}, infos
+        return self._changing(full_multi_step(step), observations)
+
+    @property
+    def last(self) -> MultiReset | MultiStep | None:
+        """What the core's last reset or step gave; None before."""
+        last = self._last
+        if last is None or isinstance(last, MultiReset):
+            return last
+        return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
+
+    def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
+        """The core's observations as RLlib gets them, beside their masks where asked for."""
+        encode, masks = self._encode, self._masks
+        if encode:
+            seen = {agent: encode[agent](value) for agent, value in observations.items()}
+        else:
+            seen = {**observations}
+        if masks:
+            for agent in seen:
+                if agent in masks:
+                    seen[agent] = masks[agent].beside(seen[agent], infos.get(agent, {}))
+        return seen
+
+    def observation(self, agent: Any) -> Any:
+        """What an agent sees now, as RLlib would get it; without a mask where it does not act next."""
+        return self.seen({agent: self.core.observation(agent)}, {})[agent]
+
+    def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
+        """A step in which agents may join, end, or become known to RLlib, or discounts say something."""
+        _, rewards, terminated, truncated, discounts, infos = step
+        infos = with_discounts(infos, discounts, terminated)
+        if self._held or any(terminated.values()) or any(truncated.values()):
+            self._going_on = {}
+            return self._ending(observations, rewards, terminated, truncated, infos)
+        flags = self._meet(observations, terminated)
+        return observations, rewards, {**flags}, {**flags}, infos
+
+    def _meet(self, observations: Mapping[Any, Any], agents: Iterable[Any]) -> dict[Any, bool]:
+        """Notes whom RLlib sees; the flags of a step in which nobody ends, for the agents in play."""
+        self._known.update(observations)
+        flags = {**dict.fromkeys(agents, False), ALL: False}
+        # Once RLlib knows all that are in play, a quiet step needs no looking at.
+        self._going_on = flags if self._known.issuperset(flags.keys() - {ALL}) else {}
+        return flags
+
+    def _ending(
+        self,
+        observations: Mapping[Any, Any],
+        rewards: dict[Any, Any],
+        terminated: Mapping[Any, bool],
+        truncated: Mapping[Any, bool],
+        infos: Mapping[Any, Info],
+    ) -> Any:
+        """A step in which RLlib may be told of ends, those of this step or of the one before."""
+        ends: dict[Any, Ended] = {
+            agent: (observations[agent], bool(terminated[agent]), bool(truncated[agent]), infos[agent])
+            for agent in terminated
+            if terminated[agent] or truncated[agent]
+        }
+        going_on = [agent for agent in terminated if agent not in ends]
+        told = {**self._held, **ends}
+        is_over = not self._env.agents
+        self._held = {}
+        if not is_over and not self._known - self._done - told.keys():
+            # RLlib would end the whole episode, for it knows nobody who goes on.
+            self._held = {agent: ends[agent] for agent in ends if agent in self._known}
+            told = {agent: end for agent, end in told.items() if agent not in self._held}
+        recorded = {agent for agent in told if agent in self._known} or told.keys()
+        cut = {agent for agent in told if told[agent][2] and not told[agent][1]}
+        is_cut = is_over and bool(cut & recorded)
+        is_mixed = is_cut and len(cut) < len(told)
+
+        seen = {agent: value for agent, value in observations.items() if agent not in ends}
+        said = {key: info for key, info in infos.items() if key not in ends}
+        terminateds, truncateds = dict.fromkeys(going_on, False), dict.fromkeys(going_on, False)
+        for agent, (observation, is_terminated, is_truncated, info) in told.items():
+            seen[agent] = observation
+            how = {"terminated": is_terminated, "truncated": is_truncated} if is_mixed else {}
+            said[agent] = {**info, **how}
+            terminateds[agent] = is_terminated
+            if not is_cut or agent not in cut:
+                truncateds[agent] = is_truncated
+        terminateds[ALL], truncateds[ALL] = is_over and not is_cut, is_cut
+        self._known.update(agent for agent in observations if agent not in ends)
+        self._done.update(told)
+        return seen, rewards, terminateds, truncateds, said
+
+    def state(self) -> Any:
+        """The core's state; a value of `state_space` where there is one."""
+        state = self.core.state
+        return state if self._encode_state is None else self._encode_state(state)
+
+    def render(self) -> Any:
+        """A picture, as `render_mode` says."""
+        return self.core.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.core.close()
+
+    # gymnasium.Env's own `np_random` reads and writes this.
+    @property
+    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:
+        self.core.rng = generator
+
+    def content(self) -> Any:
+        """What the form holds, for the snapshot of an environment around it."""
+        told = (self._begun, set(self._known), set(self._done), dict(self._held))
+        return self._env.snapshot(), told, self._last, deepcopy(self.seeds)
+
+    def put_back(self, content: Any) -> None:
+        """Makes the form hold again what `content()` gave."""
+        snapshot, (self._begun, known, done, held), self._last, seeds = content
+        self._going_on = {}
+        self._env.restore(snapshot)
+        self._known, self._done, self._held, self.seeds = set(known), set(done), dict(held), deepcopy(seeds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step", "_five_step")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_rllib({self.core!r})"
+
+    __str__ = __repr__
+
+
+def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What converts each agent's values; empty where all of them are the same on both sides."""
+    made = {agent: make(spec) for agent, spec in specs.items()}
+    return {agent: convert or _same for agent, convert in made.items()} if any(made.values()) else {}
+
+
+def _same(value: Any) -> Any:
+    return value

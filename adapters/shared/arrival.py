@@ -1,0 +1,202 @@
+"""Values on their way in: what a framework returned becomes what its spec declares, and nobody else's.
+
+Two things happen to a foreign value. It is cast where the source was careless (a Python number, a 0-d array,
+another width of the same kind), never where information could be lost. And an array that the source still
+holds, and so may overwrite at its next step, is copied.
+
+Whether somebody else holds an array can be told: CPython counts references. An array that is referenced by
+nothing but the tuple or dict it came in cannot change behind our back, so the common case costs no copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal
+
+import numpy as np
+
+from envoi import (
+    Array,
+    Discrete,
+    Foreign,
+    Graph,
+    GraphValue,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+)
+from envoi.spec import SpecTree
+from envoi.tree import children, map_leaves, rebuild
+
+Copy = Literal["auto"] | bool
+"""Whether to copy arrays: where the source still holds them (`"auto"`), always, or never."""
+
+Take = Callable[..., Any]
+"""`(value, held=False) -> value`, where `held` says that somebody else holds the container of `value`."""
+
+
+def _references(value: Any, held: bool = False) -> int:
+    return sys.getrefcount(value)
+
+
+def _base_references(value: np.ndarray[Any, Any]) -> int:
+    base = value.base
+    return sys.getrefcount(base)
+
+
+def _baselines() -> tuple[int, int]:
+    """The counts of a value that nobody holds but the frame or container it came from, and of a view's base."""
+    value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
+    return min(_references(value), _references(container[0])), _base_references(view)
+
+
+_PASSED, _BASE_ALONE = _baselines()
+
+
+def _local() -> int:
+    value = np.zeros(2)
+    return sys.getrefcount(value)
+
+
+ALONE = _local()
+"""What `sys.getrefcount` gives for a value that nothing holds but a local variable of the frame that asks."""
+
+
+def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:
+    """What `__sizeof__` gives for an array of a spec that owns its memory; one that does not is smaller.
+
+    It costs half of `flags.owndata`, which makes an object of flags. (`base` is no answer: C code hands out arrays over
+    its own memory that have none.) It holds for arrays of the declared shape only: each axis more is 16 bytes.
+    """
+    return np.empty(spec.shape, spec.dtype).__sizeof__()
+
+
+def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
+    """Whether somebody else can reach the memory of an array that does not own it."""
+    base = value.base
+    return type(base) is not np.ndarray or not base.flags.owndata or _base_references(value) > _BASE_ALONE + 1
+
+
+def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
+    """A function that takes a source's value over, as `spec` declares it.
+
+    Args:
+        spec: What the value should be.
+        copy: Whether to copy arrays.
+
+    Returns:
+        `value -> value`, to be called with a local variable. A value that does not fit its spec comes through as it
+        is (copied, unless `copy` is False): validation is another matter.
+    """
+    if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return _incoming_array(spec.dtype, spec.shape, copy)
+    if isinstance(spec, Discrete):
+        return _incoming_integer(spec)
+    if isinstance(spec, (dict, list, tuple)):
+        return _incoming_branch(spec, copy)
+    if isinstance(spec, Sequence):
+        return _incoming_sequence(spec, copy)
+    if isinstance(spec, OneOf):
+        parts = [incoming(sub, copy) for sub in spec.specs]
+        return lambda value, held=False: (np.int64(value[0]), parts[int(value[0])](value[1], True))
+    if isinstance(spec, Graph):
+        return lambda value, held=False: GraphValue(
+            _copied(value.nodes, spec.node.dtype),
+            _copied(value.edges, spec.edge and spec.edge.dtype),
+            _copied(value.edge_links),
+        )
+    if isinstance(spec, Foreign) and copy is not False:
+        return lambda value, held=False: deepcopy(value)
+    return lambda value, held=False: value
+
+
+def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) -> Take:
+    auto, always = copy == "auto", copy is True
+
+    def take(value: Any, held: bool = False) -> Any:
+        if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+            fitted = _fitted(value, dtype, shape)
+            return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
+        # The count is read here, in the frame that `_references` was calibrated for.
+        if always or (
+            auto and (held or sys.getrefcount(value) > _PASSED or (not value.flags.owndata and _base_is_held(value)))
+        ):
+            return value.copy()
+        return value
+
+    return take
+
+
+def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
+    parts = [(key, incoming(sub, copy)) for _, key, sub in children(spec)]
+    is_dict, size = isinstance(spec, dict), len(spec)
+
+    def take(value: Any, held: bool = False) -> Any:
+        if not hasattr(value, "__len__") or len(value) != size or isinstance(value, dict) is not is_dict:
+            return value if copy is False else deepcopy(value)
+        if is_dict and any(key not in value for key, _ in parts):
+            return value if copy is False else deepcopy(value)
+        # Who holds a container can write into its leaves.
+        held = held or sys.getrefcount(value) > _PASSED
+        return rebuild(spec, [part(value[key], held) for key, part in parts])
+
+    return take
+
+
+def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
+    if spec.stack:
+        return lambda value, held=False: map_leaves(lambda sub, leaf: _copied(leaf, sub.dtype), spec.spec, value)
+    element = incoming(spec.spec, copy)
+    return lambda value, held=False: tuple(element(one, True) for one in value) if hasattr(value, "__iter__") else value
+
+
+def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """A new array of the dtype where the value is of the same kind and shape; else None."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.shape != shape or array.dtype.kind not in "biuf":
+        return None
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        # An integer of any width fits every integer dtype that holds it.
+        info = np.iinfo(dtype)
+        if array.size and (array.min() < info.min or array.max() > info.max):
+            return None
+        return array.astype(dtype)
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        return None
+    if array.dtype.kind not in "iu" or (array.dtype.itemsize < 8 and np.can_cast(array.dtype, dtype)):
+        return array.astype(dtype)
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    # Python compares integers with floats exactly.
+    return result if result.tolist() == array.tolist() else None
+
+
+def _incoming_integer(spec: Discrete) -> Take:
+    kind, info = spec.dtype.type, np.iinfo(spec.dtype)
+    least, most = int(info.min), int(info.max)
+
+    def take(value: Any, held: bool = False) -> Any:
+        if type(value) is kind:
+            return value
+        if isinstance(value, (int, np.integer, np.bool_)) or (
+            isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub"
+        ):
+            number = int(value)
+            return kind(number) if least <= number <= most else value
+        return value
+
+    return take
+
+
+def _copied(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    """A copy of an array of any shape, in `dtype` where it fits; None stays None."""
+    if value is None:
+        return None
+    fitted = None if dtype is None else _fitted(value, dtype, np.shape(value))
+    return np.array(value) if fitted is None else fitted

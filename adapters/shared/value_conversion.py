@@ -1,0 +1,62 @@
+"""Conversions of nested values, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from envoi import (
+    SpecError,
+)
+from envoi.spec import SpecTree
+from envoi.spec.base import shown
+from envoi.tree import rebuild
+
+Convert = Callable[[Any], Any]
+
+
+def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path: str, exact: bool) -> Convert:
+    """Returns a function that makes a dict, list or tuple as the core has it from one of a framework.
+
+    The kind of container is not looked at: anything with these keys or of this length will do. A value that lacks a
+    part is a `SpecError` that names the branch.
+
+    Args:
+        spec: The branch.
+        parts: The key of each part, and what converts it or None.
+        path: How to call the branch in an error.
+        exact: Refuse a value with more parts too; otherwise they are left out.
+    """
+    is_dict = type(spec) is dict
+
+    def decode(value: Any) -> Any:
+        try:
+            if is_dict:
+                return {key: part(value[key]) if part else value[key] for key, part in parts}
+            return rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+        except (KeyError, IndexError, TypeError):
+            _check_parts(spec, value, path)
+            raise
+
+    def decode_exactly(value: Any) -> Any:
+        _check_parts(spec, value, path)
+        return decode(value)
+
+    return decode_exactly if exact else decode
+
+
+def _check_parts(spec: SpecTree, value: Any, path: str) -> None:
+    if isinstance(spec, dict):
+        keys = list(cast("dict[Any, Any]", spec))
+        if not isinstance(value, Mapping):
+            raise SpecError(f"{path}: expected a dict with keys {keys}, got {shown(value)}")
+        given = cast("Mapping[Any, Any]", value)
+        missing, extra = [key for key in keys if key not in given], [key for key in given if key not in spec]
+        if missing or extra:
+            raise SpecError(f"{path}: expected keys {keys}; missing {missing}, too many {extra}")
+    elif not isinstance(value, (list, tuple)) and not (isinstance(value, np.ndarray) and value.ndim):
+        raise SpecError(f"{path}: expected a {type(spec).__name__} of {len(spec)} elements, got {shown(value)}")
+    elif len(value) != len(spec):
+        raise SpecError(f"{path}: expected {len(spec)} elements, got {len(value)}")

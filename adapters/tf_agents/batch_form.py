@@ -1,0 +1,141 @@
+"""Batches in the form of TF-Agents' batched environments. See `envoi.adapters.tf_agents`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from envoi import BatchEnv, Env, Infos, SpecError
+from envoi.protocol.batch_env import as_mask
+from envoi.seeding import lane_seeds
+from envoi.tree import map_leaves
+
+from ..shared.array_specs import decoder
+from .form import ToTFAgents, make_time_step
+from .infos import stacked
+from .specs import (
+    TimeStep,
+    array_encoder,
+    lanes_of,
+    zero_lanes,
+)
+
+
+class ToTFAgentsBatch(ToTFAgents):
+    """A batch as a batched environment of TF-Agents. A lane begins a new episode in the step after its `LAST`.
+
+    Args:
+        core: A `BatchEnv`, or a wrapper of one.
+        validate: Check every value against its spec.
+        exact: Tell rewards and discounts in the dtypes of the core, not in float32.
+    """
+
+    core: BatchEnv
+
+    def _check_lanes(self, core: Env) -> None:
+        if core.batch_size is None:
+            raise SpecError("ToTFAgentsBatch: expected a batch, got an environment of one lane")
+
+    def _codecs(self) -> tuple[Any, Any]:
+        n, core, exact = self.core.batch_size, self.core, self._env is not self.core
+        decode = decoder(lanes_of(core.action_spec, n), exact=exact)
+        return array_encoder(lanes_of(core.observation_spec, n)), decode
+
+    @property
+    def batched(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def batch_size(self) -> int:
+        """How many lanes there are."""
+        return self.core.batch_size
+
+    def seed(self, seed: int | Sequence[int | None] | None) -> None:
+        """Gives the next reset of all lanes a seed: one for all, or one a lane.
+
+        Args:
+            seed: An integer of at least 0, or n of them, one a lane; None for none.
+
+        Raises:
+            SpecError: They are not integers of at least 0, or None, or not one a lane.
+        """
+        lane_seeds(seed, self.batch_size)
+        self._seed = seed
+
+    @property
+    def infos(self) -> Sequence[dict[Any, Any]]:
+        """The infos of the last reset or step, one dict a lane with values of their own types; empty ones before."""
+        return Infos([{} for _ in range(self.batch_size)]) if self.last is None else cast("Any", self.last.info)
+
+    def get_info(self) -> Any:
+        """The infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
+
+        Returns:
+            A dict of arrays of shape (n, …), nested as the infos are; empty before the first reset. `infos` has them
+            lane by lane, which lanes whose keys differ need.
+
+        Raises:
+            SpecError: The infos of the lanes differ in their keys or shapes, or only some have text; names them.
+        """
+        return stacked(self.infos)
+
+    def _reset(self) -> TimeStep:
+        observation = self._begin()
+        return make_time_step((np.zeros(self.batch_size, np.int32), self._no_reward(), self._all(), observation))
+
+    def reset_lanes(self, mask: Any, seed: int | Sequence[int | None] | None = None) -> TimeStep:
+        """Begins an episode in the lanes of `mask` now, which TF-Agents itself does only in a step.
+
+        Args:
+            mask: Shape (n,), which lanes.
+            seed: One for all lanes, or one a lane.
+        """
+        if self._current_time_step is None:
+            raise ValueError("Current timestep not initialized.")
+        mask = cast("Any", as_mask(mask, self.batch_size, "mask"))
+        self.last = last = self._env.reset(seed=seed, mask=mask)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        observation = last.observation if self._encode is None else self._encode(last.observation)
+        kinds, reward, discount, _ = self._current_time_step
+
+        def first(value: Any) -> Callable[[Any], Any]:
+            return lambda leaf: np.where(mask.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf.dtype.type(value), leaf)
+
+        self._over = None if self._over is None or not (self._over & ~mask).any() else self._over & ~mask
+        values = (first(0)(kinds), map_leaves(first(0), reward), map_leaves(first(1), discount), observation)
+        self._current_time_step = make_time_step(values)
+        return self._current_time_step
+
+    def _step(self, action: Any) -> TimeStep:
+        begin = self._over
+        sent = action if self._decode is None else self._decode(action)
+        self.last = last = cast("Any", self._env).step(sent, begin)
+        observation, reward, terminated, truncated, discount, _ = last
+        if self._encode is not None:
+            observation = self._encode(observation)
+        over = terminated | truncated
+        kinds = np.add(over, 1, dtype=np.int32)
+        if begin is not None:
+            kinds[begin] = 0
+        discount = self._to_discount(discount)
+        if over.any():
+            self._over = over
+            self._mark_ends(discount, terminated, truncated)
+        else:
+            self._over = None
+        return make_time_step((kinds, self._to_reward(reward), discount, observation))
+
+    def _mark_ends(self, discount: Any, terminated: Any, truncated: Any) -> None:
+        """Writes into a discount of our own what tells a termination from a truncation."""
+        if terminated.any():
+            map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
+        cut = truncated & ~terminated
+        if cut.any():
+            silent = cut & zero_lanes(discount, len(cut))
+            map_leaves(lambda leaf: leaf.__setitem__(silent, 1), discount)
+
+    def render(self, mode: str = "rgb_array") -> Any:
+        """The pictures of all lanes, of shape (n, height, width, 3)."""
+        return np.stack(super().render(mode))

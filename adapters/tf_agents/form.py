@@ -1,0 +1,222 @@
+"""Core environments in the form of TF-Agents: of one lane, and of several. See `envoi.adapters.tf_agents`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from envoi import Env, Reset, SpecError, Step, Validated
+from envoi.seeding import check_seed
+
+from ..shared.array_specs import decoder
+from ..shared.exported import AnyForm
+from ..shared.loss import warn_narrowed
+from .specs import (
+    ArraySpec,
+    PyEnvironment,
+    StepType,
+    TimeStep,
+    array_encoder,
+    constant,
+    is_zero,
+    losses,
+    number_encoder,
+    number_spec,
+    to_number_spec,
+    to_spec,
+)
+
+FIRST, MID, LAST = StepType.FIRST, StepType.MID, StepType.LAST
+
+make_time_step = cast("Callable[[tuple[Any, Any, Any, Any]], TimeStep]", partial(tuple.__new__, TimeStep))
+"""`TimeStep(*values)` for hot paths; TF-Agents' own `transition` takes hundreds of times as long."""
+
+
+class ToTFAgents(AnyForm, PyEnvironment):
+    """A core environment as one of TF-Agents.
+
+    A reset takes no arguments in TF-Agents: call `seed(s)` before it to seed it, and set `reset_options` to give it
+    options.
+
+    Args:
+        core: An environment of one lane.
+        validate: Check every value against its spec.
+        exact: Tell rewards and discounts in the dtypes of the core, not in float32.
+
+    Attributes:
+        core: The core environment.
+        last: What the core's last `reset` or `step` gave, all of it; None before.
+        reset_options: The options of the next reset only; None for none.
+        metadata: The core's.
+        render_mode: The core's.
+    """
+
+    def __init__(self, core: Env, validate: bool = False, exact: bool = False) -> None:
+        super().__init__()
+        self._check_lanes(core)
+        self.core = core
+        self.last: Reset | Step | None = None
+        self.reset_options: Mapping[str, Any] | None = None
+        self.metadata = deepcopy(dict(core.metadata))
+        self.render_mode = core.render_mode
+        self._exact = exact
+        self._env = Validated(core) if validate else core
+        self._seed: Any = None
+        self._over: Any = None
+        self._closed = False
+        self._observation_spec = to_spec(core.observation_spec, "observation")
+        self._action_spec = to_spec(core.action_spec, "action")
+        self._discount_spec = to_number_spec(core.discount_spec, "discount", exact)
+        self._plan()
+        warn_narrowed(losses(core, exact))
+
+    def _check_lanes(self, core: Env) -> None:
+        if core.batch_size is not None:
+            raise SpecError(f"ToTFAgents: expected one environment, got a batch of {core.batch_size} lanes")
+
+    def _plan(self) -> None:
+        core = self.core
+        self._reward_of = core.reward_spec
+        self._reward_spec = to_number_spec(core.reward_spec, "reward", self._exact)
+        reward = number_spec(core.reward_spec, "reward", self._exact)
+        discount = number_spec(core.discount_spec, "discount", self._exact)
+        lanes = () if core.batch_size is None else (core.batch_size,)
+        self._to_reward, self._to_discount = number_encoder(reward), number_encoder(discount)
+        self._no_reward, self._nothing, self._all = (
+            constant(reward, 0, lanes),
+            constant(discount, 0, lanes),
+            constant(discount, 1, lanes),
+        )
+        # Of one number, which most rewards are, a step makes the array itself.
+        self._reward_dtype: Any = getattr(reward, "dtype", None)
+        self._encode, self._decode = self._codecs()
+
+    def _codecs(self) -> tuple[Any, Any]:
+        exact = self._env is not self.core
+        return array_encoder(self.core.observation_spec), decoder(self.core.action_spec, exact=exact)
+
+    def seed(self, seed: int | Sequence[int | None] | None) -> None:
+        """Gives the next reset a seed, which fixes everything random from then on.
+
+        Raises:
+            SpecError: It is not an integer of at least 0, or None.
+        """
+        self._seed = check_seed(seed)
+
+    def _begin(self) -> Any:
+        """Resets the core; returns its first observation."""
+        if self.core.reward_spec is not self._reward_of:  # another rewarder
+            self._plan()
+        self.last = last = self._env.reset(seed=self._seed, options=self.reset_options)
+        self._seed = self.reset_options = None
+        self._over = None
+        observation = last.observation
+        return observation if self._encode is None else self._encode(observation)
+
+    def _reset(self) -> TimeStep:
+        observation = self._begin()
+        return make_time_step((FIRST, self._no_reward(), self._all(), observation))
+
+    def _step(self, action: Any) -> TimeStep:
+        if self._over:
+            return self._reset()
+        self.last = last = self._env.step(action if self._decode is None else self._decode(action))
+        observation, reward, terminated, truncated, discount, _ = last
+        if self._encode is not None:
+            observation = self._encode(observation)
+        kind = MID
+        if terminated or truncated:
+            self._over, kind = True, LAST
+        if terminated:
+            rest = self._nothing()
+        elif type(discount) is float and discount == 1.0:
+            rest = self._all()
+        else:
+            rest = self._to_discount(discount)
+            if kind is LAST and is_zero(rest):
+                rest = self._all()
+        dtype = self._reward_dtype
+        told = np.array(reward, dtype) if dtype is not None else self._to_reward(reward)
+        return make_time_step((kind, told, rest, observation))
+
+    def observation_spec(self) -> Any:
+        """What observations are."""
+        return self._observation_spec
+
+    def action_spec(self) -> Any:
+        """What actions are."""
+        return self._action_spec
+
+    def reward_spec(self) -> Any:
+        """What rewards are; follows the core's rewarder, at the latest from the next reset on."""
+        if self.core.reward_spec is not self._reward_of:
+            self._plan()
+        return self._reward_spec
+
+    def discount_spec(self) -> Any:
+        """What discounts are."""
+        return self._discount_spec
+
+    def time_step_spec(self) -> TimeStep:
+        """All of these and the kind of step, as a `TimeStep`."""
+        step_type = ArraySpec((), np.int32, "step_type")
+        return TimeStep(step_type, self.reward_spec(), self._discount_spec, self._observation_spec)
+
+    def get_info(self) -> Any:
+        """The info of the last reset or step; empty before."""
+        return {} if self.last is None else self.last.info
+
+    def get_state(self) -> Any:
+        """An opaque token of everything: the core's snapshot, the current time step, a seed that waits.
+
+        Raises:
+            SnapshotUnsupported: The core holds something that cannot be copied.
+        """
+        return self._env.snapshot(), self._current_time_step, self.last, self.reset_options, self._seed, self._over
+
+    def set_state(self, state: Any) -> None:
+        """Puts everything back as it was; the same token may be used any number of times."""
+        snapshot, self._current_time_step, self.last, self.reset_options, self._seed, self._over = state
+        self._env.restore(snapshot)
+
+    # What snapshots of an environment around this one take of it.
+    content, put_back = get_state, set_state
+
+    def render(self, mode: str = "rgb_array") -> Any:
+        """A picture; `mode` is the core's `render_mode`.
+
+        Raises:
+            NotImplementedError: The core has no pictures.
+            SpecError: The core has another mode.
+        """
+        if self.render_mode is None:
+            raise NotImplementedError(f"render: {self.core!r} has no pictures")
+        if mode != self.render_mode:
+            raise SpecError(f"render: expected mode {self.render_mode!r}, as the environment was made, got {mode!r}")
+        return self.core.render()
+
+    def close(self) -> None:
+        """Releases what the environment holds; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.core.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        """What lies under all wrappers of the core."""
+        return self.core.unwrapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_no_reward", "_nothing", "_all")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._plan()
+
+    def __repr__(self) -> str:
+        return f"to_tf_agents({self.core!r})"

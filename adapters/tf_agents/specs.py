@@ -1,0 +1,312 @@
+"""TF-Agents' types, its own where it is installed and ours of the same meaning where not; its specs, both ways.
+
+The table of what becomes what is in `envoi.adapters.tf_agents`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib.util import find_spec
+from operator import index, itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from envoi import Array, Discrete, Env, LossyConversion, Spec
+from envoi.spec import SpecTree
+from envoi.spec.base import is_uniform
+from envoi.tree import children, leaves, map_leaves, rebuild
+
+from ..shared.array_specs import ArrayForm, array_form, default_discrete, origin, read_form, remembering
+from ..shared.loss import Loss
+
+if TYPE_CHECKING or find_spec("tf_agents") is None:
+    from .types import ArraySpec, BoundedArraySpec, PyEnvironment, StepType, TimeStep
+else:
+    from tf_agents.environments.py_environment import PyEnvironment
+    from tf_agents.specs.array_spec import ArraySpec, BoundedArraySpec
+    from tf_agents.trajectories.time_step import StepType, TimeStep
+
+__all__ = [
+    "NAME",
+    "ArraySpec",
+    "BoundedArraySpec",
+    "PyEnvironment",
+    "StepType",
+    "TimeStep",
+    "array_encoder",
+    "constant",
+    "from_number_spec",
+    "from_spec",
+    "is_zero",
+    "lanes_of",
+    "losses",
+    "number_encoder",
+    "number_spec",
+    "to_number_spec",
+    "to_spec",
+    "zero_lanes",
+]
+
+NAME = "tf_agents"
+
+Convert = Callable[[Any], Any]
+
+
+# Specs.
+
+
+def to_spec(spec: SpecTree, path: str = "spec") -> Any:
+    """The TF-Agents spec of a core one: nested as it is, with an `OrderedDict` for each dict.
+
+    Raises:
+        LossyConversion: TF-Agents has no such spec; the message names the leaf.
+    """
+    return _converted(spec, spec, path)
+
+
+def _converted(spec: SpecTree, told: SpecTree, path: str) -> Any:
+    """The TF-Agents spec that says `told` and remembers `spec`, which is of the same structure."""
+    if isinstance(spec, Spec):
+        return _make_spec(array_form(told, path, NAME), spec, path)
+    if isinstance(spec, dict):
+        _check_keys(spec, path)
+    parts = zip(children(spec), children(told), strict=True)
+    return rebuild(ordered(spec), [_converted(sub, say, path + part) for (part, _, sub), (_, _, say) in parts])
+
+
+def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
+    try:
+        sorted(spec)
+    except TypeError as error:
+        hint = "TensorFlow sorts them, so use strings alone"
+        raise LossyConversion(path, "keys", str(list(spec)), NAME, hint) from error
+
+
+def _make_spec(form: ArrayForm, spec: Spec, path: str) -> Any:
+    if form.dtype.kind == "c":
+        raise LossyConversion(path, "dtype", str(form.dtype), NAME, "split it into real and imaginary parts")
+    if form.dtype.itemsize > 8:
+        raise LossyConversion(path, "dtype", str(form.dtype), NAME, "use float64")
+    name = None if form.name is None else tensor_name(form.name)
+    # TensorFlow's bool has no least value.
+    if not form.is_bounded or form.dtype.kind == "b":
+        return remembering(ArraySpec, (form.shape, form.dtype, name), spec)
+    low, high = form.bounds
+    if is_uniform(low) and is_uniform(high):  # it broadcasts both or none
+        low, high = low.flat[0], high.flat[0]
+    return remembering(BoundedArraySpec, (form.shape, form.dtype, low, high, name), spec)
+
+
+def tensor_name(name: str) -> str:
+    """A name with `_` for what TensorFlow does not allow in the name of a tensor."""
+    result = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
+    return result if re.match(r"[A-Za-z0-9.]|$", result) else f".{result}"
+
+
+def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
+    """The core spec of a TF-Agents one.
+
+    Args:
+        spec: An `ArraySpec`, or a nested structure of them.
+        path: How to call it in an error.
+        action: It describes actions, whose bounded integers are choices.
+
+    Raises:
+        LossyConversion: A leaf is no `ArraySpec`, or not one of numbers.
+    """
+    if isinstance(spec, (dict, list, tuple)):
+        return rebuild(_plain(spec), [from_spec(sub, path + part, action) for part, _, sub in children(spec)])
+    if not isinstance(spec, ArraySpec):
+        raise LossyConversion(path, "type", f"a {type(spec).__name__}", "the core", "use an ArraySpec")
+    known = origin(spec)
+    if known is not None:
+        return known
+    read = _read(spec, path)
+    return default_discrete(read) if action else read
+
+
+def _plain(branch: Any) -> Any:
+    """A branch with its own class: TensorFlow hands some out in proxies, and the core's dicts keep their order."""
+    if isinstance(branch, dict):
+        return dict(branch)
+    kind = branch.__class__
+    if hasattr(kind, "_fields"):
+        return kind(*branch)
+    return list(branch) if isinstance(branch, list) else tuple(branch)
+
+
+def _read(spec: ArraySpec, path: str) -> Array:
+    """A spec by what it says, not by what it remembers."""
+    shape, dtype = tuple(spec.shape), np.dtype(spec.dtype)
+    if not isinstance(spec, BoundedArraySpec):
+        return read_form(ArrayForm(shape, dtype, None, None, spec.name), path)
+    low, high = (np.broadcast_to(np.asarray(bound, dtype), shape) for bound in (spec.minimum, spec.maximum))
+    if dtype.kind == "f":
+        # It writes an infinite bound as the largest finite number.
+        info = np.finfo(dtype)
+        low = np.where(low == info.min, dtype.type(-np.inf), low)
+        high = np.where(high == info.max, dtype.type(np.inf), high)
+    return read_form(ArrayForm(shape, dtype, low, high, spec.name), path)
+
+
+# Rewards and discounts: agents compute with float32.
+
+
+def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
+    """The spec of a reward or discount as agents take it.
+
+    Args:
+        spec: The core's.
+        what: `"reward"` or `"discount"`.
+        exact: Leave its dtypes as they are.
+
+    Raises:
+        LossyConversion: A leaf is no array of real numbers.
+    """
+    # A first step has reward 0 and discount 1, a termination discount 0, whatever the core's bounds.
+    most = 0 if what == "reward" else 1
+
+    def told(leaf: Spec) -> Spec:
+        form = array_form(leaf, what, NAME)
+        if form.dtype.kind == "c":
+            return leaf
+        dtype = form.dtype if exact else np.dtype(np.float32)
+        with np.errstate(over="ignore"):  # beyond float32 there is no bound
+            kind = dtype if dtype.kind == "f" else np.dtype(object)  # numpy's integers know no infinity
+            low = None if form.low is None else np.minimum(form.low, 0).astype(kind)
+            high = None if form.high is None else np.maximum(form.high, most).astype(kind)
+        return Array(form.shape, dtype, low, high, form.name)
+
+    return map_leaves(told, spec)
+
+
+def to_number_spec(spec: SpecTree, what: str, exact: bool = False) -> Any:
+    """The TF-Agents spec of a reward or discount.
+
+    Raises:
+        LossyConversion: A leaf is no array of real numbers.
+    """
+    return _converted(spec, number_spec(spec, what, exact), what)
+
+
+def from_number_spec(spec: Any, path: str) -> SpecTree:
+    """The core spec of a TF-Agents reward or discount; what was told in another kind of number comes back as told."""
+
+    def read(leaf: Any) -> SpecTree:
+        known: Any = origin(leaf)
+        return from_spec(leaf, path) if known is None or known.dtype.kind == leaf.dtype.kind else _read(leaf, path)
+
+    return map_leaves(read, spec)
+
+
+def losses(env: Env, exact: bool = False) -> list[Loss]:
+    """What of an environment of one agent would not survive the way to TF-Agents and back.
+
+    Args:
+        env: The core environment.
+        exact: Whether rewards and discounts keep their dtypes.
+    """
+    found: list[Loss] = []
+    for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
+        found += _refusals(spec, what)
+    for what, spec in (("reward", env.reward_spec), ("discount", env.discount_spec)):
+        refused = _refusals(spec, what)
+        found += refused
+        for path, leaf in leaves(spec, what) if not (refused or exact) else ():
+            if not np.can_cast(leaf.dtype, np.float32):
+                found.append(Loss(path, "precision", str(leaf.dtype), NAME, False, "agents compute with float32"))
+    return found
+
+
+def _refusals(spec: SpecTree, path: str) -> list[Loss]:
+    if isinstance(spec, (dict, list, tuple)):
+        keys = _unless_refused(_check_keys, spec, path) if isinstance(spec, dict) else []
+        return [*keys, *(loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part))]
+    return _unless_refused(to_spec, spec, path)
+
+
+def _unless_refused(convert: Callable[[Any, str], Any], spec: SpecTree, path: str) -> list[Loss]:
+    try:
+        convert(spec, path)
+    except LossyConversion as error:
+        return [Loss.of(error)]
+    return []
+
+
+# Values.
+
+
+def ordered(spec: SpecTree) -> Any:
+    """A structure with an `OrderedDict` for each of its dicts, all the way down."""
+    if isinstance(spec, dict):
+        return OrderedDict((key, ordered(sub)) for key, sub in spec.items())
+    return rebuild(spec, [ordered(sub) for _, _, sub in children(spec)]) if isinstance(spec, (list, tuple)) else spec
+
+
+def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
+    """A core value as TF-Agents has it, or None where the two are the same: dicts are ordered, scalars 0-d arrays.
+
+    Args:
+        spec: What the value is.
+        fresh: Make all containers anew.
+    """
+    if isinstance(spec, Discrete):
+        kind = spec.dtype
+        return lambda value: np.array(index(value), kind)  # of any width, but an integer
+    if isinstance(spec, Spec):
+        dtype: Any = getattr(spec, "dtype", None)
+        if getattr(spec, "shape", None) != ():
+            return None
+        return lambda value: np.asarray(value, None if isinstance(value, (np.ndarray, np.generic)) else dtype)
+    parts = [(key, array_encoder(sub, fresh)) for _, key, sub in children(spec)]
+    if len(parts) > 1 and isinstance(spec, dict) and not any(part for _, part in parts):
+        keys, take = tuple(spec), itemgetter(*spec)
+        return lambda value: OrderedDict(zip(keys, take(value), strict=True))
+    if isinstance(spec, dict):
+        return lambda value: OrderedDict([(key, part(value[key]) if part else value[key]) for key, part in parts])
+    if not fresh and not any(part for _, part in parts):
+        return None
+    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+
+
+def number_encoder(spec: SpecTree) -> Convert:
+    """A reward or discount as arrays of their own, of the dtypes of `spec`."""
+    if isinstance(spec, Spec):
+        dtype: Any = getattr(spec, "dtype", None)
+        return lambda value: np.array(value, dtype)
+    parts = [(key, number_encoder(sub)) for _, key, sub in children(spec)]
+    branch = ordered(spec)
+    return lambda value: rebuild(branch, [part(value[key]) for key, part in parts])
+
+
+def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Callable[[], Any]:
+    """A function that gives a reward or discount which is the same everywhere; its arrays are shared and read-only."""
+
+    def make(leaf: Any) -> Any:
+        array = np.full(lanes + leaf.shape, number, leaf.dtype)
+        array.flags.writeable = False
+        return array
+
+    made = map_leaves(make, ordered(spec))
+    return (lambda: made) if isinstance(made, np.ndarray) else (lambda: map_leaves(lambda leaf: leaf, made))
+
+
+def lanes_of(spec: SpecTree, n: int) -> SpecTree:
+    """What n lanes' values of a spec are together: unbounded arrays with a leading axis."""
+    return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
+
+
+def is_zero(discount: Any) -> bool:
+    """Whether nothing that follows counts."""
+    return not any(np.any(leaf) for _, leaf in leaves(discount))
+
+
+def zero_lanes(discount: Any, n: int) -> Any:
+    """In which lanes nothing that follows counts."""
+    zero = np.ones(n, bool)
+    for _, leaf in leaves(discount):
+        zero &= ~np.any(leaf, axis=tuple(range(1, np.ndim(leaf))))
+    return zero
