@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from sys import getrefcount
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
-from numpy import ndarray
 
 from envoi import (
     Array,
@@ -23,11 +21,12 @@ from envoi import (
     Streams,
 )
 from envoi.protocol.env import ENDED, NOT_RESET, full_step
+from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 
-from ..shared.arrival import ALONE, Copy, incoming, own_size
+from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, Copy, incoming, own_size
 from ..shared.contexts import TakesContext
 from ..shared.copying import HOLDERS, fresh, owned
 from ..shared.discounts import is_number
@@ -86,6 +85,7 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
         self._shape = getattr(spec, "shape", ())
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
+        self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed = check_seed(seed)  # as a Python int, for gymnasium takes no other
@@ -103,36 +103,42 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
         return Reset(observation, dict(info))
 
     def step(self, action: Any) -> Step:
-        return full_step(self.raw_step(action))
+        return full_step(self._six_values(self, action))
 
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
-        before = None if self._rewarder is None else (self.state,)
-        observation, reward, terminated, truncated, info = self.source.step(
-            action if self._encode is None else self._encode(action)
-        )
-        # The common case of `incoming`, for an array that nothing but this frame holds.
-        if (
-            type(observation) is not ndarray
-            or observation.dtype is not self._dtype
-            or getrefcount(observation) > ALONE
-            or observation.__sizeof__() != self._size
-        ):
-            observation = self._incoming(observation)
-        self._observation = observation
-        rare = terminated or truncated or before is not None or type(reward) in HOLDERS
-        if rare or (info and "discount" in info):
-            return self.complete_five(observation, reward, terminated, truncated, info, before, action)
-        return observation, reward, False, False, None, {**info} if info else {}
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as a part of an assembled one."""
+        lines = [
+            "if $env._over is not None:",
+            "    $env._refuse()",
+            "$before = None if $env._rewarder is None else ($env.state,)",
+            "$sent = action" if self._encode is None else "$sent = $encode(action)",
+            "observation, reward, terminated, truncated, info = $env.source.step($sent)",
+            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            "$env._observation = observation",
+            "if (",
+            "    terminated",
+            "    or truncated",
+            "    or $before is not None",
+            "    or (type(reward) is not float and type(reward) in $HOLDERS)",
+            "    or (info and 'discount' in info)",
+            "):",
+            "    $values = $env._complete(observation, reward, terminated, truncated, info, $before, action)",
+            f"    {', '.join(VALUES)} = $values",
+            "else:",
+            "    terminated = truncated = False",
+            "    discount = None",
+            "    info = {**info} if info else {}",
+        ]
+        names = {**ARRIVAL_NAMES, "env": self, "encode": self._encode, "HOLDERS": HOLDERS}
+        return (Part("FromGymnasium: a step of the source", outward="\n".join(lines), names=names),)
 
-    def complete_five(
+    def _refuse(self) -> NoReturn:
+        raise EpisodeError(f"step: {self._over}")
+
+    def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """`raw_step` of what its source has given, for steps with more to them than an observation and a reward.
-
-        A form that takes the common step of the source itself, which saves a call and two tuples, calls it too.
-        """
+        """Returns the six values of a step with more to it than an observation and a reward."""
         reward = owned(reward)
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
@@ -211,7 +217,7 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
         return bare(self.source)
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_incoming", "_encode", "_forget_seeds")
+        planned = ("_incoming", "_encode", "_forget_seeds", "_six_values")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

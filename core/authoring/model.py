@@ -146,8 +146,6 @@ class Model(Env):
         def result(name: str, call: str) -> str:
             return f"{name} = {constants[name]!r}" if name in constants else f"{name} = {call}"
 
-        # Each step reads it, and an instance's own attribute is read faster than its class's.
-        self._rewarder = self._rewarder
         lines = [
             "if $model._over is not None:",
             "    $model._refuse()",
