@@ -101,6 +101,11 @@ class _Episode:
         self._discount_type, self._to_discount = _number(core.discount_spec)
         self.one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
 
+    @property
+    def has_floats(self) -> bool:
+        """True if Python floats are right as discounts, and as rewards while no rewarder is set."""
+        return _number(self.core.declared_reward_spec)[0] is self._discount_type is float
+
     def begin(self) -> TimeStep:
         """Resets the core."""
         if self.core.reward_spec is not self.reward_of:  # another rewarder was set
@@ -181,25 +186,29 @@ class ToDmEnv(AnyForm, dm_env.Environment):
             inward.append("if type(action) is $ndarray:\n    action = $decode(action)")
         elif self._decode is not None:
             inward.append("action = $decode(action)")
-        if self._episode.encode is None:
-            quiet = [
-                "    $shown = $new($TimeStep, ($MID, reward, $one, observation))",
-                f"    $episode.last = ({', '.join(VALUES)}) if info else $shown",
-                "    return $shown",
-            ]
-        else:
-            quiet = [
-                f"    $episode.last = ({', '.join(VALUES)})",
-                "    return $new($TimeStep, ($MID, reward, $one, $encode(observation)))",
-            ]
+        values, encode = ", ".join(VALUES), self._episode.encode
+        shown = "observation" if encode is None else "$encode(observation)"
         outward = [
             "if discount is None and not terminated and not truncated and type(reward) is $episode.reward_type:",
-            *quiet,
-            f"return $episode.time_step({', '.join(VALUES)})",
+            f"    $episode.last = ({values})",
+            f"    return $new($TimeStep, ($MID, reward, $one, {shown}))",
+            f"return $episode.time_step({values})",
         ]
-        names = {"episode": self._episode, "one": self._episode.one, "encode": self._episode.encode}
-        names |= {"decode": self._decode, "ndarray": ndarray, "new": new, "TimeStep": TimeStep, "MID": MID}
-        return Part("ToDmEnv: a time step", "\n".join(inward), "\n".join(outward), names)
+        quiet = [
+            "$shown = $new($TimeStep, ($MID, reward, 1.0, observation))",
+            "$episode.last = (observation, reward, False, False, None, {**info}) if info else $shown",
+            "return $shown",
+        ]
+        has_quiet = encode is None and self._episode.has_floats
+        names = {"episode": self._episode, "one": self._episode.one, "encode": encode, "decode": self._decode}
+        names |= {"ndarray": ndarray, "new": new, "TimeStep": TimeStep, "MID": MID}
+        return Part(
+            "ToDmEnv: a time step",
+            "\n".join(inward),
+            "\n".join(outward),
+            quiet="\n".join(quiet) if has_quiet else "",
+            names=names,
+        )
 
     def seed(self, seed: int | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.

@@ -79,7 +79,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
             ]
         outward.append("return observation, reward, terminated, truncated, info")
         names = {"decode": self._decode, "encode": self._encode, "is_default": is_default_discount}
-        return Part("ToGymnasium: five values", inward, "\n".join(outward), names)
+        return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)
 
     @classmethod
     def _opens(cls, core: Any) -> bool:

@@ -28,7 +28,7 @@ from envoi.seeding import check_seed
 
 from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, Copy, incoming, own_size
 from ..shared.contexts import TakesContext
-from ..shared.copying import HOLDERS, fresh, owned
+from ..shared.copying import fresh, owned
 from ..shared.discounts import is_number
 from ..shared.exported import AnyForm
 from ..shared.introspection import Content
@@ -107,30 +107,38 @@ class FromGymnasium(ResetOptions, TakesContext, Env):
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part of an assembled one."""
-        lines = [
+        sent = "action" if self._encode is None else "$encode(action)"
+        outward = [
             "if $env._over is not None:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
-            "$sent = action" if self._encode is None else "$sent = $encode(action)",
-            "observation, reward, terminated, truncated, info = $env.source.step($sent)",
+            f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
             ARRIVES if self._dtype is None else ARRIVES_ALONE,
             "$env._observation = observation",
-            "if (",
-            "    terminated",
-            "    or truncated",
-            "    or $before is not None",
-            "    or (type(reward) is not float and type(reward) in $HOLDERS)",
-            "    or (info and 'discount' in info)",
-            "):",
-            "    $values = $env._complete(observation, reward, terminated, truncated, info, $before, action)",
-            f"    {', '.join(VALUES)} = $values",
-            "else:",
-            "    terminated = truncated = False",
-            "    discount = None",
-            "    info = {**info} if info else {}",
         ]
-        names = {**ARRIVAL_NAMES, "env": self, "encode": self._encode, "HOLDERS": HOLDERS}
-        return (Part("FromGymnasium: a step of the source", outward="\n".join(lines), names=names),)
+        unless = (
+            "terminated or truncated or $before is not None or not isinstance(reward, float)"
+            " or (info and 'discount' in info)"
+        )
+        rarely = [
+            "$values = $env._complete(observation, reward, terminated, truncated, info, $before, action)",
+            f"{', '.join(VALUES)} = $values",
+        ]
+        otherwise = [
+            "terminated = truncated = False",
+            "discount = None",
+            "info = {**info} if info else {}",
+        ]
+        return (
+            Part(
+                "FromGymnasium: a step of the source",
+                outward="\n".join(outward),
+                unless=unless,
+                rarely="\n".join(rarely),
+                otherwise="\n".join(otherwise),
+                names={**ARRIVAL_NAMES, "env": self, "encode": self._encode},
+            ),
+        )
 
     def _refuse(self) -> NoReturn:
         raise EpisodeError(f"step: {self._over}")

@@ -169,7 +169,9 @@ class Model(Env):
             "    $model._over = $ENDED",
         ]
         names = {"model": self, "ENDED": ENDED}
-        return (Part("Model: the functions that its author wrote", "", "\n".join(lines), names, constants),)
+        return (
+            Part("Model: the functions that its author wrote", "", "\n".join(lines), names=names, constants=constants),
+        )
 
     def _overrides(self, name: str) -> bool:
         """Returns True if an optional function is the author's own, be it of the class or of this instance."""

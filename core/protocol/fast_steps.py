@@ -29,9 +29,10 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
+from textwrap import indent
 from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,6 +62,12 @@ class Part:
         inward: Lines that run before those of the layer inside.
         outward: Lines that run after them. The innermost layer sets all `VALUES` here, a form returns.
         names: The objects that the lines may name after `$`.
+        unless: Of the innermost layer: a condition, after `outward`, under which a step is not quiet. A quiet step sets
+            neither flag, has the default discount, and a float as reward.
+        rarely: Of the innermost layer: lines that set all `VALUES` where `unless` holds.
+        otherwise: Of the innermost layer: lines that set all `VALUES` of a quiet step.
+        quiet: Lines of a form in a quiet step, in place of `outward` and of `otherwise`: the flags and the discount are
+            not set then, and `info` is the source's own, which must not be handed out. They return.
         constants: Those of `VALUES` that are the same at every step after this layer, so that outer layers can leave
             out what they would do about others.
     """
@@ -68,6 +75,10 @@ class Part:
     title: str
     inward: str = ""
     outward: str = ""
+    unless: str = ""
+    rarely: str = ""
+    otherwise: str = ""
+    quiet: str = ""
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -187,6 +198,9 @@ def explain(env: Any) -> str:
 _TEXTS: dict[str, str] = {}
 """The texts of all compiled steps by the file names of their code."""
 
+_LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
+"""The fields of a `Part` that are text."""
+
 _HOLE = re.compile(r"\$([A-Za-z_]+)")
 
 
@@ -198,28 +212,46 @@ def _written(parts: Sequence[Part], unbound: Any = None) -> tuple[str, list[Any]
     """
     taken = {"action", "make", "step", *VALUES}
     objects: dict[str, Any] = {}
-    inward: list[str] = []
-    outward: list[str] = []
+    layers: list[Part] = []
     for part in parts:
+        texts = {name: getattr(part, name) for name in _LINES}
         own: dict[str, str] = {}
-        for name in dict.fromkeys(_HOLE.findall(f"{part.inward}\n{part.outward}")):
+        for name in dict.fromkeys(_HOLE.findall("\n".join(texts.values()))):
             own[name] = _free(name, taken)
             taken.add(own[name])
             if name in part.names:
                 objects[own[name]] = part.names[name]
-        lines = (
-            _HOLE.sub(lambda hole, own=own: own[hole[1]], text).splitlines() for text in (part.inward, part.outward)
-        )
-        before, after = lines
-        inward[:0] = _titled(part.title, before)
-        outward += _titled(part.title, after)
+        layers.append(replace(part, **{name: _renamed(text, own) for name, text in texts.items()}))
     given = [name for name, value in objects.items() if unbound is not None and value is unbound]
     bound = {name: value for name, value in objects.items() if name not in given}
-    body = "\n".join(f"        {line}" for line in (*inward, *outward))
+    body = indent("\n".join(_body(layers)), " " * 8)
     arguments = ", ".join((*given, "action"))
     return f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n", list(
         bound.values()
     )
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _HOLE.sub(lambda hole: names[hole[1]], text)
+
+
+def _body(layers: Sequence[Part]) -> list[str]:
+    """Returns the lines of a step, outermost layer first on the way in and last on the way out."""
+    innermost, *outer = layers
+    inward = [line for layer in reversed(layers) for line in _titled(layer.title, layer.inward)]
+    outward = [line for layer in outer for line in _titled(layer.title, layer.outward)]
+    lines = [*inward, *_titled(innermost.title, innermost.outward)]
+    if not innermost.unless:
+        return [*lines, *outward]
+    lines.append(f"if {innermost.unless}:")
+    rarely, otherwise = innermost.rarely.splitlines(), innermost.otherwise.splitlines()
+    if len(outer) == 1 and outer[0].quiet:
+        return [*lines, *_indented([*rarely, *outward]), *_titled(f"{outer[0].title}, quiet", outer[0].quiet)]
+    return [*lines, *_indented(rarely), "else:", *_indented(otherwise), *outward]
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
@@ -231,8 +263,8 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return f"{name}_{number}"
 
 
-def _titled(title: str, lines: list[str]) -> list[str]:
-    return [f"# {title}", *lines] if lines else []
+def _titled(title: str, text: str) -> list[str]:
+    return [f"# {title}", *text.splitlines()] if text else []
 
 
 @cache

@@ -202,6 +202,56 @@ def test_a_rewarder_that_is_set_in_mid_episode_holds_from_the_next_step_and_can_
     assert reward_of(step(0)) == 1.0
 
 
+def test_a_native_reward_that_is_put_back_after_the_form_was_made_has_its_declared_type():
+    class Narrow(Gym):
+        reward_space = gymnasium.spaces.Box(-9, 9, (), np.float32)
+
+    core = FromGymnasium(Narrow(QUIET_GYM))
+    native = core.rewarder
+    core.rewarder = FunctionReward(lambda before, action, after: 2.0)
+    form = ToDmEnv(core)
+    form.reset()
+    assert exact(form.step(0).reward) == exact(2.0)
+    core.rewarder = native
+    form.reset()
+    assert exact(form.step(0).reward) == exact(np.float32(1))
+
+
+def test_a_reset_of_a_subclass_begins_the_episodes_that_a_step_begins():
+    class Counting(ToDmEnv):
+        resets = 0
+
+        def reset(self):
+            self.resets += 1
+            return super().reset()
+
+    form = Counting(FromGymnasium(Gym(QUIET_GYM, ("new", 1.0, True, False, {}))))
+    assert [form.step(0).step_type for _ in range(5)] == [FIRST, MID, LAST, FIRST, MID]
+    assert form.resets == 2
+
+
+class OwnForms:
+    """Forms with a step of their own."""
+
+    class Gymnasium(ToGymnasium):
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return observation, reward + 10, *rest
+
+    class DmEnv(ToDmEnv):
+        def step(self, action):
+            step = super().step(action)
+            return step if step.first() else step._replace(reward=step.reward + 10)
+
+
+def test_a_form_of_a_subclass_with_a_step_of_its_own_takes_it():
+    for form in (OwnForms.Gymnasium(FromDmEnv(Dm(QUIET_DM))), OwnForms.DmEnv(FromGymnasium(Gym(QUIET_GYM)))):
+        form.reset()
+        assert reward_of(form.step(0)) == 11.0
+        assert reward_of(copy.deepcopy(form).step(np.array(1))) == 11.0
+        assert calls(form)
+
+
 @pytest.mark.parametrize("kind", FORMS)
 def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
     form = FORMS[kind]()

@@ -330,7 +330,7 @@ class Scaled(Lifted):
 
 def layer(title, number):
     inward = "$kept = action\naction = action + $number"
-    return Part(title, inward, "reward = reward + $number * $kept", {"number": number, "unused": None})
+    return Part(title, inward, "reward = reward + $number * $kept", names={"number": number, "unused": None})
 
 
 def test_layers_nest_and_their_names_do_not_meet():
@@ -350,8 +350,28 @@ def test_a_layer_can_be_called_what_another_layers_name_becomes():
 
 
 def test_a_layers_names_may_be_those_of_the_values_and_of_the_function():
-    part = Part("", "$action = 1\n$step = 2", "return action, $action, $step, $make, $reward", {"make": 3, "reward": 4})
+    part = Part(
+        "", "$action = 1\n$step = 2", "return action, $action, $step, $make, $reward", names={"make": 3, "reward": 4}
+    )
     assert assemble([part])(0) == (0, 1, 2, 3, 4)
+
+
+QUIETABLE = Part(
+    "inside",
+    outward="observation, reward = action, 1.0\ninfo = {}",
+    unless="action > 2",
+    rarely="terminated, truncated, discount = True, False, 0.5",
+    otherwise="terminated, truncated, discount = False, False, None",
+)
+
+
+@pytest.mark.parametrize("between", [[], [Part("between", outward="reward = reward + 1")]])
+@pytest.mark.parametrize("quiet", ["", "return 'quiet', observation, reward"])
+def test_quiet_steps_are_shorter_if_the_only_other_layer_has_lines_for_them(between, quiet):
+    form = Part("form", outward="return observation, reward, terminated, truncated, discount", quiet=quiet)
+    step, reward = assemble([QUIETABLE, *between, form]), 1.0 + len(between)
+    assert step(3) == (3, reward, True, False, 0.5)
+    assert step(2) == (("quiet", 2, 1.0) if quiet and not between else (2, reward, False, False, None))
 
 
 def test_an_unbound_function_holds_no_environment():
