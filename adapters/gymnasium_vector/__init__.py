@@ -53,9 +53,8 @@ from envoi.protocol.batch_env import BatchEnv
 
 from ..conversion import imported, losses_for
 from ..gymnasium import losses as lane_losses
-from ..pettingzoo.form_base import acts_at_once
 from ..registry import from_env, home, is_of
-from ..shared.agent_count import agent_lanes
+from ..shared.agent_count import acts_at_once, agent_lanes
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasiumVector, check_restarts, mode_named
