@@ -10,7 +10,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import BatchEnv, Env, EpisodeError, LossyConversion, Step
+from envoi import BatchEnv, EpisodeError, LossyConversion, Step
 from envoi.batching.values import full_lanes_step, lane, take
 from envoi.protocol.env import quickest_step
 
@@ -52,11 +52,11 @@ class ToSB3(AnyForm, _VecEnv):
     _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
     _memory = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
 
-    def __init__(self, core: Env, validate: bool = False) -> None:
+    def __init__(self, core: Any, validate: bool = False) -> None:
         self._last = self._actions = self.rewards = None
         super().__init__(core, validate)
-        seen, done = to_space(core.observation_spec, "observation"), to_space(core.action_spec, "action")
-        seen, done = like_source(seen, core, "observation"), like_source(done, core, "action")
+        seen = like_source(to_space(core.observation_spec, "observation"), core, "observation")
+        done = like_source(to_space(core.action_spec, "action"), core, "action")
         metadata = self.metadata
         VecEnv.__init__(self, core.batch_size, seen, done)
         self.metadata = {**self.metadata, **metadata}
@@ -97,8 +97,7 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _core_seeds(self) -> Any:
         """The seeds of the coming reset: one a lane, or that of the first where lanes share a generator."""
-        seeds, n = self._seeds, self.num_envs
-        first = seeds[0]
+        seeds, first, n = self._seeds, self._seeds[0], self.num_envs
         if first is None or seeds != [*range(first, first + n)]:
             return None if seeds.count(None) == n else seeds
         batch = next(layer for layer in core_layers(self.core) if isinstance(layer, BatchEnv))
@@ -197,4 +196,6 @@ class ToSB3(AnyForm, _VecEnv):
             return [None] * self.num_envs
         return self.env_method("render")
 
-    render = VecEnv.render
+    def render(self, mode: str | None = None) -> Any:
+        """Returns the pictures of all lanes as one, tiled; see `VecEnv.render`."""
+        return VecEnv.render(self, mode)

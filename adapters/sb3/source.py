@@ -25,7 +25,21 @@ _OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
 """The keys of infos that say what a core step has a place for."""
 
 
-class FromSB3(FromGymnasiumVector):
+class _SpacesOfOneLane:
+    """The spaces of a `VecEnv`, for forms that copy them."""
+
+    source: Any
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the source's `"observation"` or `"action"` space, which is that of one lane."""
+        return getattr(self.source, f"{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """Returns None: the source has no space of all lanes."""
+        return None
+
+
+class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
     """A `VecEnv`, of which only all lanes together can be stepped, as a core batch; see `FromGymnasiumVector`.
 
     It resets a lane as soon as that has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Its rewards
@@ -95,14 +109,6 @@ class FromSB3(FromGymnasiumVector):
     def _read(self, said: Mapping[Any, Any]) -> Infos:
         return Infos(said["infos"])
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's `"observation"` or `"action"` space, which is that of one lane."""
-        return getattr(self.source, f"{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """Returns None: the source has no space of all lanes."""
-        return None
-
     def _replace_rng(self, generator: np.random.Generator) -> None:
         self.unwrapped._seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
 
@@ -125,7 +131,7 @@ def loops_only(source: VecEnv) -> bool:
     return isinstance(source, DummyVecEnv) and all(getattr(kind, name) is getattr(DummyVecEnv, name) for name in names)
 
 
-class FromDummyVecEnv(FromSyncVector):
+class FromDummyVecEnv(_SpacesOfOneLane, FromSyncVector):
     """A `DummyVecEnv` as the lanes that it loops over, whose rewards keep their precision; see `FromSyncVector`.
 
     Seeds that its `seed` gave before are those of the first reset.
@@ -139,6 +145,3 @@ class FromDummyVecEnv(FromSyncVector):
             seed = source._seeds
         source._reset_seeds()
         return super().reset(seed=seed, **rest)
-
-    native_space = FromSB3.native_space
-    native_lanes_space = FromSB3.native_lanes_space
