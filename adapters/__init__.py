@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .pettingzoo import from_pettingzoo, to_pettingzoo
     from .pettingzoo_aec import from_pettingzoo_aec, to_pettingzoo_aec
     from .rllib import from_rllib, to_rllib
+    from .sb3 import from_sb3, to_sb3
     from .tf_agents import from_tf_agents, to_tf_agents
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "from_pettingzoo",
     "from_pettingzoo_aec",
     "from_rllib",
+    "from_sb3",
     "from_tf_agents",
     "load",
     "losses",
@@ -49,6 +51,7 @@ __all__ = [
     "to_pettingzoo",
     "to_pettingzoo_aec",
     "to_rllib",
+    "to_sb3",
     "to_tf_agents",
 ]
 

@@ -2,8 +2,8 @@
 
 An environment of a framework goes there as it is. A core one that came from there, and was not changed since, gives
 its source. Any other gets a form. On the way here a form gives its core, an environment of another framework is
-refused by name, and any other gets an importer. Whoever asks for more than the conversion, such as validation, gets a
-form around whatever there is.
+refused by name, and any other gets an importer. An argument that asks for more
+than the conversion, such as validation, always makes a form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def exported(
     as_it_is: bool = True,
     to_core: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Returns an environment of a framework that is or stands for `env`; the rule of `to_<framework>`.
+    """Returns an environment of a framework that is `env` or represents it; the rule of `to_<framework>`.
 
     Args:
         env: A core environment, or one of any framework.
@@ -66,7 +66,7 @@ def source_of(core: Any, importers: Kinds) -> Any:
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:
-    """Returns a core environment that is or stands for `env`; the rule of `from_<framework>`.
+    """Returns a core environment that is `env` or represents it; the rule of `from_<framework>`.
 
     Args:
         env: An environment of the framework.

@@ -12,8 +12,7 @@ from typing import Any
 from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
 
-from .shared.loss import Loss
-from .shared.reset_options import options_lost
+from .shared.loss import Loss, options_lost
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,7 @@ FRAMEWORKS = {
         Framework("pettingzoo", "pettingzoo", "pettingzoo", ("pettingzoo",)),
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
+        Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True),
         # Recognised by its methods, so no package of its own has to be importable.
         Framework("gridverse", "envoi", is_target=False),
     )

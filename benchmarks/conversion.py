@@ -30,6 +30,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import conversions
 from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: F401 (its import is no part of what is measured)
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import envoi
 from envoi.adapters import (
@@ -42,6 +43,7 @@ from envoi.adapters import (
     to_pettingzoo,
     to_pettingzoo_aec,
     to_rllib,
+    to_sb3,
 )
 
 EPISODE = 200
@@ -67,6 +69,28 @@ class NullModel(envoi.Model):
 
     def reward(self, state, action, next_state):
         return 1.0
+
+    def terminal(self, state):
+        return state >= EPISODE
+
+
+class NullBatchModel(envoi.BatchModel):
+    """`NullModel`, all lanes in one call."""
+
+    observation_spec = envoi.Array((4,))
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context, size):
+        return np.zeros(size, int)
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.zeros((len(state), 4), np.float32)
+
+    def reward(self, state, action, next_state):
+        return np.ones(len(state))
 
     def terminal(self, state):
         return state >= EPISODE
@@ -234,6 +258,52 @@ def vector(env, episodes=5):
             env.step(actions)
 
     return _timed(play, episodes)
+
+
+def one_by_one(envs, episodes=2):
+    def play():
+        for env in envs:
+            env.reset()
+        for _ in range(EPISODE):
+            for env in envs:
+                env.step(1)
+
+    return _timed(play, episodes)
+
+
+def lanes(env, episodes=2):
+    actions = np.ones(getattr(env, "batch_size", None) or env.num_envs, int)
+
+    def play():
+        env.reset()
+        for _ in range(EPISODE):
+            env.step(actions)
+
+    return _timed(play, episodes)
+
+
+def to_stable_baselines3(n):
+    """The rows of n lanes, each beside Stable-Baselines3's own loop over the same null environment."""
+    peers = {"DummyVecEnv": lambda: DummyVecEnv([NullGymnasium] * n)}
+    below = (lambda: [NullGymnasium() for _ in range(n)], one_by_one)
+    return [
+        Row(
+            f"{n} lanes of a Model → SB3",
+            (lambda: [NullModel() for _ in range(n)], one_by_one),
+            lambda: to_sb3(envoi.batch(NullModel(), n)),
+            lanes,
+            peers,
+            peer_base=below,
+        ),
+        Row(
+            f"{n} lanes of a BatchModel → SB3",
+            (lambda: envoi.batch(NullBatchModel(), n), lanes),
+            lambda: to_sb3(envoi.batch(NullBatchModel(), n)),
+            lanes,
+            peers,
+            peer_base=below,
+        ),
+    ]
 
 
 def rllib_turns(env, episodes=5):
@@ -410,6 +480,8 @@ def rows() -> list[Row]:
             {"SuperSuit": optional(supersuit(NullParallel))},
             0.2,
         ),
+        *to_stable_baselines3(8),
+        *to_stable_baselines3(64),
     ]
 
 

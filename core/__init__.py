@@ -29,6 +29,7 @@ from .errors import (
 )
 from .protocol.batch_env import BatchEnv
 from .protocol.env import Env, Reset, Step
+from .protocol.fast_steps import explain
 from .protocol.process import Process, Snapshot
 from .rewards.rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .seeding import Streams
@@ -226,6 +227,7 @@ __all__ = [
     "as_single",
     "batch",
     "contains",
+    "explain",
     "load_contexts",
     "sample",
     "save_contexts",

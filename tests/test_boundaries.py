@@ -27,6 +27,7 @@ for name, packages in {
     "pettingzoo": {"gymnasium"},
     "pettingzoo_aec": {"gymnasium"},
     "rllib": {"gymnasium"},
+    "sb3": {"gymnasium"},
     "tf_agents": {"tensorflow"},
 }.items():
     MAY_IMPORT[name] = MAY_IMPORT.get(name, set()) | packages

@@ -10,7 +10,6 @@ UNFINISHED = (
     "adapters",
     "core/batching/agents_as_lanes.py",
     "core/batching/values.py",
-    "core/protocol/env.py",
     "core/wrappers",
     "core/wrapping",
     "integrations",

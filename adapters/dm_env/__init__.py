@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 FORM, IMPORTER = ToDmEnv, FromDmEnv
-"""The classes that stand for an environment of one agent and one lane, there and here."""
+"""The form and the importer of an environment of one agent and one lane."""
 
 
 def recognises(env: object) -> bool:
@@ -137,7 +137,8 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
 
 def _import(env: Any, seed: Callable[[int], Any] | None, copy: Copy) -> FromDmEnv:
     if callable(env) and not recognises(env):
-        return FromDmEnv(cast("Any", env)(seed=None), seed, copy, env)
+        factory = cast("Callable[..., dm_env.Environment]", env)
+        return FromDmEnv(factory(seed=None), seed, copy, factory)
     return FromDmEnv(cast("dm_env.Environment", env), seed, copy)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from sys import getrefcount
-from typing import Any, cast
+from typing import Any
 
 import dm_env
 import numpy as np
@@ -12,13 +11,14 @@ from dm_env import TimeStep
 from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, Step
-from envoi.protocol.env import beside_step, full_step, quickest_step
+from envoi.protocol.env import full_step
+from envoi.protocol.fast_steps import VALUES, Part, assemble, fast_step, parts_or_call
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import leaves, map_leaves
 
 from ..shared.array_specs import decoder, encoder
-from ..shared.arrival import ALONE, incoming
+from ..shared.arrival import incoming
 from ..shared.exported import AnyForm
 from .specs import NAME, to_spec
 
@@ -61,6 +61,84 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
     return (float if spec.dtype == np.float64 else kind), convert
 
 
+class _Episode:
+    """The episode of a form, apart from the form itself: a step that is kept by the form must not hold the form.
+
+    Attributes:
+        seed: The seed of the next reset, or None.
+        options: The options of the next reset, or None.
+        restart: True where the next step begins an episode.
+        last: A `Reset`, six values of the core, or a `TimeStep` that says it all; None before the first reset.
+        reward_of: The core's reward spec that the conversions hold for.
+        reward_type: The type of a reward that is right as it is.
+    """
+
+    __slots__ = (
+        *("seed", "options", "restart", "last"),
+        *("core", "env", "encode", "reward_of", "reward_type", "one"),
+        *("_to_reward", "_discount_type", "_to_discount", "_zero"),
+    )
+
+    def __init__(self) -> None:
+        self.seed: int | None = None
+        self.options: Mapping[str, Any] | None = None
+        self.restart = True
+        self.last: Any = None
+
+    def plan(self, core: Env, env: Env) -> None:
+        """Decides which values need a conversion.
+
+        Args:
+            core: The core environment.
+            env: The same, validated or not: what is stepped.
+        """
+        self.core, self.env = core, env
+        self.encode = encoder(core.observation_spec)
+        self.reward_of = core.reward_spec
+        self.reward_type, self._to_reward = _number(core.reward_spec)
+        self._discount_type, self._to_discount = _number(core.discount_spec)
+        self.one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
+
+    @property
+    def has_floats(self) -> bool:
+        """True if Python floats are right as discounts, and as rewards while no rewarder is set."""
+        return _number(self.core.declared_reward_spec)[0] is self._discount_type is float
+
+    def begin(self) -> TimeStep:
+        """Resets the core."""
+        if self.core.reward_spec is not self.reward_of:  # another rewarder was set
+            self.plan(self.core, self.env)
+        self.last = last = self.env.reset(seed=self.seed, options=self.options)
+        self.seed = self.options = None
+        self.restart = False
+        observation = last.observation if self.encode is None else self.encode(last.observation)
+        return new(TimeStep, (FIRST, None, None, observation))
+
+    def time_step(
+        self, observation: Any, reward: Any, terminated: bool, truncated: bool, discount: Any, info: dict[Any, Any]
+    ) -> TimeStep:
+        """Returns the time step of six values of the core."""
+        self.last = (observation, reward, terminated, truncated, discount, info)
+        self.restart = over = terminated or truncated
+        if self.encode is not None:
+            observation = self.encode(observation)
+        if type(reward) is not self.reward_type:
+            reward = self._to_reward(reward)
+        if discount is None:
+            discount = self._zero if terminated else self.one
+        elif type(discount) is not self._discount_type:
+            discount = self._to_discount(discount)
+        if over and is_zero(discount) is not bool(terminated):
+            discount = _filled(self.core.discount_spec, 0 if terminated else 1)
+        return new(TimeStep, (LAST if over else MID, reward, discount, observation))
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.seed, self.options, self.restart, self.last
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.seed, self.options, self.restart, self.last = state
+
+
 class ToDmEnv(AnyForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
@@ -73,45 +151,62 @@ class ToDmEnv(AnyForm, dm_env.Environment):
 
     Attributes:
         core: The core environment.
-        reset_options: The options of the next reset only; None for none.
         metadata: The core's.
         render_mode: The core's.
     """
 
     _framework = NAME
-    _planned = ("_encode", "_decode", "_to_reward", "_to_discount", "_step", "_importer", "_quick")
-    _memory = ("_last", "reset_options", "_seed", "_restart")
+    _planned = ("_decode", "_step", "step")
+    _memory = ("_in_episode",)
 
     def __init__(self, core: Env, validate: bool = False) -> None:
-        self._last: Any = None  # a `Reset`, what `raw_step` gave, or a `TimeStep` that says it all
-        self.reset_options: Mapping[str, Any] | None = None
-        self._seed: int | None = None
-        self._restart = True
+        self._episode = _Episode()
         super().__init__(core, validate)
+
+    def _describe(self) -> None:
+        core = self.core
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
         self._discount_spec = to_spec(core.discount_spec, "discount")
+        self._reward_spec, self._reward_of = to_spec(core.reward_spec, "reward"), core.reward_spec
 
     def _plan(self) -> None:
-        core = self.core
-        self._reward_spec, self._reward_of = to_spec(core.reward_spec, "reward"), core.reward_spec
-        self._encode = encoder(core.observation_spec)
-        self._decode = decoder(core.action_spec, exact=self._env is not core)
-        # A choice needs no decoding unless it comes as an array.
-        self._only_arrays = isinstance(core.action_spec, Discrete)
-        self._reward_type, self._to_reward = _number(core.reward_spec)
-        self._discount_type, self._to_discount = _number(core.discount_spec)
-        self._one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
-        self._step = quickest_step(self._env)
-        self._importer = self._env if self._is_plain() else None
-        self._quick: Any = None if self._restart else self._importer  # the importer while an episode is going on
+        self._episode.plan(self.core, self._env)
+        self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
+        self._step = fast_step(self._env)
+        if (type(self).step, type(self).reset) == (ToDmEnv.step, ToDmEnv.reset):
+            self.step = assemble([*parts_or_call(self._env), self._part()])
 
-    def _is_plain(self) -> bool:
-        """Whether a source gives five values, of which the common step converts none: at most an array of a choice."""
-        if beside_step(self._env, "complete_five") is None or cast("Any", self._env)._encode is not None:
-            return False
-        kinds_agree = self._reward_type is self._discount_type is float
-        return kinds_agree and self._encode is None and (self._decode is None or self._only_arrays)
+    def _part(self) -> Part:
+        """Returns `step` without the core's step, as the last part of an assembled one."""
+        inward = ["if $episode.restart:", "    return $episode.begin()"]
+        if isinstance(self.core.action_spec, Discrete):  # which needs no decoding unless it comes as an array
+            inward.append("if type(action) is $ndarray:\n    action = $decode(action)")
+        elif self._decode is not None:
+            inward.append("action = $decode(action)")
+        values, encode = ", ".join(VALUES), self._episode.encode
+        shown = "observation" if encode is None else "$encode(observation)"
+        outward = [
+            "if discount is None and not terminated and not truncated and type(reward) is $episode.reward_type:",
+            f"    $episode.last = ({values})",
+            f"    return $new($TimeStep, ($MID, reward, $one, {shown}))",
+            f"return $episode.time_step({values})",
+        ]
+        quiet = [
+            "$shown = $new($TimeStep, ($MID, reward, 1.0, observation))",
+            "$episode.last = (observation, reward, False, False, None, {**info}) if info else $shown",
+            "return $shown",
+        ]
+        has_quiet = encode is None and self._episode.has_floats
+        names = {"episode": self._episode, "one": self._episode.one, "encode": encode, "decode": self._decode}
+        names |= {"ndarray": ndarray, "new": new, "TimeStep": TimeStep, "MID": MID}
+        return Part(
+            "ToDmEnv: a time step",
+            "\n".join(inward),
+            "\n".join(outward),
+            quiet="\n".join(quiet) if has_quiet else "",
+            names=names,
+        )
 
     def seed(self, seed: int | None) -> None:
         """Gives the next reset a seed, which fixes everything random from then on.
@@ -119,12 +214,21 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         Raises:
             SpecError: It is not an integer of at least 0, or None.
         """
-        self._seed = check_seed(seed)
+        self._episode.seed = check_seed(seed)
+
+    @property
+    def reset_options(self) -> Mapping[str, Any] | None:
+        """The options of the next reset only; None for none."""
+        return self._episode.options
+
+    @reset_options.setter
+    def reset_options(self, options: Mapping[str, Any] | None) -> None:
+        self._episode.options = options
 
     @property
     def last(self) -> Reset | Step | None:
-        """What the core's last `reset` or `step` gave, all of it; None before."""
-        last = self._last
+        """The result of the core's last `reset` or `step`, all of it; None before."""
+        last = self._episode.last
         if type(last) is TimeStep:
             return Step(last.observation, last.reward, False, False, 1.0, {})
         return last if last is None or isinstance(last, Reset) else full_step(last)
@@ -132,68 +236,19 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     @property
     def info(self) -> dict[Any, Any]:
         """The info of the last reset or step; empty before."""
-        return {} if self._last is None or type(self._last) is TimeStep else self._last[-1]
+        last = self._episode.last
+        return {} if last is None or type(last) is TimeStep else last[-1]
 
     def reset(self) -> TimeStep:
         """Begins an episode; see `dm_env.Environment.reset`."""
-        if self.core.reward_spec is not self._reward_of:  # another rewarder was set
-            self._plan()
-        self._last = last = self._env.reset(seed=self._seed, options=self.reset_options)
-        self._seed = self.reset_options = None
-        self._restart, self._quick = False, self._importer
-        observation = last.observation if self._encode is None else self._encode(last.observation)
-        return new(TimeStep, (FIRST, None, None, observation))
+        return self._episode.begin()
 
     def step(self, action: Any) -> TimeStep:
         """Acts once, or begins an episode where none is going on; see `dm_env.Environment.step`."""
-        core = self._quick
-        if core is None or core._over is not None or core._rewarder is not None:
-            if self._restart:
-                return self.reset()
-            if self._decode is not None and (not self._only_arrays or type(action) is ndarray):
-                action = self._decode(action)
-            values = self._step(action)
-            observation, reward, terminated, truncated, discount, _ = values
-            if discount is None and not terminated and not truncated and type(reward) is self._reward_type:
-                self._last = values
-                shown = observation if self._encode is None else self._encode(observation)
-                return new(TimeStep, (MID, reward, self._one, shown))
-            return self._say(values)
-        # The step of an importer's source, taken right here: in the common case nothing of it needs a call.
-        if type(action) is ndarray and self._decode is not None:
-            action = self._decode(action)
-        observation, reward, terminated, truncated, info = core.source.step(action)
-        if (
-            type(observation) is not ndarray
-            or observation.dtype is not core._dtype
-            or getrefcount(observation) > ALONE
-            or observation.__sizeof__() != core._size
-        ):
-            observation = core._incoming(observation)
-        core._observation = observation
-        if terminated or truncated or info or not isinstance(reward, float):
-            return self._say(core.complete_five(observation, reward, terminated, truncated, info, None, action))
-        self._last = said = new(TimeStep, (MID, reward, 1.0, observation))
-        return said
-
-    def _say(self, values: Any) -> TimeStep:
-        """The time step of what `raw_step` gave."""
-        self._last = values
-        observation, reward, terminated, truncated, discount, _ = values
-        over = terminated or truncated
-        if over:
-            self._restart, self._quick = True, None
-        if self._encode is not None:
-            observation = self._encode(observation)
-        if type(reward) is not self._reward_type:
-            reward = self._to_reward(reward)
-        if discount is None:
-            discount = self._zero if terminated else self._one
-        elif type(discount) is not self._discount_type:
-            discount = self._to_discount(discount)
-        if over and is_zero(discount) is not bool(terminated):
-            discount = _filled(self.core.discount_spec, 0 if terminated else 1)
-        return new(TimeStep, (LAST if over else MID, reward, discount, observation))
+        if self._episode.restart:
+            return self.reset()
+        values = self._step(action if self._decode is None else self._decode(action))
+        return self._episode.time_step(*values)
 
     def observation_spec(self) -> Any:
         """Returns the spec of observations."""
@@ -206,13 +261,18 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def reward_spec(self) -> Any:
         """Returns the spec of rewards, which follows the core's rewarder."""
         if self.core.reward_spec is not self._reward_of:
-            self._plan()
+            self._reward_spec, self._reward_of = to_spec(self.core.reward_spec, "reward"), self.core.reward_spec
+            self._episode.plan(self.core, self._env)
         return self._reward_spec
 
     def discount_spec(self) -> Any:
         """Returns the spec of discounts."""
         return self._discount_spec
 
-    def put_back(self, content: Any) -> None:
-        super().put_back(content)
-        self._quick = None if self._restart else self._importer
+    @property
+    def _in_episode(self) -> tuple[Any, ...]:
+        return self._episode.__getstate__()
+
+    @_in_episode.setter
+    def _in_episode(self, content: tuple[Any, ...]) -> None:
+        self._episode.__setstate__(content)

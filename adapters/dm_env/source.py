@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from sys import getrefcount
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import dm_env
 import numpy as np
@@ -13,13 +12,14 @@ from numpy import ndarray
 
 from envoi import Array, Discrete, EpisodeError, MultiBinary, MultiDiscrete, SpecError, Step
 from envoi.protocol.env import ENDED, full_step
+from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
-from ..shared.arrival import ALONE, Copy, incoming, own_size
+from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, Copy, incoming, own_size
 from ..shared.contexts import TakesContext
 from ..shared.copying import owned
 from ..shared.discounts import is_default_discount
@@ -44,7 +44,7 @@ class FromDmEnv(SeedsSource, TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_form", "_incoming", "_encode", "_choices", "_dtype", "_size", "_shape")
+    _planned = ("_form", "_incoming", "_encode", "_choices", "_dtype", "_size", "_shape", "_six_values")
     _layer = dm_env.Environment
 
     def __init__(
@@ -79,6 +79,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
         self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
         self._shape = getattr(spec, "shape", ())
+        self._six_values = assemble([*FromDmEnv.step_parts(self), SIX_VALUES], unbound=self)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
         form, simulation = cast("Any", self.form_inside), physics(self.source, dm_env.Environment)
@@ -99,44 +100,41 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._form.last.observation, {**self._form.last.info}
 
     def step(self, action: Any) -> Step:
-        return full_step(self.raw_step(action))
+        return full_step(self._six_values(self, action))
 
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as a part of an assembled one."""
+        values = ", ".join(VALUES)
         if self._form is not None:
-            return self._step_of_ours(action)
-        observation, reward, terminated, truncated, info = self.five_step(action)
-        return (observation, reward, terminated, truncated, info.pop("discount", None), info)
-
-    def five_step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        """See `envoi.protocol.env.five_step`."""
-        if self._form is not None:
-            observation, reward, terminated, truncated, discount, info = self._step_of_ours(action)
-            said = {} if is_default_discount(discount, terminated) else {"discount": discount}
-            return observation, reward, terminated, truncated, {**info, **said}
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
-        before = None if self._rewarder is None else (self.state,)
-        if self._choices is None:
-            sent = action if self._encode is None else self._encode(action)
+            lines = [f"{values} = $env._step_of_ours(action)"]
+            return (Part("FromDmEnv: all that a form of envoi has", outward="\n".join(lines), names={"env": self}),)
+        if self._choices is not None:
+            sent = ["try:", "    $sent = $choices[action]", "except (KeyError, TypeError):"]
+            sent.append("    $sent = $env._choice(action)")
         else:
-            try:
-                sent = self._choices[action]
-            except (KeyError, TypeError):
-                sent = self._choice(action)
-        step_type, reward, discount, observation = self.source.step(sent)
-        # The common case of `incoming`, which needs no call: an array as declared, that nothing but this frame holds.
-        if (
-            type(observation) is not ndarray
-            or observation.dtype is not self._dtype
-            or getrefcount(observation) > ALONE
-            or observation.__sizeof__() != self._size
-        ):
-            observation = self._incoming(observation)
-        # And the common step: in the middle of an episode, with a plain reward and discount.
-        if step_type is MID and before is None and isinstance(discount, float) and isinstance(reward, float):
-            self._observation = observation
-            return observation, reward, False, False, {} if discount == 1.0 else {"discount": discount}
-        return self._complete(step_type, reward, discount, observation, before, action)
+            sent = ["$sent = action" if self._encode is None else "$sent = $encode(action)"]
+        lines = [
+            "if $env._over is not None:",
+            "    $env._refuse()",
+            "$before = None if $env._rewarder is None else ($env.state,)",
+            *sent,
+            "$step_type, reward, discount, observation = $env.source.step($sent)",
+            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            "if $step_type is $MID and $before is None and isinstance(discount, float) and isinstance(reward, float):",
+            "    $env._observation = observation",
+            "    terminated = truncated = False",
+            "    if discount == 1.0:",
+            "        discount = None",
+            "    info = {}",
+            "else:",
+            "    $values = $env._complete($step_type, reward, discount, observation, $before, action)",
+            f"    {values} = $values",
+        ]
+        names = {**ARRIVAL_NAMES, "env": self, "encode": self._encode, "choices": self._choices, "MID": MID}
+        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names=names),)
+
+    def _refuse(self) -> NoReturn:
+        raise EpisodeError(f"step: {self._over}")
 
     def _choice(self, action: Any) -> Any:
         """A choice that is none of the known ones, or comes as an array."""
@@ -146,7 +144,8 @@ class FromDmEnv(SeedsSource, TakesContext):
 
     def _complete(
         self, step_type: dm_env.StepType, reward: Any, discount: Any, observation: Any, before: Any, action: Any
-    ) -> tuple[Any, Any, bool, bool, Info]:
+    ) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """Returns the six values of a step that is an end or holds more than a plain reward and discount."""
         if step_type not in (MID, LAST) or reward is None or discount is None:
             raise self._refusal(step_type)
         self._observation = observation
@@ -158,12 +157,13 @@ class FromDmEnv(SeedsSource, TakesContext):
         if is_last:
             self._over = ENDED
         terminated = is_last and is_zero(discount)
-        info = {} if is_default_discount(discount, terminated) else {"discount": discount}
-        return observation, reward, terminated, is_last and not terminated, info
+        if is_default_discount(discount, terminated):
+            discount = None
+        return observation, reward, terminated, is_last and not terminated, discount, {}
 
     def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+            self._refuse()
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
         return self._kept(before, action)
@@ -195,6 +195,7 @@ class FromDmEnv(SeedsSource, TakesContext):
             return super()._call_seed_method(seed)
         self.source.close()
         self.source = self._factory(seed=seed)
+        self._find_form()
         self._plan()
         return True
 

@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 FORM, IMPORTER = ToGymnasium, FromGymnasium
-"""The classes that stand for an environment of one agent and one lane, there and here."""
+"""The form and the importer of an environment of one agent and one lane."""
 
 
 def recognises(env: object) -> bool:

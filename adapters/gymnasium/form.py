@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from envoi import Env
-from envoi.protocol.env import five_step, quickest_step
+from envoi.protocol.fast_steps import Part, assemble, fast_step, parts_or_call
 
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -49,10 +49,27 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._step = quickest_step(self._env)
-        five = None if self._encode or self._decode else five_step(self._env)
-        if five is not None and type(self).step is ToGymnasium.step:
-            self.step = cast("Any", five)  # nothing is left to do
+        self._step = fast_step(self._env)
+        if type(self).step is ToGymnasium.step:
+            parts = parts_or_call(self._env)
+            self.step = assemble([*parts, self._part(parts[-1].constants)])
+
+    def _part(self, constants: Mapping[str, Any]) -> Part:
+        """Returns what `step` does beside the core's step, as the last part of an assembled one.
+
+        Args:
+            constants: The values that are the same at every step of the core.
+        """
+        inward = "" if self._decode is None else "action = $decode(action)"
+        outward = [] if self._encode is None else ["observation = $encode(observation)"]
+        if "discount" not in constants:
+            outward += [
+                "if discount is not None and not $is_default(discount, terminated):",
+                "    info = {**info, 'discount': discount}",
+            ]
+        outward.append("return observation, reward, terminated, truncated, info")
+        names = {"decode": self._decode, "encode": self._encode, "is_default": is_default_discount}
+        return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)
 
     @classmethod
     def _opens(cls, core: Any) -> bool:

@@ -30,7 +30,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from qgym.templates import Rewarder as Source
 
-from envoi import Rewarder, Snapshot, Streams
+from envoi import Rewarder, Snapshot, Step, Streams
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
 from envoi.structural_equality import attributes
@@ -147,17 +147,17 @@ class FromQgym(FromGymnasium):
         observation, info = super()._begin(seed, options)
         return observation, deepcopy(info)
 
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        values = self._step_unrewarded(action) if self._replaces else super().raw_step(action)
-        return (*values[:5], deepcopy(values[5]))  # it holds parts of the state, which the next step changes
+    def step(self, action: Any) -> Step:
+        step = self._step_unrewarded(action) if self._replaces else super().step(action)
+        return step._replace(info=deepcopy(step.info))  # it holds parts of the state, which the next step changes
 
-    def _step_unrewarded(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+    def _step_unrewarded(self, action: Any) -> Step:
         """Makes a step in which the source's own rewarder is not called."""
         native = self._native
         held = native._rewarder
         native._rewarder = _Replaced(held)
         try:
-            return super().raw_step(action)
+            return super().step(action)
         finally:
             native._rewarder = held
 

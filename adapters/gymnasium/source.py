@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from sys import getrefcount
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
-from numpy import ndarray
 
 from envoi import Array, EpisodeError, Step, Streams
 from envoi.protocol.env import ENDED, full_step
+from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
-from ..shared.arrival import ALONE, incoming, own_size
+from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, incoming, own_size
 from ..shared.contexts import TakesContext
-from ..shared.copying import HOLDERS, fresh, owned
+from ..shared.copying import fresh, owned
 from ..shared.core_holder import CoreHolder
 from ..shared.discounts import is_number
 from .specs import NAME, encoder, from_space
@@ -43,7 +42,7 @@ class FromGymnasium(TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_incoming", "_encode", "_dtype", "_size", "_shape")
+    _planned = ("_incoming", "_encode", "_dtype", "_size", "_shape", "_six_values")
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -68,6 +67,7 @@ class FromGymnasium(TakesContext):
         self._shape = getattr(spec, "shape", ())
         # The source may keep an action, or change it.
         self._encode = encoder(self.action_spec, fresh=True)
+        self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
 
     def _seed_source(self, seed: int) -> None:
         replay_seeds(self.unwrapped)
@@ -81,36 +81,50 @@ class FromGymnasium(TakesContext):
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
-        return full_step(self.raw_step(action))
+        return full_step(self._six_values(self, action))
 
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
-        before = None if self._rewarder is None else (self.state,)
-        observation, reward, terminated, truncated, info = self.source.step(
-            action if self._encode is None else self._encode(action)
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as a part of an assembled one."""
+        sent = "action" if self._encode is None else "$encode(action)"
+        outward = [
+            "if $env._over is not None:",
+            "    $env._refuse()",
+            "$before = None if $env._rewarder is None else ($env.state,)",
+            f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
+            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            "$env._observation = observation",
+        ]
+        unless = (
+            "terminated or truncated or $before is not None or not isinstance(reward, float)"
+            " or (info and 'discount' in info)"
         )
-        # The common case of `incoming`, for an array that nothing but this frame holds.
-        if (
-            type(observation) is not ndarray
-            or observation.dtype is not self._dtype
-            or getrefcount(observation) > ALONE
-            or observation.__sizeof__() != self._size
-        ):
-            observation = self._incoming(observation)
-        self._observation = observation
-        rare = terminated or truncated or before is not None or type(reward) in HOLDERS
-        if rare or (info and "discount" in info):
-            return self.complete_five(observation, reward, terminated, truncated, info, before, action)
-        return observation, reward, False, False, None, {**info} if info else {}
+        rarely = [
+            "$values = $env._complete(observation, reward, terminated, truncated, info, $before, action)",
+            f"{', '.join(VALUES)} = $values",
+        ]
+        otherwise = [
+            "terminated = truncated = False",
+            "discount = None",
+            "info = {**info} if info else {}",
+        ]
+        return (
+            Part(
+                "FromGymnasium: a step of the source",
+                outward="\n".join(outward),
+                unless=unless,
+                rarely="\n".join(rarely),
+                otherwise="\n".join(otherwise),
+                names={**ARRIVAL_NAMES, "env": self, "encode": self._encode},
+            ),
+        )
 
-    def complete_five(
+    def _refuse(self) -> NoReturn:
+        raise EpisodeError(f"step: {self._over}")
+
+    def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """`raw_step` of what its source has given, for steps with more to them than an observation and a reward.
-
-        A form that takes the common step of the source itself, which saves a call and two tuples, calls it too.
-        """
+        """Returns the six values of a step with more to it than an observation and a reward."""
         reward = owned(reward)
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)

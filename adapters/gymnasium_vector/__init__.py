@@ -53,9 +53,8 @@ from envoi.protocol.batch_env import BatchEnv
 
 from ..conversion import imported, losses_for
 from ..gymnasium import losses as lane_losses
-from ..pettingzoo.form_base import acts_at_once
 from ..registry import from_env, home, is_of
-from ..shared.agent_count import agent_lanes
+from ..shared.agent_count import acts_at_once, agent_lanes
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasiumVector, check_restarts, mode_named
@@ -108,16 +107,26 @@ def to_gymnasium_vector(
     mode = None if autoreset_mode is None else mode_named(autoreset_mode)
     if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
         return env
-    core = _lanes(env, n)
-    if isinstance(core, (FromGymnasiumVector, FromSyncVector)):
+    core = batch_of(env, n)
+    if isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv):
         if mode in (None, core.mode) and core.is_unchanged and not validate:
             return core.source
         mode = mode or core.mode
     return ToGymnasiumVector(core, mode or AutoresetMode.NEXT_STEP, validate)
 
 
-def _lanes(env: Any, n: int | None) -> BatchEnv:
-    """A batch of whatever `to_gymnasium_vector` takes."""
+def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
+    """Returns the core batch of whatever `to_gymnasium_vector` takes.
+
+    Args:
+        env: As for `to_gymnasium_vector`.
+        n: As for `to_gymnasium_vector`.
+        target: The framework that it goes to, for the errors.
+
+    Raises:
+        SpecError: `env` has another number of lanes, or cannot be copied.
+        LossyConversion: It has several agents that cannot be lanes.
+    """
     made: Callable[[], Any] | None = None
     if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
         first = [from_env(env())]
@@ -126,7 +135,7 @@ def _lanes(env: Any, n: int | None) -> BatchEnv:
     else:
         core = from_env(env)
     if isinstance(core, MultiEnv):
-        core = _agent_lanes(core)
+        core = batch_of_agents(core, target)
     if core.batch_size is None:
         return batch(made or core, 1 if n is None else n)
     if n not in (None, core.batch_size):
@@ -134,11 +143,20 @@ def _lanes(env: Any, n: int | None) -> BatchEnv:
     return core
 
 
-def _agent_lanes(env: MultiEnv) -> AgentLanes:
+def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
+    """Returns the agents of an environment as the lanes of a batch.
+
+    Args:
+        env: The environment.
+        target: The framework that it goes to, for the errors.
+
+    Raises:
+        LossyConversion: The agents differ, or take turns.
+    """
     # Where it cannot be known beforehand, the first step in which somebody waits is refused.
     if acts_at_once(env) is False:
-        raise LossyConversion("agents", "turns", repr(env), NAME, "use a form of several agents")
-    return agent_lanes(env, NAME)
+        raise LossyConversion("agents", "turns", repr(env), target, "use a form of several agents")
+    return agent_lanes(env, target)
 
 
 def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
@@ -164,7 +182,7 @@ def _import(env: Any, copy: Copy) -> BatchEnv:
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """Returns what of a core environment would not survive the way to a vector env in its default mode, and back."""
-    return losses_for(env, _losses, lambda env: _agent_lanes(env) if isinstance(env, MultiEnv) else env)
+    return losses_for(env, _losses, lambda env: batch_of_agents(env) if isinstance(env, MultiEnv) else env)
 
 
 def _losses(core: Any) -> list[Loss]:

@@ -18,12 +18,10 @@ from envoi import (
     Discrete,
     Env,
     Infos,
-    Lanes,
     LossyConversion,
     MultiBinary,
     MultiDiscrete,
     Reset,
-    SpecError,
     Step,
     UnknownName,
 )
@@ -31,14 +29,13 @@ from envoi.batching.values import full_lanes_step, lane
 from envoi.protocol.batch_env import BatchEnv, as_mask
 from envoi.protocol.env import quickest_step
 
-from ..gymnasium import to_gymnasium
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
 from ..shared.origin import core_layers
-from ..shared.reached_attributes import inside, is_own
 from .infos import write, write_lanes
+from .lane_attributes import LaneAttributes, pictures
 from .specs import NAME, batched_decoder, batched_encoder, batched_space
 
 NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", AutoresetMode.DISABLED: "live"}
@@ -65,7 +62,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     _framework = NAME
     _of_lanes = True
-    _planned = ("_encode", "_encode_one", "_decode", "_step", "_lanes", "_written")
+    _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes", "_written")
     _memory = ("_over", "_last", "begun")
 
     def __init__(
@@ -81,9 +78,8 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self.metadata["autoreset_mode"] = self._mode
         self.single_observation_space, self.single_action_space = self._spaces()
         seen = batched_space(self.single_observation_space, self.num_envs)
-        done = batched_space(self.single_action_space, self.num_envs)
         self.observation_space = like_source(seen, core, "observation", lanes=True)
-        self.action_space = like_source(done, core, "action", lanes=True)
+        self.action_space = self._batch_action_space()
 
     def _check_lanes(self, core: Any) -> None:
         super()._check_lanes(core)
@@ -99,6 +95,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
         return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
+    def _batch_action_space(self) -> spaces.Space[Any]:
+        done = batched_space(self.single_action_space, self.num_envs)
+        return like_source(done, self.core, "action", lanes=True)
+
     def _plan(self) -> None:
         core = self.core
         self._encode = batched_encoder(core.observation_spec)
@@ -110,7 +110,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
         self._step: Any = quickest_step(self._env)
         self._written: dict[Any, Any] = {}  # see `write`
-        self._lanes: list[_LaneForm] = []
+        self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
         self._same_step = self._mode is AutoresetMode.SAME_STEP
 
@@ -244,30 +244,6 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
 
-    def _place(self, name: str) -> Any:
-        """Where the attribute of each lane is.
-
-        Returns:
-            A list of gymnasium environments, one a lane; a vector environment; or what all lanes share.
-
-        Raises:
-            AttributeError: There is no such attribute.
-        """
-        around, native = inside(self.core)
-        for layer in (*around, *native):
-            if isinstance(layer, Lanes):
-                if [form.core for form in self._lanes] != list(layer.envs):
-                    self._lanes = [_LaneForm(env) for env in layer.envs]
-                return [form.env for form in self._lanes]
-            if isinstance(layer, VectorEnv) and hasattr(layer, "call"):
-                return layer
-            if (layer in native or is_own(name)) and hasattr(layer, name):
-                return layer
-        holder = self._reach(name)
-        if holder is None:
-            raise AttributeError(f"{self!r}: no lane has an attribute {name!r}")
-        return holder
-
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each lane, or reads an attribute of each; see `gymnasium.vector.SyncVectorEnv.call`.
 
@@ -288,12 +264,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             return self.render() or (None,) * n
         if name in ("observation_space", "action_space"):
             return (getattr(self, f"single_{name}"),) * n
-        place = self._place(name)
-        if isinstance(place, VectorEnv) and hasattr(place, "call"):
-            return tuple(cast("Any", place).call(name, *args, **kwargs))
-        found = [one.get_wrapper_attr(name) for one in place] if isinstance(place, list) else [getattr(place, name)]
-        results = [one(*args, **kwargs) if callable(one) else one for one in found]
-        return tuple(results if isinstance(place, list) else results * n)
+        return tuple(self._attributes.call(name, range(n), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Reads an attribute of each lane; see `call`."""
@@ -314,25 +285,11 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         each = list(cast("Any", values)) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(f"values: expected one for each of {self.num_envs} lanes, got {len(each)}")
-        place = self._place(name)
-        if isinstance(place, VectorEnv) and hasattr(place, "call"):
-            cast("Any", place).set_attr(name, each)
-        elif isinstance(place, list):
-            for one, value in zip(cast("list[Any]", place), each, strict=True):
-                one.set_wrapper_attr(name, value)
-        elif all(np.array_equal(value, each[0]) for value in each):
-            setattr(place, name, each[0])
-        else:
-            raise SpecError(f"{name}: expected one value for all lanes, which share {place!r}, got {each}")
+        self._attributes.set(name, each, range(self.num_envs))
 
     def render(self) -> Any:
         """A tuple with a picture of each lane, as `render_mode` says, or None."""
-        pictures = self.core.render()
-        if pictures is None:
-            return None
-        if isinstance(pictures, np.ndarray) and pictures.ndim == 3:  # of all lanes together
-            return (pictures,) * self.num_envs
-        return tuple(pictures)
+        return pictures(self.core)
 
     def close(self, **kwargs: Any) -> None:
         """Releases what the environment holds; may be called again."""
@@ -401,13 +358,6 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 def _batch_inside(core: Any) -> Any:
     """The batch inside all wrappers that act on one."""
     return next(layer for layer in core_layers(core) if isinstance(layer, BatchEnv))
-
-
-class _LaneForm:
-    """A lane of a loop, and the gymnasium environment that answers for its attributes."""
-
-    def __init__(self, core: Env) -> None:
-        self.core, self.env = core, to_gymnasium(core)
 
 
 def mode_named(mode: AutoresetMode | str) -> AutoresetMode:

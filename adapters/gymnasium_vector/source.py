@@ -64,7 +64,7 @@ class FromGymnasiumVector(ImportedBatch):
     def __init__(self, source: VectorEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         none = np.zeros(source.num_envs, bool)
         self._kept: Mask = none  # lanes of which the source has begun the next episode already
-        self._beginning: Reset | None = None  # what it told of those
+        self._beginning: Reset | None = None  # the beginnings of those episodes
         super().__init__(source, source.num_envs, copy)
 
     def _describe(self) -> None:
@@ -171,7 +171,7 @@ class FromGymnasiumVector(ImportedBatch):
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
-        observation, reward, terminated, truncated, said = self.source.step(self._sent(action))
+        observation, reward, terminated, truncated, said = self._step_source(self._sent(action))
         observation = self._incoming(observation)
         reward = self._rewards(reward)
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
@@ -190,6 +190,9 @@ class FromGymnasiumVector(ImportedBatch):
             if restart is not None:
                 reward[restart] = 0
         return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+
+    def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        return self.source.step(action)
 
     def _check_restart(self, restart: Mask) -> None:
         if self.mode is AutoresetMode.NEXT_STEP:

@@ -90,7 +90,7 @@ def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, 
         return env
     core = from_pettingzoo(env) if isinstance(env, AECEnv) else from_env(env)
     multi = several_agents(core)
-    if isinstance(multi, FromPettingZoo) and multi._rewarder is None and not validate:
+    if isinstance(multi, FromPettingZoo) and multi.is_unchanged and not validate:
         return multi.source
     return ToPettingZoo(core, validate)
 

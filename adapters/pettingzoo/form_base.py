@@ -20,14 +20,12 @@ from envoi import (
     Env,
     LossyConversion,
     MultiEnv,
-    MultiModel,
-    MultiWrapper,
 )
 from envoi.protocol.multi_env import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import several_agents, validated
+from ..shared.agent_count import acts_at_once, several_agents, validated
 from ..shared.exported import AnyForm
 from ..shared.loss import Loss
 
@@ -35,15 +33,6 @@ NAME = "pettingzoo"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
 """The keys, in each info, of who acts next where not all do: of one agent (PettingZoo's own key), of several."""
-
-
-def acts_at_once(env: MultiEnv) -> bool | None:
-    """Whether all agents in play act in every step; None where one cannot know it before an episode."""
-    while isinstance(env, MultiWrapper):
-        env = env.env
-    if isinstance(env, MultiModel):
-        return type(env)._turn_in is MultiModel._turn_in
-    return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
 
 
 def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:

@@ -85,7 +85,7 @@ def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, A
         return env
     core = from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
     multi = several_agents(core)
-    if isinstance(multi, FromPettingZooAEC) and multi._rewarder is None and not validate:
+    if isinstance(multi, FromPettingZooAEC) and multi.is_unchanged and not validate:
         return multi.source
     return ToPettingZooAEC(core, validate)
 

@@ -5,81 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
-from gymnasium import spaces
-
-from envoi import Env, Reset, Step
+from envoi import Reset, Step
 from envoi.protocol.env import full_step
 
 from ..gymnasium.form import ToGymnasium
-from ..gymnasium.specs import like_source
 from ..shared.discounts import is_default_discount
-from .codec import Codec
-from .form_base import Masks, RLlibForm, WorkerSeeds
+from .form_base import CodedForm
 
 
-class RLlibEnv(RLlibForm, ToGymnasium):
-    """A core environment in RLlib's canonical form: a gymnasium env that an env runner steps.
+class RLlibEnv(CodedForm, ToGymnasium):
+    """A core environment in RLlib's canonical form: a gymnasium env that an env runner steps. See `CodedForm`."""
 
-    Args:
-        core: The core environment.
-        worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
-        validate: Check every value against its spec.
-        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
-        action_masks: Put each observation beside the mask of its actions.
+    _memory = ("_last",)
 
-    Attributes:
-        core: The core environment.
-        codec: The maps between its values and RLlib's; None where the form is not canonical.
-        seeds: What becomes of RLlib's seeds.
-    """
-
-    _framework = "rllib"
-    _planned = ("codec", "_masks")
-    _memory = ("_last", "seeds")
-
-    codec: Codec | None
-    spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces
     _last: Any = None  # a `Reset`, or what `raw_step` gave
-
-    def __init__(
-        self,
-        core: Env,
-        worker: int = 0,
-        in_evaluation: bool = False,
-        validate: bool = False,
-        canonical: bool = True,
-        action_masks: bool = False,
-    ) -> None:
-        self._canonical, self._action_masks = canonical, action_masks
-        super().__init__(core, validate)
-        self.seeds = WorkerSeeds(worker, in_evaluation)
-
-    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        if self.codec is None:
-            seen, done = super()._spaces()
-        else:
-            seen = like_source(self.codec.observation_space, self.core, "observation")
-            done = like_source(self.codec.action_space, self.core, "action")
-        return (seen if self._masks is None else self._masks.space(seen)), done
 
     def _plan(self) -> None:
         super()._plan()
-        self.codec = None
-        if self._canonical:
-            self.codec = Codec(self.core)
+        if self.codec is not None:
             self._encode, self._decode = self.codec.encode, self.codec.decode
-        self._masks = Masks(self.core.action_spec) if self._action_masks else None
-
-    @classmethod
-    def _opens(cls, core: Any) -> bool:
-        return True
-
-    @property
-    def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """This form, of which RLlib reads the spaces. It has the public attributes of what lies inside."""
-        return self
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
@@ -109,6 +53,6 @@ class RLlibEnv(RLlibForm, ToGymnasium):
 
     @property
     def last(self) -> Reset | Step | None:
-        """What the core's last reset or step gave; None before."""
+        """The result of the core's last reset or step; None before."""
         last = self._last
         return last if last is None or isinstance(last, Reset) else full_step(last)

@@ -16,7 +16,9 @@ from envoi.protocol.multi_env import MASK
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 
+from ..gymnasium.specs import like_source, to_space
 from ..shared.exported import AnyForm
+from .codec import Codec
 
 NAME = "rllib"
 
@@ -29,7 +31,7 @@ class WorkerSeeds:
 
     Args:
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
     """
 
     def __init__(self, worker: int = 0, in_evaluation: bool = False) -> None:
@@ -67,35 +69,6 @@ class Place:
     in_evaluation: bool = False
 
 
-class RLlibForm(AnyForm):
-    """Base of RLlib's forms: RLlib says only after they were made where it steps them.
-
-    Attributes:
-        seeds: What becomes of RLlib's seeds.
-        last: The latest reset or step of the core; None before the first.
-    """
-
-    seeds: WorkerSeeds
-    last: Any
-
-    _lane: int = 0
-
-    def forget_seeds(self) -> None:
-        """Lets the next seed replay, also one that comes again: for who resets the form in RLlib's place."""
-        self.seeds.forget()
-
-    @property
-    def place(self) -> Place:
-        """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
-        return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
-
-    @place.setter
-    def place(self, place: Place) -> None:
-        self._lane = place.lane
-        self.seeds.worker, self.seeds.in_evaluation = place.worker, place.in_evaluation
-        self.assign_lane(place.lane)
-
-
 class Masks:
     """Observations with the mask of the actions beside them: `{"action_mask", "observations"}`.
 
@@ -131,3 +104,95 @@ class Masks:
     def _of(self, info: Mapping[Any, Any]) -> NDArray[np.float32]:
         mask = info.get(MASK)
         return np.ones(self.size, np.float32) if mask is None else np.array(mask, np.float32)
+
+
+class RLlibForm(AnyForm):
+    """Base of RLlib's forms, which RLlib tells only after they were made where it steps them.
+
+    Attributes:
+        seeds: What becomes of RLlib's seeds.
+        last: The latest reset or step of the core; None before the first.
+    """
+
+    seeds: WorkerSeeds
+    last: Any
+
+    _framework = NAME
+    _lane: int = 0
+
+    def forget_seeds(self) -> None:
+        """Lets the next seed replay, also one that comes again: for code that resets the form in RLlib's place."""
+        self.seeds.forget()
+
+    @property
+    def place(self) -> Place:
+        """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
+        return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
+
+    @place.setter
+    def place(self, place: Place) -> None:
+        self._lane = place.lane
+        self.seeds.worker, self.seeds.in_evaluation = place.worker, place.in_evaluation
+        self.assign_lane(place.lane)
+
+
+class CodedForm(RLlibForm):
+    """Base of the forms of one agent, of one lane or of many: their spaces are those of one codec.
+
+    Args:
+        core: The core environment.
+        worker: The index of the env runner.
+        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
+        validate: Check every value against its spec.
+        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
+        action_masks: Put each observation beside the mask of its actions.
+
+    Attributes:
+        core: The core environment.
+        codec: The maps between its values and RLlib's; None where the form is not canonical.
+        seeds: The seeds that the core gets for those of RLlib.
+    """
+
+    _planned = ("codec", "_masks")
+    _memory = ("seeds",)
+
+    codec: Codec | None
+    spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces
+
+    def __init__(
+        self,
+        core: Any,
+        worker: int = 0,
+        in_evaluation: bool = False,
+        validate: bool = False,
+        canonical: bool = True,
+        action_masks: bool = False,
+    ) -> None:
+        self._canonical, self._action_masks = canonical, action_masks
+        self.seeds = WorkerSeeds(worker, in_evaluation)
+        super().__init__(core, validate=validate)
+
+    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        seen, done = self._space("observation"), self._space("action")
+        return (seen if self._masks is None else self._masks.space(seen)), done
+
+    def _space(self, what: str) -> spaces.Space[Any]:
+        if self.codec is None:
+            space = to_space(getattr(self.core, f"{what}_spec"), what)
+        else:
+            space = getattr(self.codec, f"{what}_space")
+        return like_source(space, self.core, what)
+
+    def _plan(self) -> None:
+        super()._plan()
+        self.codec = Codec(self.core) if self._canonical else None
+        self._masks = Masks(self.core.action_spec) if self._action_masks else None
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return getattr(core, "batch_size", None) is None
+
+    @property
+    def unwrapped(self) -> Any:
+        """This form, whose spaces RLlib reads."""
+        return self

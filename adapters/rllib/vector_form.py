@@ -11,83 +11,38 @@ from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from envoi import BatchEnv, SpecError
+from envoi import SpecError
 from envoi.batching.values import stack
 
 from ..gymnasium.specs import decoder, like_source
 from ..gymnasium_vector.form import ToGymnasiumVector
-from .codec import Codec
-from .form_base import Masks, RLlibForm, WorkerSeeds
+from .form_base import CodedForm
 
 
-class RLlibVectorEnv(RLlibForm, ToGymnasiumVector):
-    """A core batch in RLlib's canonical form, for `gym_env_vectorize_mode="vector_entry_point"`.
+class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
+    """A core batch in RLlib's canonical form, for `gym_env_vectorize_mode="vector_entry_point"`. See `CodedForm`.
 
     A lane that has ended begins anew in the following step: it is the only mode that RLlib records rightly.
 
-    Args:
-        core: The batch.
-        worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
-        validate: Check every value against its spec.
-        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
-        action_masks: Put each observation beside the mask of its actions.
-
     Attributes:
-        core: The core batch.
-        codec: The maps between its values and RLlib's; None where the form is not canonical.
-        seeds: What becomes of RLlib's seeds; `bind_worker` sets worker and evaluation.
-        last: What the core's last reset or step gave.
+        last: The result of the core's last reset or step.
     """
 
-    _framework = "rllib"
-    _planned = ("codec", "_masks", "_decode_array", "_decode_one")
-    _memory = ("seeds",)
+    _planned = ("_decode_array", "_decode_one")
 
-    codec: Codec | None
-    spec: Any = None  # which gymnasium's `make_vec` may set; the core's would make a form with other spaces
-
-    def __init__(
-        self,
-        core: BatchEnv,
-        worker: int = 0,
-        in_evaluation: bool = False,
-        validate: bool = False,
-        canonical: bool = True,
-        action_masks: bool = False,
-    ) -> None:
-        self._canonical, self._action_masks = canonical, action_masks
-        super().__init__(core, AutoresetMode.NEXT_STEP, validate)
-        self.seeds = WorkerSeeds(worker, in_evaluation)
-        if self.codec is not None:
-            done = batch_space(self.single_action_space, self.num_envs)
-            self.action_space = like_source(done, core, "action", lanes=True)
-
-    def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        codec, masks = self.codec, self._masks
-        if codec is None:
-            seen, done = super()._spaces()
-        else:
-            seen = like_source(codec.observation_space, self.core, "observation")
-            done = like_source(codec.action_space, self.core, "action")
-        return (seen if masks is None else masks.space(seen)), done
+    def _batch_action_space(self) -> spaces.Space[Any]:
+        if self.codec is None:
+            return super()._batch_action_space()
+        return like_source(batch_space(self.single_action_space, self.num_envs), self.core, "action", lanes=True)
 
     def _plan(self) -> None:
         super()._plan()
-        self.codec = Codec(self.core) if self._canonical else None
         self._decode_array, self._decode_one = self._decode, decoder(self.core.action_spec)
         if self.codec is not None:
             self._encode = self.codec.encode_batch
         self._decode, self._flat_shape = self._decode_lanes, None  # RLlib's arrays are its own, whatever their shape
-        self._masks = Masks(self.core.action_spec) if self._action_masks else None
-
-    @property
-    def unwrapped(self) -> VectorEnv[Any, Any, Any]:
-        """This form, of which RLlib reads the spaces."""
-        return self
 
     def _decode_lanes(self, actions: Any) -> Any:
         """RLlib's actions, of all lanes at once or a list of one a lane, as the core takes them."""

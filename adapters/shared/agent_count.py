@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import overload
 
-from envoi import AgentLanes, Env, LossyConversion, MultiEnv, SpecError, Validated, ValidatedMulti, as_multi, as_single
+from envoi import (
+    AgentLanes,
+    Env,
+    LossyConversion,
+    MultiEnv,
+    MultiModel,
+    MultiWrapper,
+    SpecError,
+    Validated,
+    ValidatedMulti,
+    as_multi,
+    as_single,
+)
 
 AGENT = "agent_0"
 """The default name of the agent, if an environment of one agent is exported as one of several."""
@@ -57,6 +69,15 @@ def agent_lanes(env: MultiEnv, target: str) -> AgentLanes:
         return AgentLanes(env)
     except SpecError as error:
         raise LossyConversion("agents", "spaces", str(error), target, "use a form of several agents") from error
+
+
+def acts_at_once(env: MultiEnv) -> bool | None:
+    """Returns True if all agents in play act in every step; None where an episode must begin to know it."""
+    while isinstance(env, MultiWrapper):
+        env = env.env
+    if isinstance(env, MultiModel):
+        return type(env)._turn_in is MultiModel._turn_in
+    return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
 
 
 @overload

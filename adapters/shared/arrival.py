@@ -28,6 +28,7 @@ from envoi import (
     OneOf,
     Sequence,
 )
+from envoi.protocol.fast_steps import Part, assemble
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
 
@@ -56,13 +57,33 @@ def _baselines() -> tuple[int, int]:
 _PASSED, _BASE_ALONE = _baselines()
 
 
-def _local() -> int:
-    value = np.zeros(2)
-    return sys.getrefcount(value)
+def _count_in_a_step() -> int:
+    lines = "observation, _ = $source()\nreturn $getrefcount(observation)"
+    names = {"source": lambda: (np.zeros(2), None), "getrefcount": sys.getrefcount}
+    return assemble([Part("the count of an observation that only a step holds", outward=lines, names=names)])(None)
 
 
-ALONE = _local()
-"""What `sys.getrefcount` gives for a value that nothing holds but a local variable of the frame that asks."""
+# Without the lock of the interpreter, counts say too little.
+ALONE = _count_in_a_step() if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
+"""The count that `sys.getrefcount` gives in an assembled step for an observation that nothing else holds."""
+
+
+ARRIVES_ALONE = """\
+if (
+    type(observation) is not $ndarray
+    or observation.dtype is not $env._dtype
+    or $getrefcount(observation) > $ALONE
+    or observation.__sizeof__() != $env._size
+):
+    observation = $env._incoming(observation)"""
+"""Lines of an importer's part of a step: nothing, for an array as declared that nothing else holds; else `incoming`."""
+
+ARRIVES = "observation = $env._incoming(observation)"
+"""Lines for all other observations."""
+
+ARRIVAL_NAMES = {"ndarray": np.ndarray, "getrefcount": sys.getrefcount, "ALONE": ALONE}
+"""The names in these lines besides `env`, the importer: its `_dtype`, which is None after a reset with an array of
+another shape than declared, its `_size`, see `own_size`, and `_incoming`."""
 
 
 def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:

@@ -49,16 +49,18 @@ class AnyForm(Planned, ReachesInside):
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         self._closed = False
+        self._describe()
         self._plan()
 
+    def _describe(self) -> None:
+        """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
+
     def _check_lanes(self, core: Any) -> None:
-        n, of_lanes = core.batch_size, self._of_lanes
-        if of_lanes is False and n is not None:
-            raise SpecError(f"to_{self._framework}: expected one environment, got a batch of {n} lanes")
-        if of_lanes and n is None:
-            raise SpecError(
-                f"to_{self._framework}: expected a batch, got an environment of one lane; see envoi.batch(env, n)"
-            )
+        n, here = core.batch_size, f"to_{self._framework}"
+        if n is not None and not self._of_lanes:
+            raise SpecError(f"{here}: expected one environment, got a batch of {n} lanes")
+        if n is None and self._of_lanes:
+            raise SpecError(f"{here}: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
 
     def assign_lane(self, number: int) -> None:
         """See `envoi.Process.assign_lane`."""
@@ -79,7 +81,11 @@ class AnyForm(Planned, ReachesInside):
         return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content` gave."""
+        """Makes the form hold again what `content` returned.
+
+        Args:
+            content: What `content` returned.
+        """
         snapshot, *held = content
         self._env.restore(snapshot)
         for name, value in zip(declared_names(type(self), "_memory"), held, strict=True):

@@ -28,13 +28,14 @@ from envoi.protocol.process import Process
 from envoi.seeding import check_seed
 
 from .arrival import Copy
+from .core_holder import CoreHolder
 from .introspection import Content
 from .planned import Planned, declared_names
 from .reset_options import ResetOptions
 
 
 class FromSource(Process):
-    """A core environment that stands for one of a framework.
+    """A core environment that represents one of a framework.
 
     Attributes:
         source: The framework's environment, wrappers and all.
@@ -80,6 +81,7 @@ class Imported(Planned, ResetOptions, FromSource):
         self._observation: Any = None
         self._rewarder = None
         self._closed = False
+        self._find_form()
         self._describe()
         self._plan()
 
@@ -87,32 +89,35 @@ class Imported(Planned, ResetOptions, FromSource):
     def _describe(self) -> None:
         """Sets the specs, `metadata` and `render_mode`, as the source has them."""
 
+    def _find_form(self) -> None:
+        """Looks for a form inside the source; call it again where another source takes its place."""
+        native = self.unwrapped
+        self._form_inside = native if isinstance(native, CoreHolder) else None
+
+    @property
+    def form_inside(self) -> CoreHolder | None:
+        return self._form_inside
+
     @property
     def core_inside(self) -> Any:
         """The core environment of `form_inside`; None where there is none."""
-        form = self.form_inside
+        form = self._form_inside
         return None if form is None else form.core
 
-    @property
     @abstractmethod
-    def _has_begun(self) -> bool:
-        """True from the first reset on."""
-
     def _check_begun(self, what: str) -> None:
         """Raises an EpisodeError before the first reset.
 
         Args:
             what: The attribute or method that needs an episode.
         """
-        if not self._has_begun:
-            raise EpisodeError(f"{what}: {NOT_RESET}")
 
     @property
     def state(self) -> Any:
         """The state of the source where it shows one, else the observation; see the importer's module."""
         self._check_begun("state")
-        core = self.core_inside
-        return self._source_state() if core is None else core.state
+        form = self._form_inside
+        return self._source_state() if form is None else form.core.state
 
     def _source_state(self) -> Any:
         return self._observation
@@ -185,9 +190,9 @@ class ImportedEnv(Imported, Env):
         self._over: str | None = NOT_RESET
         super().__init__(source, copy)
 
-    @property
-    def _has_begun(self) -> bool:
-        return self._over != NOT_RESET
+    def _check_begun(self, what: str) -> None:
+        if self._over == NOT_RESET:
+            raise EpisodeError(f"{what}: {NOT_RESET}")
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         if options and not self.has_place:
@@ -234,9 +239,9 @@ class ImportedBatch(Imported, BatchEnv):
         self._over: Any = np.zeros(n, bool)  # the lanes that have ended
         super().__init__(source, copy)
 
-    @property
-    def _has_begun(self) -> bool:
-        return self._begun
+    def _check_begun(self, what: str) -> None:
+        if not self._begun:
+            raise EpisodeError(f"{what}: {NOT_RESET}")
 
     @property
     def observation(self) -> Any:

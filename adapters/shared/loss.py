@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envoi import LossyConversion
+from envoi import Env, LossyConversion, MultiEnv
 
 
 class NarrowingWarning(UserWarning):
@@ -75,3 +75,12 @@ def warn_narrowed(losses: Iterable[Loss]) -> None:
     narrowed = [str(loss) for loss in losses if not loss.refused and loss.field == "precision"]
     if narrowed:
         warn_user("; ".join(narrowed), NarrowingWarning)
+
+
+def options_lost(env: Env | MultiEnv) -> list[Loss]:
+    """Returns the loss of an environment whose source has no place for the options of a reset."""
+    if env.takes_options:
+        return []
+    hint = "options of a reset change nothing there; a warning says so once, and validate=True makes it an error"
+    native = type(env.unwrapped)
+    return [Loss("options", "reach", f"{native.__module__}.{native.__qualname__}", "the core", False, hint)]

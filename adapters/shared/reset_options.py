@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from envoi import Env, MultiEnv
-
 from .copying import fresh
 from .core_holder import CoreHolder
-from .loss import DroppedOptionsWarning, Loss, warn_user
+from .loss import DroppedOptionsWarning, warn_user
 
 
 class ResetOptions:
@@ -72,12 +70,3 @@ class ResetOptions:
                 DroppedOptionsWarning,
             )
             self._warned_of_options = True
-
-
-def options_lost(env: Env | MultiEnv) -> list[Loss]:
-    """Returns the loss of an environment whose source takes no reset options, in a list, or an empty one."""
-    if env.takes_options:
-        return []
-    hint = "options of a reset change nothing there; a warning says so once, and validate=True makes it an error"
-    native = type(env.unwrapped)
-    return [Loss("options", "reach", f"{native.__module__}.{native.__qualname__}", "the core", False, hint)]

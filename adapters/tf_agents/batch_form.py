@@ -43,12 +43,12 @@ class ToTFAgentsBatch(ToTFAgents):
 
     @property
     def batched(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     @property
     def batch_size(self) -> int:
-        """How many lanes there are."""
+        """The number of lanes."""
         return self.core.batch_size
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
@@ -65,11 +65,11 @@ class ToTFAgentsBatch(ToTFAgents):
 
     @property
     def infos(self) -> Sequence[dict[Any, Any]]:
-        """The infos of the last reset or step, one dict a lane with values of their own types; empty ones before."""
+        """The infos of the last reset or step, one dict per lane with values of their own types; empty before."""
         return Infos([{} for _ in range(self.batch_size)]) if self.last is None else cast("Any", self.last.info)
 
     def get_info(self) -> Any:
-        """The infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
+        """Returns the infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
 
         Returns:
             A dict of arrays of shape (n, …), nested as the infos are; empty before the first reset. `infos` has them
@@ -106,6 +106,14 @@ class ToTFAgentsBatch(ToTFAgents):
         self._current_time_step = make_time_step(values)
         return self._current_time_step
 
+    def restart(self, mask: Any) -> None:
+        """Sets the lanes that begin an episode in the next step, which are those that have ended otherwise.
+
+        Args:
+            mask: Bools of shape (n,), which lanes.
+        """
+        self._over = mask if mask.any() else None
+
     def _step(self, action: Any) -> TimeStep:
         begin = self._over
         sent = action if self._decode is None else self._decode(action)
@@ -135,5 +143,9 @@ class ToTFAgentsBatch(ToTFAgents):
             map_leaves(lambda leaf: leaf.__setitem__(silent, 1), discount)
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """The pictures of all lanes, of shape (n, height, width, 3)."""
+        """Returns the pictures of all lanes, of shape (n, height, width, 3).
+
+        Args:
+            mode: The core's `render_mode`.
+        """
         return np.stack(super().render(mode))

@@ -74,7 +74,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         self._streams = batch_streams(seed, n) or self._streams
         self._over, self._begun = np.zeros(n, bool), True
         form = self._form
-        if form is not None and form._current_time_step is time_step:
+        if form is not None and form.has_returned(time_step):
             self._observation, infos = form.last.observation, form.last.info
         else:
             observation = time_step.observation
@@ -113,12 +113,12 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         before = None if rewarder is None else self.state
         sent = action if self._encode is None else self._encode(action)
         if form is not None:
-            form._over = begin if begin.any() else None
+            form.restart(begin)
             time_step = self.source.step(sent)
         else:
             # Some begin anew only when they are told.
             time_step = self.source.reset() if begin.all() else self.source.step(sent)
-        if form is not None and form._current_time_step is time_step:
+        if form is not None and form.has_returned(time_step):
             result = form.last
         else:
             result = self._read(time_step, begin)

@@ -66,10 +66,13 @@ class ToTFAgents(AnyForm, PyEnvironment):
         self._seed: Any = None
         self._over: Any = None
         super().__init__(core, validate)
+        warn_narrowed(losses(core, exact))
+
+    def _describe(self) -> None:
+        core = self.core
         self._observation_spec = to_spec(core.observation_spec, "observation")
         self._action_spec = to_spec(core.action_spec, "action")
-        self._discount_spec = to_number_spec(core.discount_spec, "discount", exact)
-        warn_narrowed(losses(core, exact))
+        self._discount_spec = to_number_spec(core.discount_spec, "discount", self._exact)
 
     def _plan(self) -> None:
         core = self.core
@@ -181,6 +184,14 @@ class ToTFAgents(AnyForm, PyEnvironment):
             state: What `get_state` returned; the same token may be used any number of times.
         """
         self.put_back(state)
+
+    def has_returned(self, time_step: Any) -> bool:
+        """Returns True for the very time step that this form returned last, which no wrapper has replaced.
+
+        Args:
+            time_step: The time step, as it came through the wrappers around this form.
+        """
+        return self._current_time_step is time_step
 
     def render(self, mode: str = "rgb_array") -> Any:
         """Returns a picture.

@@ -1,4 +1,4 @@
-"""What environments of TF-Agents declare, through all their wrappers, and how they are seeded and put back."""
+"""The base of TF-Agents' importers: declared specs, seeds and snapshots, through all wrappers of a source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class FromTFSource(SeedsSource):
     _has_info: bool = True
 
     def _describe(self) -> None:
-        self._layers = layers(self.source, PyEnvironment)
         self.observation_spec = from_spec(self.source.observation_spec(), "observation_spec")
         self.action_spec = from_spec(self.source.action_spec(), "action_spec", action=True)
         if self.form_inside is self.source:
@@ -56,7 +55,7 @@ class FromTFSource(SeedsSource):
             what: `"reward"` or `"discount"`.
         """
         own = f"{what}_spec"
-        for layer in self._layers:
+        for layer in self._parts():
             kind = type(layer)
             if getattr(kind, own) is not getattr(PyEnvironment, own):
                 spec = getattr(layer, own)()  # bandits may have none, which means the usual one
@@ -76,7 +75,7 @@ class FromTFSource(SeedsSource):
 
     @property
     def unwrapped(self) -> Any:
-        return self._layers[-1]
+        return layers(self.source, PyEnvironment)[-1]
 
     def _source_info(self) -> Any:
         """Returns the source's info; None where it gives none."""
@@ -99,6 +98,9 @@ class FromTFSource(SeedsSource):
             return False
         return True
 
+    def _parts(self) -> list[Any]:
+        return layers(self.source, PyEnvironment)
+
     def _hold_source(self) -> Any:
         """Returns all that the source holds, or where that cannot be copied, its own token.
 
@@ -106,9 +108,9 @@ class FromTFSource(SeedsSource):
             SnapshotUnsupported: It can neither be copied nor says its state.
         """
         try:
-            return Content(self._layers)
+            return super()._hold_source()
         except SnapshotUnsupported:
-            if len(self._layers) > 1:  # TF-Agents' wrappers leave what they hold themselves out of the token
+            if len(self._parts()) > 1:  # TF-Agents' wrappers leave what they hold themselves out of the token
                 raise
             try:
                 return deepcopy(self.source.get_state())
@@ -118,7 +120,7 @@ class FromTFSource(SeedsSource):
 
     def _put_back_source(self, content: Any) -> None:
         if isinstance(content, Content):
-            content.put_back(self._layers)
+            super()._put_back_source(content)
         else:
             self.source.set_state(deepcopy(content))  # which may go on writing into it
 

@@ -36,7 +36,6 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         super().__init__(source, copy)
 
     def _plan(self) -> None:
-        # What it kept of a step holds for a time step that no wrapper made anew.
         self._form: Any = self.form_inside
         self._incoming = incoming(self.observation_spec, self._copy)
         self._take_reward = number_reader(self.declared_reward_spec, self._copy)
@@ -46,7 +45,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         time_step, form = self.source.reset(), self._form
-        if form is not None and form._current_time_step is time_step:
+        if form is not None and form.has_returned(time_step):
             return form.last.observation, {**form.last.info}
         observation, info = time_step.observation, lane_info(self._source_info())
         return self._incoming(observation), info
@@ -60,7 +59,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         kind = int(time_step.step_type)
         if kind == 0:
             raise EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
-        if form is not None and form._current_time_step is time_step:
+        if form is not None and form.has_returned(time_step):
             observation, reward, terminated, truncated, discount, info = form.last
             info = {**info}
         else:

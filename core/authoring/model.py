@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..errors import EpisodeError
-from ..protocol.env import Env, Reset, Step, full_step
+from ..protocol.env import Env, Reset, Step, make_step
 from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
+from ..protocol.fast_steps import Part
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
@@ -139,22 +140,60 @@ class Model(Env):
         return result
 
     def step(self, action: Any) -> Step:
-        return full_step(self.raw_step(action))
-
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._episode_state is not RUNNING:
             self._refuse()
-        before, streams, rewarder = self._state, self._streams or self.streams, self._rewarder or self.reward
+        before, streams, rewarder = self._state, self.streams, self._rewarder or self.reward
         state = self.transition(before, action, streams.dynamics)
         observation = self.observe(state, streams.observation)
         terminated, truncated = bool(self.terminal(state)), bool(self.truncated(state))
         reward = rewarder(before, action, state)
-        result = (observation, reward, terminated, truncated, self.discount(state), self.info(state))
+        discount, info = self.discount(state), self.info(state)
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._observation = state, observation
         if terminated or truncated:
             self._episode_state = OVER
-        return result
+        if discount is None:
+            discount = 0.0 if terminated else 1.0
+        return make_step((observation, reward, terminated, truncated, discount, info))
+
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as a part that leaves out the functions which the author did not write."""
+        defaults: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
+        constants = {name: value for name, value in defaults.items() if not self._overrides(name)}
+
+        def result(name: str, call: str) -> str:
+            return f"{name} = {constants[name]!r}" if name in constants else f"{name} = {call}"
+
+        lines = [
+            "if $model._episode_state is not $RUNNING:",
+            "    $model._refuse()",
+            "$before = $model._state",
+            "$streams = $model._streams or $model.streams",
+            "$rewarder = $model._rewarder",
+            "$state = $model.transition($before, action, $streams.dynamics)",
+            "observation = $model.observe($state, $streams.observation)",
+            "terminated = True if $model.terminal($state) else False",
+            result("truncated", "True if $model.truncated($state) else False"),
+            "if $rewarder is None:",
+            "    reward = $model.reward($before, action, $state)",
+            "else:",
+            "    reward = $rewarder($before, action, $state)",
+            result("discount", "$model.discount($state)"),
+            result("info", "$model.info($state)"),
+            # Only now, as in `step`.
+            "$model._state = $state",
+            "$model._observation = observation",
+            "if terminated or truncated:",
+            "    $model._episode_state = $OVER",
+        ]
+        names = {"model": self, "RUNNING": RUNNING, "OVER": OVER}
+        return (
+            Part("Model: the functions that its author wrote", "", "\n".join(lines), names=names, constants=constants),
+        )
+
+    def _overrides(self, name: str) -> bool:
+        """Returns True if an optional function is the author's own, be it of the class or of this instance."""
+        return getattr(getattr(self, name), "__func__", None) is not getattr(Model, name)
 
     def _refuse(self) -> NoReturn:
         raise EpisodeError(f"step: {self._episode_state}")

@@ -40,7 +40,7 @@ class ModelBatch(BatchEnv):
         self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
-        if model._rewarder is not None:  # pyright: ignore[reportPrivateUsage]
+        if not model.is_unchanged:
             self._rewarder = drawing(model.rewarder, self)
         self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None

@@ -23,7 +23,12 @@ from ..spec import Array, SpecTree, sample
 from .episode import ENDED as ENDED
 from .episode import ENDED_LANES as ENDED_LANES
 from .episode import NOT_RESET as NOT_RESET
+from .fast_steps import beside_step as beside_step
+from .fast_steps import fast_step
+from .fast_steps import five_step as five_step
 from .process import Info, Process
+
+quickest_step = fast_step
 
 REWARD = Array((), "float64", name="reward")
 DISCOUNT = Array((), "float64", 0, 1, "discount")
@@ -70,39 +75,11 @@ make_step = cast(
 
 
 def full_step(values: tuple[Any, Any, bool, bool, Any, Info]) -> Step:
-    """What `raw_step` gave as a `Step`, with the discount filled in where it is the default."""
+    """Returns a `Step` of six values, with the discount filled in where it is None for the default."""
     if values[4] is not None:
         return make_step(values)
     observation, reward, terminated, truncated, _, info = values
     return make_step((observation, reward, terminated, truncated, 0.0 if terminated else 1.0, info))
-
-
-def quickest_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]:
-    """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
-    return beside_step(env, "raw_step") or env.step
-
-
-def five_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, Info]] | None:
-    """An environment's `five_step`, where it has one: a step for forms that have no place for a discount.
-
-    It gives five values, and a discount that is not the default in the info, as `info["discount"]`.
-    """
-    return beside_step(env, "five_step")
-
-
-def beside_step(env: Env, name: str) -> Any:
-    """A method of an environment beside its step, if no subclass of who defines it has a step of its own.
-
-    Forms ask at construction: what is patched onto an instance later they do not see.
-    """
-    # Not by `vars(env)`: CPython reads an object's attributes more slowly once somebody asked for its dict.
-    if getattr(env.step, "__func__", None) is type(env).step:
-        for kind in type(env).__mro__:
-            if name in vars(kind) and kind is not Env:
-                return getattr(env, name)
-            if "step" in vars(kind) or "raw_step" in vars(kind):
-                break
-    return None
 
 
 class Env(Process):
@@ -145,13 +122,6 @@ class Env(Process):
         Raises:
             EpisodeError: There was no reset yet, or the episode has ended.
         """
-
-    def raw_step(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """`step` for forms, which need no `Step`: a tuple of the six values, the discount None where it is the default.
-
-        An environment may define it beside `step` where that is cheaper.
-        """
-        return self.step(action)
 
     @property
     @abstractmethod

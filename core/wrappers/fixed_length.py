@@ -30,6 +30,8 @@ PADDING = "padding"
 class _PaddedEnv(LiftedEnv):
     """One agent's episodes of one length, or those in the lanes of a batch."""
 
+    fix_length: int
+
     memory = ("_elapsed", "_terminated", "_truncated")
 
     # How many steps the episode has had, and how it has ended inside; in a batch with one element a lane.
@@ -47,11 +49,11 @@ class _PaddedEnv(LiftedEnv):
     def step(self, action: Any, restart: Any = None) -> Step:
         if restart is None:
             return self._paced(action, self._lanes(True), None)
-        began = cast("Any", as_mask(restart, self.batch_size or 0, "restart"))
+        began: Any = as_mask(restart, self.batch_size or 0, "restart")
         return self._paced(action, ~began, began)
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
-        return self._paced(action, as_mask(lanes, cast("int", self.batch_size), "lanes"), None, some=True)
+        return self._paced(action, as_mask(lanes, self.batch_size, "lanes"), None, some=True)
 
     def _lanes(self, flag: bool) -> Any:
         """One flag for all lanes, or for the one agent."""
@@ -59,7 +61,7 @@ class _PaddedEnv(LiftedEnv):
 
     def _paced(self, action: Any, acting: Any, restart: Any, some: bool = False) -> Step:
         """A step of the lanes `acting`; of them alone, as in `step_lanes`, where it is to be of `some`."""
-        over = acting & (self._elapsed >= cast("Any", self).fix_length)
+        over = acting & (self._elapsed >= self.fix_length)
         if over.any():
             raise EpisodeError(
                 f"step: {OVER}"
@@ -75,7 +77,7 @@ class _PaddedEnv(LiftedEnv):
         self._elapsed = np.where(began, 0, self._elapsed + acting)
         self._terminated = self._terminated & ~began | step.terminated
         self._truncated = self._truncated & ~began | step.truncated
-        full = acting & (self._elapsed >= cast("Any", self).fix_length)
+        full = acting & (self._elapsed >= self.fix_length)
         terminated, truncated = full & self._terminated, full & (self._truncated | ~self._terminated)
         if self.batch_size is None:
             terminated, truncated = bool(terminated), bool(truncated)
@@ -98,6 +100,8 @@ class _PaddedEnv(LiftedEnv):
 class _PaddedMultiEnv(LiftedMultiEnv):
     """Several agents' episodes of one length."""
 
+    fix_length: int
+
     memory = ("_elapsed", "_ends")
 
     _elapsed = 0
@@ -105,7 +109,7 @@ class _PaddedMultiEnv(LiftedMultiEnv):
 
     @property
     def agents(self) -> tuple[Any, ...]:
-        if self._elapsed >= cast("Any", self).fix_length:
+        if self._elapsed >= self.fix_length:
             return ()
         playing = self.env.agents
         return tuple(agent for agent in self.possible_agents if agent in playing or agent in self._ends)
@@ -120,7 +124,7 @@ class _PaddedMultiEnv(LiftedMultiEnv):
         return result
 
     def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
-        length, ends = cast("Any", self).fix_length, self._ends
+        length, ends = self.fix_length, self._ends
         if ends:
             check_actions(actions, self.acting, RUNNING if self.agents else OVER)
         elif self._elapsed >= length:

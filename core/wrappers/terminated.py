@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Terminated(Lifted):
         while hasattr(inner, "env"):
             inner = inner.env
         if not isinstance(inner, Lanes):
-            return np.broadcast_to(self._verdict(before, action, after), cast("int", self.batch_size))
+            return np.broadcast_to(self._verdict(before, action, after), self.batch_size)
         from ..batching.values import lane
 
         each = [lane(self.action_spec, action, index) for index in range(len(after))]

@@ -39,15 +39,15 @@ class Around(Process):
     env: Any
     memory: ClassVar[tuple[str, ...]] = ()
 
-    observation_spec = cast("Any", Inner())
-    action_spec = cast("Any", Inner())
-    reward_spec = cast("Any", Inner())
-    discount_spec = cast("Any", Inner())
-    state_spec = cast("Any", Inner())
-    metadata = cast("Any", Inner())
-    render_mode = cast("Any", Inner())
-    context_space = cast("Any", Inner())
-    takes_options = cast("Any", Inner())
+    observation_spec: Any = Inner()
+    action_spec: Any = Inner()
+    reward_spec: Any = Inner()
+    discount_spec: Any = Inner()
+    state_spec: Any = Inner()
+    metadata: Any = Inner()
+    render_mode: Any = Inner()
+    context_space: Any = Inner()
+    takes_options: Any = Inner()
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -141,7 +141,7 @@ class Around(Process):
         return [name for kind in cls.__mro__ for name in kind.__dict__.get("memory", ())]
 
     def restore(self, snapshot: Snapshot) -> None:
-        inner, memory = cast("tuple[Snapshot, dict[str, Any]]", self._content(snapshot))
+        inner, memory = self._content(snapshot)
         self.env.restore(inner)
         for name, value in memory.items():
             setattr(self, name, value)

@@ -105,7 +105,7 @@ class LiftedEnv(Changing, Wrapper):
         return (observation, reward, terminated, truncated, discount, info)
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
-        return self._step_lanes(action, None, as_mask(lanes, cast("int", self.batch_size), "lanes"))
+        return self._step_lanes(action, None, as_mask(lanes, self.batch_size, "lanes"))
 
     def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> Step:
         if np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
@@ -123,7 +123,7 @@ class LiftedEnv(Changing, Wrapper):
         if idle is not None and (self._act is not None or self._remember is not None):
             action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
         inner_action = action if self._act is None else self._act(action)
-        env = cast("Any", self.env)
+        env: Any = self.env
         if lanes is None:
             values = env.step(inner_action) if restart is None else env.step(inner_action, restart)
         else:

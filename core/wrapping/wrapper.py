@@ -29,9 +29,9 @@ class Wrapper(Around, Env):
 
     env: Env
 
-    batch_size = cast("Any", Inner())
-    restarts = cast("Any", Inner())
-    lanes_can_wait = cast("Any", Inner())
+    batch_size: Any = Inner()
+    restarts: Any = Inner()
+    lanes_can_wait: Any = Inner()
 
     def reset(
         self,

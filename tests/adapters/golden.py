@@ -8,7 +8,7 @@ from traces import exact
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.batching.values import lane, stack
-from envoi.tree import map_leaves
+from envoi.tree import leaves, map_leaves
 
 
 class Pair(NamedTuple):
@@ -131,6 +131,76 @@ def played(env, seeds=(0, None, None, 1, 0), options=None, rng=0):
             said.append(told(step))
             over = step.terminated or step.truncated
     return said
+
+
+class Changed(envoi.Env):
+    """An environment with other values: a wrapper that is no wrapper of the core's."""
+
+    def __init__(self, env):
+        self.env = env
+        self.reward_spec, self.discount_spec = env.reward_spec, env.discount_spec
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = self.env.reset(seed=seed, options=options)
+        return envoi.Reset(self.see(observation), info)
+
+    def step(self, action):
+        step = self.env.step(self.act(action))
+        return step._replace(observation=self.see(step.observation))
+
+    @property
+    def state(self):
+        return self.env.state
+
+    @property
+    def observation(self):
+        return self.see(self.env.observation)
+
+    @property
+    def rng(self):
+        return self.env.rng
+
+    @rng.setter
+    def rng(self, generator):
+        self.env.rng = generator
+
+
+class Shallow(Changed):
+    """An environment for frameworks without nesting: observations are one dict of leaves, actions one array."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.whole = env.observation_spec, env.action_spec
+        self.observation_spec = dict(leaves(env.observation_spec))
+        size = sum(int(np.prod(leaf.shape)) for _, leaf in leaves(env.action_spec))
+        self.action_spec = Array((size,), "float64")
+
+    def see(self, observation):
+        return dict(leaves(observation))
+
+    def act(self, action):
+        left = action.tolist()
+
+        def part(leaf):
+            numbers = [left.pop(0) for _ in range(int(np.prod(leaf.shape)))]
+            return np.array(numbers).astype(leaf.dtype).reshape(leaf.shape)[()]
+
+        return map_leaves(part, self.env.action_spec)
+
+
+class Deep(Changed):
+    """What was `Shallow` on its way there, with the specs it had."""
+
+    def __init__(self, env, observation_spec, action_spec):
+        super().__init__(env)
+        self.observation_spec, self.action_spec = observation_spec, action_spec
+
+    def see(self, observation):
+        left = iter(observation.values())
+        return map_leaves(lambda leaf: next(left), self.observation_spec)
+
+    def act(self, action):
+        return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for _, leaf in leaves(action)])
 
 
 class OneLane(envoi.Env):

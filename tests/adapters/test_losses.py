@@ -74,6 +74,16 @@ def different():
     return scripted_games.ScriptedGame()
 
 
+def flat_seen(spec):
+    """A leaf in an observation of one level."""
+    return Case(lambda: Shaped({"a": spec}, CHOICE), "observation['a']")
+
+
+def flat_done(spec):
+    """An action of one leaf."""
+    return Case(lambda: Shaped(Array((2,)), spec), "action")
+
+
 class Unrestarting(envoi.BatchEnv):
     """A batch that only begins anew as a whole."""
 
@@ -147,6 +157,52 @@ CASES = {
         Row("rewards that are dicts, lists or tuples", "type", "refused"): [
             Case(declared(reward_spec={"a": Array(())}), "reward['agent_0']")
         ],
+    },
+    "sb3": {
+        Row("complex `Array` leaves", "dtype", "refused"): [
+            flat_seen(Array((2,), "complex64")),
+            flat_done(Array((), "complex128")),
+        ],
+        Row("`MultiBinary` leaves with a size of 0", "shape", "refused"): [flat_seen(MultiBinary((2, 0)))],
+        Row(
+            "`Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic",
+            "dtype",
+            "refused",
+        ): [flat_seen(Discrete(256, dtype="uint8")), flat_done(MultiDiscrete([256], dtype="uint8"))],
+        Row("leaves that only another framework knows", "type", "refused"): [
+            flat_seen(leaf) for leaf in (*ODD, FOREIGN)
+        ],
+        Row("`Text`, `Sequence`, `Graph`, `OneOf` leaves", "type", "refused"): [
+            *(flat_seen(leaf) for leaf in STRUCTURED),
+            flat_done(Text(3)),
+        ],
+        Row("dicts, lists and tuples inside of others in observations", "nesting", "refused"): [
+            flat_seen({"b": Array((2,))}),
+            flat_seen([CHOICE]),
+            flat_seen(()),
+        ],
+        Row("actions that are dicts, lists or tuples", "nesting", "refused"): [
+            flat_done({"b": CHOICE}),
+            flat_done([CHOICE]),
+            flat_done((CHOICE, CHOICE)),
+        ],
+        Row("`Discrete`, `MultiDiscrete` actions that do not start at 0", "start", "refused"): [
+            flat_done(Discrete(3, start=5)),
+            flat_done(MultiDiscrete([2, 3], [0, -1])),
+        ],
+        Row("rewards that are not one number", "shape", "refused"): [
+            Case(declared(action_spec=CHOICE, reward_spec=Array((2,))), "reward"),
+            Case(declared(action_spec=CHOICE, reward_spec={"a": Array(())}), "reward"),
+        ],
+        Row("float64, and 32-bit and wider integer, rewards", "precision", "narrowed"): [
+            Case(declared(action_spec=CHOICE), "reward"),
+            Case(declared(action_spec=CHOICE, reward_spec=Array((), "int32")), "reward"),
+        ],
+        Row("a batch whose lanes cannot be reset in the step of their end", "restarts", "refused"): [
+            Case(lambda: Unrestarting(2), "lanes")
+        ],
+        Row("several agents of different spaces", "spaces", "refused"): [SEVERAL],
+        Row("several agents that take turns", "turns", "refused"): [Case(lambda: load("envoi:nim"), "agents")],
     },
     "rllib": {
         Row("`Text`, `Sequence`, `Graph`, `OneOf` leaves, complex arrays", "type", "refused"): [

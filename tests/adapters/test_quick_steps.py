@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
-from envoi import Array, EpisodeError, FunctionReward, Step
+from envoi import Array, EpisodeError, FunctionReward, Step, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.arrival import own_size
 from envoi.adapters.shared.introspection import layers
+from envoi.protocol.env import full_step
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
@@ -59,11 +60,12 @@ class Gym(gymnasium.Env):
 
     def __init__(self, *lines):
         self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
+        self.at_reset = ODD if lines and lines[0][0] == ODD else "new"
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.at = 0
-        return self.sight.see("new", 0), {"begun": True}
+        return self.sight.see(self.at_reset, 0), {"begun": True}
 
     def step(self, action):
         self.actions.append(action)
@@ -77,10 +79,11 @@ class Dm(dm_env.Environment):
 
     def __init__(self, *lines):
         self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
+        self.at_reset = ODD if lines and lines[0][0] == ODD else "new"
 
     def reset(self):
         self.at = 0
-        return dm_env.restart(self.sight.see("new", 0))
+        return dm_env.restart(self.sight.see(self.at_reset, 0))
 
     def step(self, action):
         self.actions.append(action)
@@ -96,26 +99,49 @@ class Dm(dm_env.Environment):
 
 
 class LongGym(FromGymnasium):
-    """Because it has a step of its own, forms leave the whole step to it."""
+    """Because it has a step of its own, forms call it; every value takes the long way here."""
 
     def step(self, action):
-        return super().step(action)
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        before = None if self._rewarder is None else (self.state,)
+        sent = action if self._encode is None else self._encode(action)
+        observation, *values = self.source.step(sent)
+        self._observation = self._incoming(observation)
+        return full_step(self._complete(self._observation, *values, before, action))
 
 
 class LongDm(FromDmEnv):
     def step(self, action):
-        return super().step(action)
+        if self._over is not None:
+            raise EpisodeError(f"step: {self._over}")
+        before = None if self._rewarder is None else (self.state,)
+        step_type, reward, discount, observation = self.source.step(self._choice(action))
+        return full_step(self._complete(step_type, reward, discount, self._incoming(observation), before, action))
 
 
-KINDS = st.sampled_from(Sight.kinds)
+def calls(form):
+    """Whether a form's step calls that of its core, instead of doing what it does."""
+    return "called as it is" in explain(form)
+
+
+*ALIKE, ODD = Sight.kinds
 REWARDS = st.sampled_from([0.5, 1, True, np.float64(0.25), np.float32(0.5), 2**60 + 1, np.array(1.5), 2**53 - 1, -1])
 INFOS = st.sampled_from([{}, {"a": 1}, {"discount": 0.5}, {"discount": "none"}, {"discount": 0.0, "b": None}])
 ENDS = st.sampled_from([False, False, False, True, np.bool_(True), np.bool_(False)])
 ACTIONS = st.sampled_from([0, 2, np.int64(1), np.array(2), True])
-GYM_LINES = st.lists(st.tuples(KINDS, REWARDS, ENDS, ENDS, INFOS), min_size=1, max_size=6)
+
+
+def played(*values):
+    """Lines in which an array that has the size of its own by chance comes always, from the reset on, or never."""
+    kinds = (st.sampled_from(ALIKE), st.just(ODD))
+    return st.one_of(*(st.lists(st.tuples(kind, *values), min_size=1, max_size=6) for kind in kinds))
+
+
+GYM_LINES = played(REWARDS, ENDS, ENDS, INFOS)
 DISCOUNTS = st.sampled_from([1.0, 1.0, np.float64(1), 0.9, 0.0, np.float32(1), 1, np.array(0.5)])
 STEP_TYPES = st.sampled_from([MID, MID, MID, 1, LAST, 2])
-DM_LINES = st.lists(st.tuples(KINDS, REWARDS, STEP_TYPES, DISCOUNTS), min_size=1, max_size=6)
+DM_LINES = played(REWARDS, STEP_TYPES, DISCOUNTS)
 PLAYED = st.lists(ACTIONS, min_size=1, max_size=8)
 
 
@@ -127,8 +153,7 @@ def dm_trace(form, actions):
 @given(lines=GYM_LINES, actions=PLAYED)
 def test_gymnasium_to_dm_env_is_the_same_on_the_short_and_the_long_way(lines, actions):
     short, long = ToDmEnv(FromGymnasium(Gym(*lines))), ToDmEnv(LongGym(Gym(*lines)))
-    assert short._importer is short.core
-    assert long._importer is None
+    assert (calls(short), calls(long)) == (False, True)
     # Compared when all is over: what was handed out must not have changed since.
     assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
     assert exact(short.core.source.actions) == exact(long.core.source.actions)
@@ -149,8 +174,7 @@ def gym_trace(form, actions):
 @given(lines=DM_LINES, actions=PLAYED)
 def test_dm_env_to_gymnasium_is_the_same_on_the_short_and_the_long_way(lines, actions):
     short, long = ToGymnasium(FromDmEnv(Dm(*lines))), ToGymnasium(LongDm(Dm(*lines)))
-    assert "step" in vars(short)
-    assert "step" not in vars(long)
+    assert (calls(short), calls(long)) == (False, True)
     assert exact(gym_trace(short, actions)) == exact(gym_trace(long, actions))
     assert exact(short.core.source.actions) == exact(long.core.source.actions)
     assert exact(short.core.observation) == exact(long.core.observation)
@@ -179,6 +203,56 @@ def test_a_rewarder_that_is_set_in_mid_episode_holds_from_the_next_step_and_can_
     assert reward_of(step(0)) == 1.0
 
 
+def test_a_native_reward_that_is_put_back_after_the_form_was_made_has_its_declared_type():
+    class Narrow(Gym):
+        reward_space = gymnasium.spaces.Box(-9, 9, (), np.float32)
+
+    core = FromGymnasium(Narrow(QUIET_GYM))
+    native = core.rewarder
+    core.rewarder = FunctionReward(lambda before, action, after: 2.0)
+    form = ToDmEnv(core)
+    form.reset()
+    assert exact(form.step(0).reward) == exact(2.0)
+    core.rewarder = native
+    form.reset()
+    assert exact(form.step(0).reward) == exact(np.float32(1))
+
+
+def test_a_reset_of_a_subclass_begins_the_episodes_that_a_step_begins():
+    class Counting(ToDmEnv):
+        resets = 0
+
+        def reset(self):
+            self.resets += 1
+            return super().reset()
+
+    form = Counting(FromGymnasium(Gym(QUIET_GYM, ("new", 1.0, True, False, {}))))
+    assert [form.step(0).step_type for _ in range(5)] == [FIRST, MID, LAST, FIRST, MID]
+    assert form.resets == 2
+
+
+class OwnForms:
+    """Forms with a step of their own."""
+
+    class Gymnasium(ToGymnasium):
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return observation, reward + 10, *rest
+
+    class DmEnv(ToDmEnv):
+        def step(self, action):
+            step = super().step(action)
+            return step if step.first() else step._replace(reward=step.reward + 10)
+
+
+def test_a_form_of_a_subclass_with_a_step_of_its_own_takes_it():
+    for form in (OwnForms.Gymnasium(FromDmEnv(Dm(QUIET_DM))), OwnForms.DmEnv(FromGymnasium(Gym(QUIET_GYM)))):
+        form.reset()
+        assert reward_of(form.step(0)) == 11.0
+        assert reward_of(copy.deepcopy(form).step(np.array(1))) == 11.0
+        assert calls(form)
+
+
 @pytest.mark.parametrize("kind", FORMS)
 def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
     form = FORMS[kind]()
@@ -200,13 +274,13 @@ def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
     form.reset()
     form.step(1)
     copied = how(form)
+    assert copied.step.__code__ is form.step.__code__
     assert exact(copied.step(2)) == exact(form.step(2))
     assert copied.core is not form.core
     for _ in range(3):
         copied.step(0)
     assert (form.core.source.at, copied.core.source.at) == (2, 5)
     if kind == "dm_env":
-        assert copied._quick is copied.core
         assert exact(copied.last) == exact(Step(np.full(4, 5, np.float32), 1.0, False, False, 1.0, {}))
 
 

@@ -1,0 +1,106 @@
+"""Stable-Baselines3's vector environments (`VecEnv`), both ways.
+
+| core | Stable-Baselines3 |
+|---|---|
+| specs of one lane | `observation_space`, `action_space`: gymnasium's, as in `envoi.adapters.gymnasium` |
+| values of shape (n, …); a dict or tuple of them | the same |
+| reward | float32, shape (n,) |
+| terminated or truncated | `dones`, bool, shape (n,) |
+| truncated and not terminated | `info["TimeLimit.truncated"]`, in every info |
+| `step(actions)`, then `reset(mask=over)` | one step: an ended lane is reset at once |
+| the observation at the end | `info["terminal_observation"]` |
+| the info at the end; that of the reset after it | the lane's info; `reset_infos` |
+| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
+| `reset(seed=[s, s+1, …], options=…)` | `seed(s)` and `set_options(…)`, for the next `reset()` alone |
+| attributes and methods of the lanes | `get_attr`, `set_attr`, `env_method`, `env_is_wrapped` |
+
+Two things of a step have no place there: the reward before it became float32, and that a terminated lane was truncated
+too. A form keeps them in `last`, and they come back when the form is read.
+
+What is lost:
+
+| what | field | how |
+|---|---|---|
+| complex `Array` leaves | dtype | refused |
+| `MultiBinary` leaves with a size of 0 | shape | refused |
+| `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
+| leaves that only another framework knows | type | refused |
+| `Text`, `Sequence`, `Graph`, `OneOf` leaves | type | refused |
+| dicts, lists and tuples inside of others in observations | nesting | refused |
+| actions that are dicts, lists or tuples | nesting | refused |
+| `Discrete`, `MultiDiscrete` actions that do not start at 0 | start | refused |
+| rewards that are not one number | shape | refused |
+| float64, and 32-bit and wider integer, rewards | precision | narrowed |
+| a batch whose lanes cannot be reset in the step of their end | restarts | refused |
+| several agents of different spaces | spaces | refused |
+| several agents that take turns | turns | refused |
+
+On the way here a `DummyVecEnv` becomes the environments that it steps, whose rewards keep their precision. Of any other
+source, such as a `SubprocVecEnv` or whatever is inside a `VecEnvWrapper`, only the lanes together can be stepped, see
+`FromSB3`.
+
+A form is one of `envoi.adapters.gymnasium_vector` in mode `SAME_STEP`, which Stable-Baselines3 reads by other names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stable_baselines3.common.vec_env import VecEnv
+
+from envoi import BatchEnv
+
+from ..conversion import exported, imported
+from ..gymnasium_vector import batch_of
+from ..shared.arrival import Copy
+from .form import ToSB3
+from .source import FromDummyVecEnv, FromSB3, loops_only
+from .specs import NAME, losses
+
+__all__ = ["FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recognises", "to_sb3"]
+
+
+def recognises(env: object) -> bool:
+    """Returns True for an environment of this framework."""
+    return isinstance(env, VecEnv)
+
+
+def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
+    """Returns any environment as a `VecEnv` of Stable-Baselines3.
+
+    Args:
+        env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
+            or a function that makes one. A single one is copied for each lane and left as it is. Several agents
+            become the lanes.
+        n: The number of lanes; None for 1, or for as many as `env` has.
+        validate: Check every value against its spec, with an error that names leaf, step and lane.
+
+    Returns:
+        A `VecEnv` with `.core`; the very same object for what came from Stable-Baselines3.
+
+    Raises:
+        SpecError: `env` has another number of lanes, or cannot be copied.
+        LossyConversion: Stable-Baselines3 cannot express a part of it, or its lanes cannot be reset as they end.
+    """
+    as_it_is = not validate and n in (None, getattr(env, "num_envs", n))
+    importers = (FromSB3, FromDummyVecEnv)
+    return exported(
+        env, NAME, importers, lambda core: ToSB3(core, validate), as_it_is, lambda env: batch_of(env, n, NAME)
+    )
+
+
+def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
+    """Returns a `VecEnv` of Stable-Baselines3 as a core batch.
+
+    Args:
+        env: The environment, wrappers and all.
+        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+
+    Returns:
+        A core batch with `.source`; the very same object for what came from the core.
+
+    Raises:
+        SpecError: It is of another framework.
+        LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
+    """
+    return imported(env, NAME, ToSB3, lambda env: (FromDummyVecEnv if loops_only(env) else FromSB3)(env, copy))

@@ -1,0 +1,201 @@
+"""Batches in the form of Stable-Baselines3's vector environments. See `envoi.adapters.sb3`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+from envoi import BatchEnv, EpisodeError, LossyConversion, Step
+from envoi.batching.values import full_lanes_step, lane, take
+from envoi.protocol.env import quickest_step
+
+from ..gymnasium.specs import encoder, like_source, to_space
+from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
+from ..gymnasium_vector.specs import batched_decoder, batched_encoder
+from ..shared.discounts import is_default_discount
+from ..shared.exported import AnyForm
+from ..shared.loss import warn_narrowed
+from ..shared.origin import core_layers
+from .specs import NAME, losses
+
+
+class _VecEnv(VecEnv):
+    """A `VecEnv` that is constructed when its form knows the spaces."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class ToSB3(AnyForm, _VecEnv):
+    """A core batch as a `VecEnv` of Stable-Baselines3.
+
+    Args:
+        core: A batch, whose lanes can be reset in the step of their end.
+        validate: Check every value against its spec.
+
+    Attributes:
+        core: The core batch.
+        rewards: The rewards that the latest step returned, float32 of shape (n,).
+
+    Raises:
+        SpecError: `core` is not a batch.
+        LossyConversion: Stable-Baselines3 has no place for a part of it.
+    """
+
+    _framework = NAME
+    _of_lanes = True
+    _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
+    _memory = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
+
+    def __init__(self, core: Any, validate: bool = False) -> None:
+        self._last = self._actions = self.rewards = None
+        super().__init__(core, validate)
+        seen = like_source(to_space(core.observation_spec, "observation"), core, "observation")
+        done = like_source(to_space(core.action_spec, "action"), core, "action")
+        metadata = self.metadata
+        VecEnv.__init__(self, core.batch_size, seen, done)
+        self.metadata = {**self.metadata, **metadata}
+
+    def _check_lanes(self, core: Any) -> None:
+        super()._check_lanes(core)
+        lost = losses(core)
+        for loss in lost:
+            if loss.refused:
+                raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
+        warn_narrowed(lost)
+
+    @classmethod
+    def _opens(cls, core: Any) -> bool:
+        return False  # each lane has attributes of its own, see `get_attr`
+
+    def _plan(self) -> None:
+        core = self.core
+        self._attributes = LaneAttributes(core)
+        self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
+        self._decode = batched_decoder(core.action_spec, core.batch_size)
+        self._step: Any = quickest_step(self._env)
+
+    def reset(self) -> Any:
+        """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
+        seeds, options = self._core_seeds(), self._options
+        result = self._env.reset(seed=seeds, options=options[0] or None)
+        self.reset_infos = [dict(info) for info in result.info]
+        for index in range(1, self.num_envs):
+            if options[index] != options[0]:
+                alone = np.arange(self.num_envs) == index
+                result = self._env.reset(seed=seeds, options=options[index] or None, mask=alone)
+                self.reset_infos[index] = dict(result.info[index])
+        self._reset_seeds()
+        self._reset_options()
+        self._last = self._actions = None
+        return result.observation if self._encode is None else self._encode(result.observation)
+
+    def _core_seeds(self) -> Any:
+        """The seeds of the coming reset: one a lane, or that of the first where lanes share a generator."""
+        seeds, first, n = self._seeds, self._seeds[0], self.num_envs
+        if first is None or seeds != [*range(first, first + n)]:
+            return None if seeds.count(None) == n else seeds
+        batch = next(layer for layer in core_layers(self.core) if isinstance(layer, BatchEnv))
+        return first if batch.seeds_of_lanes(first) == [first] * n else seeds
+
+    def step_async(self, actions: Any) -> None:
+        """Takes the actions, of shape (n, …), of the step that `step_wait` does.
+
+        Raises:
+            EpisodeError: The step before has not been waited for.
+            SpecError: They are not of that shape.
+        """
+        if self._actions is not None:
+            raise EpisodeError("step_async: a step is under way; call step_wait() first")
+        self._actions = self._decode(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Acts once in every lane, and resets those whose episode ends; see `VecEnv.step_wait`.
+
+        Raises:
+            EpisodeError: No step is under way.
+        """
+        actions, self._actions = self._actions, None
+        if actions is None:
+            raise EpisodeError("step_wait: no step is under way; call step_async(actions) first")
+        self._last = observation, reward, terminated, truncated, discount, infos = self._step(actions, None)
+        self.rewards = np.array(reward, np.float32)
+        if infos.columns == {}:
+            said: Any = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+        else:
+            said = [{**info, "TimeLimit.truncated": False} for info in infos]
+        if terminated is None:
+            terminated = truncated = over = np.zeros(self.num_envs, bool)
+        else:
+            over = terminated | truncated
+        if discount is not None:
+            self._say_discounts(said, discount, terminated)
+        if np.count_nonzero(over):
+            observation = self._begin_anew(said, observation, over, truncated & ~terminated)
+        return observation if self._encode is None else self._encode(observation), self.rewards, over, said
+
+    def _say_discounts(self, said: list[dict[Any, Any]], discount: Any, terminated: Any) -> None:
+        if isinstance(discount, np.ndarray) and discount.ndim == 1 and not np.count_nonzero(discount != ~terminated):
+            return
+        for index, info in enumerate(said):
+            one = lane(self.core.discount_spec, discount, index)
+            if not is_default_discount(one, terminated[index]):
+                info["discount"] = one
+
+    def _begin_anew(self, said: list[dict[Any, Any]], final: Any, over: Any, cut: Any) -> Any:
+        """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
+        begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
+        final = take(final, ended)
+        for row, index in enumerate(ended.tolist()):
+            value = lane(self.core.observation_spec, final, row)
+            said[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
+            said[index]["TimeLimit.truncated"] = bool(cut[index])
+            self.reset_infos[index] = dict(begun.info[index])
+        return begun.observation
+
+    @property
+    def last(self) -> Step | None:
+        """The core's latest step, before lanes were reset in it; None before the first one of an episode."""
+        return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
+        if attr_name in ("observation_space", "action_space", "render_mode"):
+            return [getattr(self, attr_name)] * len(lanes)
+        return self._attributes.get(attr_name, lanes)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
+        self._attributes.set(attr_name, [value] * len(lanes), lanes)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> Any:
+        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`."""
+        lanes = [*self._get_indices(indices)]
+        if method_name == "render":
+            each = pictures(self.core) or [None] * self.num_envs
+            return [each[index] for index in lanes]
+        return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
+        """Returns for each lane whether a wrapper of a class is inside; see `VecEnv.env_is_wrapped`."""
+        return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
+
+    def get_images(self) -> Sequence[Any]:
+        """Returns a picture of each lane, uint8 of shape (height, width, 3); None where `render_mode` is another."""
+        if self.render_mode != "rgb_array":
+            warnings.warn(f"get_images: expected the render_mode 'rgb_array', got {self.render_mode!r}", stacklevel=2)
+            return [None] * self.num_envs
+        return self.env_method("render")
+
+    def render(self, mode: str | None = None) -> Any:
+        """Returns the pictures of all lanes as one, tiled; see `VecEnv.render`."""
+        return VecEnv.render(self, mode)

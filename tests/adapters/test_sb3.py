@@ -1,0 +1,614 @@
+"""Stable-Baselines3's `VecEnv`, both ways, beside its own `DummyVecEnv`."""
+
+import copy
+import pickle
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from scripted import Ends, Line, Scripted
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    SubprocVecEnv,
+    VecFrameStack,
+    VecMonitor,
+    VecNormalize,
+    VecTransposeImage,
+)
+from traces import exact
+
+import envoi
+from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
+from envoi.adapters import from_env, from_sb3, load, losses, registry, to_gymnasium, to_gymnasium_vector, to_sb3
+from envoi.adapters.sb3 import FromDummyVecEnv, FromSB3, ToSB3
+from envoi.adapters.shared.loss import NarrowingWarning
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
+    pytest.mark.filterwarnings("ignore:.*Evaluation environment is not wrapped.*:UserWarning"),
+]
+
+N = 3
+
+
+class Rich(envoi.Model):
+    """Episodes of every kind of end, whose observations are a dict; options and infos of all types."""
+
+    observation_spec = {"z": Array((2,), "float64"), "a": Discrete(9), "image": Array((2, 2, 1), "uint8", 0, 255)}
+    action_spec = envoi.MultiDiscrete([2, 3])
+    metadata = {"render_fps": 7}
+
+    def __init__(self):
+        self.speed, self.options, self.closed = 1, [], 0
+
+    def initial(self, rng, context):
+        self.options.append(dict(context))
+        return (0, int(rng.integers(2, 6)), int(rng.integers(3)), rng.random())
+
+    def transition(self, state, action, rng):
+        envoi.validate(self.action_spec, action, "action")
+        return (state[0] + 1, *state[1:3], rng.random() + int(action[1]))
+
+    def observe(self, state, rng):
+        return {
+            "z": np.array([state[3], state[0]]),
+            "a": np.int64(state[0]),
+            "image": np.full((2, 2, 1), state[0], np.uint8),
+        }
+
+    def reward(self, state, action, next_state):
+        return 0.1 * self.speed * next_state[0]
+
+    def terminal(self, state):
+        return state[0] == state[1] and state[2] != 1
+
+    def truncated(self, state):
+        return state[0] == state[1] and state[2] != 0
+
+    def discount(self, state):
+        return 0.5 if state[0] % 2 else None
+
+    def info(self, state):
+        return {"at": state[0], "kind": ("word", None, 1.5)[state[2]], 3: {"deep": [state[0]]}}
+
+    def draw(self, state):
+        return np.full((4, 5, 3), state[0], np.uint8)
+
+    def shout(self, word, times=1):
+        return word * times * self.speed
+
+    def close(self):
+        self.closed += 1
+
+
+class Pair(Ends):
+    """Observations are a tuple."""
+
+    observation_spec = (Array((3,), "float32"), Discrete(9))
+
+    def observe(self, state, rng):
+        return super().observe(state, rng), np.int64(state[1])
+
+
+def gym_cartpole():
+    return gymnasium.make("CartPole-v1", max_episode_steps=12)
+
+
+def dummy(make, n=N):
+    """Stable-Baselines3's own loop, over our gymnasium forms."""
+    return DummyVecEnv([lambda: to_gymnasium(make())] * n)
+
+
+def lanes(make, n=N):
+    return to_sb3(envoi.Lanes([make() for _ in range(n)]))
+
+
+def native(venv, steps=25, seed=5, options=None):
+    """The values that a `VecEnv` returns, played by its own API."""
+    venv.seed(seed)
+    if options is not None:
+        venv.set_options(options)
+    told, rng = [exact(venv.reset()), exact(list(venv.reset_infos))], np.random.default_rng(0)
+    space = venv.action_space
+    for _ in range(steps):
+        space.seed(int(rng.integers(1000)))
+        step = venv.step(np.array([space.sample() for _ in range(venv.num_envs)]))
+        told += [exact(part) for part in step[:3]]
+        for info in step[3]:
+            if "discount" in info:
+                info["discount"] = float(info["discount"])  # of an array here, of an environment alone there
+            told.append(sorted(map(repr, exact(info))))
+        told.append([sorted(map(repr, exact(info))) for info in venv.reset_infos])
+    return told
+
+
+def core(batch, steps=25, seed=5, mask=True):
+    """The values that a core batch returns, reset in the step of each end."""
+    told, rng = [exact(batch.reset(seed=seed))], np.random.default_rng(0)
+    for _ in range(steps):
+        actions = [envoi.sample(batch.action_spec, rng) for _ in range(batch.batch_size)]
+        step = batch.step(envoi.batching.values.stack(batch.action_spec, actions))
+        told.append([exact(part) for part in step[:5]] + [sorted(map(repr, exact(info))) for info in step.info])
+        over = step.terminated | step.truncated
+        if over.any():
+            begun = batch.reset(mask=over)
+            told.append([exact(begun.observation), *(sorted(map(repr, exact(info))) for info in begun.info)])
+    return told
+
+
+# There.
+
+
+@pytest.mark.parametrize("make", [Rich, Ends, Pair])
+def test_the_form_returns_the_values_of_a_dummy_vec_env_over_gymnasium_forms(make):
+    """Dicts, tuples, dtypes, rewards, infos, terminal observations, both flags, discounts, seeds of lanes."""
+    assert native(lanes(make)) == native(dummy(make))
+
+
+def test_the_end_of_an_episode_in_the_terms_of_stable_baselines3():
+    ends = [(True, False), (False, True), (True, True), (False, False)]
+    for terminated, truncated in ends:
+        end = Line(1.0, terminated, truncated, info={"last": "word"})
+        venv = to_sb3(envoi.ActionOffset(Scripted(Line(0.5, discount=0.25), end, Line())), 2)
+        first = venv.reset()
+        _, _, dones, infos = venv.step(np.zeros(2, int))
+        assert not dones.any()
+        assert infos == [{"TimeLimit.truncated": False, "discount": 0.25}] * 2
+        observation, rewards, dones, infos = venv.step(np.zeros(2, int))
+        assert (rewards.dtype, dones.dtype) == (np.float32, bool)
+        assert dones.tolist() == [terminated or truncated] * 2
+        for lane, info in enumerate(infos):
+            assert info["last"] == "word"
+            assert info["TimeLimit.truncated"] is (truncated and not terminated)
+            assert "discount" not in info
+            if dones[lane]:
+                assert info["terminal_observation"][1] == 2
+                assert observation[lane, 1] == 0
+                assert observation[lane, 0] != first[lane, 0]
+            else:
+                assert "terminal_observation" not in info
+
+
+def test_returned_values_do_not_change_later():
+    venv, rng = lanes(Rich), np.random.default_rng(0)
+    venv.seed(0)
+    held = [venv.reset()]
+    for _ in range(12):
+        held += venv.step(rng.integers(2, size=(N, 2)))
+    before = exact(copy.deepcopy(held))
+    for _ in range(12):
+        venv.step(rng.integers(2, size=(N, 2)))
+    venv.reset()
+    assert exact(held) == before
+
+
+def test_seeds_go_to_the_lanes_of_the_next_reset_alone():
+    venv, alone = lanes(Ends), [to_gymnasium(Ends()) for _ in range(N)]
+    assert venv.seed(7) == [7, 8, 9]
+    for seeds in ([7, 8, 9], [None] * N):
+        expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(alone, seeds, strict=True)])
+        assert np.array_equal(venv.reset(), expected)
+    assert all(isinstance(seed, int) for seed in venv.seed())  # as Stable-Baselines3 draws them
+
+
+@pytest.mark.parametrize("options", [{"wind": 2}, [{"wind": 2}, {}, {"wind": 3}]])
+@pytest.mark.parametrize("seed", [None, 4])
+def test_options_go_to_the_lanes_of_the_next_reset_alone(options, seed):
+    venv = lanes(Rich)
+    given = copy.deepcopy(options)
+    if seed is not None:
+        venv.seed(seed)
+    venv.set_options(options)
+    observation = venv.reset()
+    assert options == given
+    each = options if isinstance(options, list) else [options] * N
+    assert [env.options[-1] for env in venv.core.envs] == each
+    venv.reset()
+    assert [env.options[-1] for env in venv.core.envs] == [{}] * N
+    if seed is not None:
+        same = dummy(Rich)
+        same.seed(seed)
+        assert exact(same.reset()) == exact(observation)
+
+
+def test_rewards_are_narrowed_and_say_so_once():
+    core = envoi.batch(Rich(), 2)
+    with pytest.warns(NarrowingWarning, match="reward: precision narrowed"):
+        venv = to_sb3(core)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        venv.reset()
+        venv.step(np.zeros((2, 2), int))
+    (loss,) = losses(core, "sb3")
+    assert (loss.path, loss.field, loss.source, loss.refused) == ("reward", "precision", "float64", False)
+    single = envoi.ActionOffset(Scripted(Line()))
+    single.env.reward_spec = Array((), "float32")
+    assert [str(one) for one in losses(single.env, "sb3") if not one.refused] == []
+
+
+def test_a_step_has_two_halves():
+    venv = lanes(Ends)
+    with pytest.raises(EpisodeError, match="reset"):
+        venv.step([0] * N)
+    venv.reset()
+    with pytest.raises(EpisodeError, match=r"step_wait: no step is under way; call step_async"):
+        venv.step_wait()
+    venv.step_async([0, 1, 0])
+    with pytest.raises(EpisodeError, match=r"step_async: a step is under way; call step_wait"):
+        venv.step_async([0, 1, 0])
+    venv.step_wait()
+    venv.step_async([0, 1, 0])
+    venv.reset()  # which cancels it
+    venv.step([0, 1, 0])
+    with pytest.raises(SpecError, match="3 lanes"):
+        venv.step([0, 1])
+
+
+def test_actions_that_stable_baselines3_would_choose_wrongly_are_refused_with_the_wrapper_that_helps():
+    class Nested(Ends):
+        action_spec = {"a": Discrete(2), "b": Discrete(3)}
+
+    class Deep(Ends):
+        observation_spec = {"a": {"b": Array((3,), "float32")}}
+
+        def observe(self, state, rng):
+            return {"a": {"b": super().observe(state, rng)}}
+
+    for env, path, wrapper in (
+        (Nested(), "action", envoi.FlattenAction),
+        (Scripted(Line()), "action", envoi.ActionOffset),
+        (Deep(), "observation['a']", envoi.FlattenObservation),
+    ):
+        with pytest.raises(LossyConversion, match=f"sb3.*envoi.{wrapper.__name__}") as caught:
+            to_sb3(env, 2)
+        assert caught.value.path == path
+        venv = to_sb3(wrapper(env), 2)
+        venv.reset()
+        venv.step(np.stack([venv.action_space.sample() for _ in range(2)]))
+
+
+def test_lanes_that_cannot_be_reset_as_they_end_are_refused():
+    class Late(envoi.Lanes):
+        restarts = frozenset({"step"})
+
+    with pytest.raises(LossyConversion, match="lanes: sb3 cannot express its restarts"):
+        to_sb3(Late([Ends(), Ends()]))
+    with pytest.raises(SpecError, match="expected a batch"):
+        ToSB3(Ends())
+    with pytest.raises(SpecError, match="n: expected None or 3"):
+        to_sb3(envoi.batch(Ends(), 3), 2)
+
+
+def test_attributes_of_lanes():
+    venv = lanes(Rich)
+    assert venv.get_attr("speed") == [1, 1, 1]
+    assert venv.get_attr("speed", 1) == [1]
+    venv.set_attr("speed", 3, [0, 2])
+    assert venv.get_attr("speed") == [3, 1, 3]
+    assert [env.speed for env in venv.core.envs] == [3, 1, 3]
+    assert venv.env_method("shout", "a", times=2) == ["aaaaaa", "aa", "aaaaaa"]
+    assert venv.env_method("shout", "a", indices=[1]) == ["a"]
+    assert venv.has_attr("speed")
+    assert not venv.has_attr("nothing")
+    assert venv.get_attr("observation_space", [0]) == [venv.observation_space]
+    assert venv.get_attr("render_mode") == [venv.render_mode] * N
+    assert [unwrapped.core for unwrapped in venv.get_attr("unwrapped")] == list(venv.core.envs)
+
+
+def test_attributes_of_lanes_that_share_a_model():
+    model = load("envoi:cartpole")
+    model.unwrapped.pull = 9
+    venv = to_sb3(model, 3)
+    assert venv.get_attr("pull", [0, 1]) == [9, 9]
+    with pytest.raises(SpecError, match="expected all lanes, which share"):
+        venv.set_attr("pull", 1.0, [0])
+    venv.set_attr("pull", 1.0)
+    assert venv.get_attr("pull") == [1.0] * 3
+    assert venv.env_is_wrapped(Monitor) == [False] * 3
+
+
+class Shouting(gymnasium.Wrapper):
+    def shout(self, word):
+        return word * self.get_wrapper_attr("loudness")
+
+
+def shouting():
+    env = Shouting(Monitor(gym_cartpole()))
+    env.unwrapped.loudness = 2
+    return env
+
+
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv, DummyVecEnv, SubprocVecEnv, "changed"])
+def test_attributes_of_foreign_lanes(kind):
+    if kind == "changed":
+        source = SubprocVecEnv([shouting] * 2, start_method="fork")
+        venv = to_sb3(envoi.ActionClip(from_env(source)))
+        assert venv is not source
+    else:
+        fork = {"start_method": "fork"} if kind is SubprocVecEnv else {}
+        venv = to_sb3(kind([shouting] * 2, **fork))
+    try:
+        assert venv.get_attr("loudness") == [2, 2]
+        assert venv.env_method("shout", "a") == ["aa", "aa"]
+        if kind is AsyncVectorEnv:
+            with pytest.raises(SpecError, match="shout: expected all lanes"):
+                venv.env_method("shout", "a", indices=[0])
+        else:
+            assert venv.env_method("shout", "a", indices=[0]) == ["aa"]
+            assert venv.env_is_wrapped(Monitor) == [True, True]
+            assert venv.env_is_wrapped(VecMonitor, [1]) == [False]
+        venv.set_attr("loudness", 3, [1])
+        if kind is SyncVectorEnv:
+            assert venv.get_attr("loudness") == [2, 3]
+    finally:
+        venv.close()
+
+
+def test_pictures_are_of_each_lane():
+    venv = lanes(Rich, 2)
+    venv.reset()
+    venv.step([[0, 0], [0, 0]])
+    assert venv.render_mode == "rgb_array"
+    assert venv.metadata["render_fps"] == 7
+    assert exact(venv.get_images()) == exact([np.full((4, 5, 3), 1, np.uint8)] * 2)
+    assert venv.render().shape == (8, 5, 3)
+    assert len(venv.env_method("render", indices=[1])) == 1
+    silent = lanes(Ends, 2)
+    if silent.render_mode is None:
+        with pytest.warns(UserWarning, match="expected the render_mode 'rgb_array', got None"):
+            assert silent.get_images() == [None, None]
+
+
+def test_a_form_closes_its_core_once():
+    venv = lanes(Rich)
+    venv.close()
+    venv.close()
+    assert [env.closed for env in venv.core.envs] == [1] * N
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda venv: pickle.loads(pickle.dumps(venv))])
+def test_a_copy_goes_on_alike_and_apart(again):
+    venv = lanes(Rich)
+    venv.seed(1)
+    venv.reset()
+    for _ in range(3):
+        venv.step(np.ones((N, 2), int))
+    other = again(venv)
+    assert type(other) is ToSB3
+    assert other.core is not venv.core
+    assert other.observation_space == venv.observation_space
+    rest = [exact(other.step(np.zeros((N, 2), int))) for _ in range(9)]
+    assert [exact(venv.step(np.zeros((N, 2), int))) for _ in range(9)] == rest
+
+
+def test_values_are_checked_where_it_is_asked_for():
+    class Wrong(Ends):
+        def observe(self, state, rng):
+            return np.full(3, 7.0, np.float32) if state[1] else np.zeros(3, np.float32)
+
+    Wrong.observation_spec = Array((3,), "float32", 0, 1)
+    venv = to_sb3(Wrong(), 2, validate=True)
+    venv.reset()
+    with pytest.raises(SpecError, match="observation"):
+        venv.step([0, 0])
+
+
+# Anything goes there, and comes back the same object.
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        lambda: envoi.batch(load("envoi:cartpole"), 2),
+        lambda: load("envoi:cartpole"),
+        lambda: gym_cartpole,
+        gym_cartpole,
+        lambda: SyncVectorEnv([gym_cartpole] * 2),
+        lambda: to_gymnasium_vector(Ends(), 2),
+        lambda: load("envoi:rps"),
+    ],
+    ids=["batch", "core", "factory", "gymnasium", "vector", "our vector", "agents"],
+)
+def test_any_environment_goes_there(env):
+    source = env()
+    takes_n = getattr(source, "num_envs", getattr(source, "batch_size", None)) is None
+    venv = to_sb3(source, 2 if takes_n and not isinstance(source, envoi.MultiEnv) else None)
+    assert venv.num_envs == 2
+    assert to_sb3(venv) is venv
+    assert from_sb3(venv) is venv.core
+    assert to_sb3(from_sb3(venv)).core is venv.core
+    assert registry.home(venv).name == "sb3"
+    venv.reset()
+    for _ in range(15):
+        venv.step(np.array([venv.action_space.sample() for _ in range(2)]))
+
+
+@pytest.mark.parametrize("wrap", [lambda venv: venv, VecMonitor], ids=["loop", "wrapped"])
+def test_what_came_from_there_goes_back_as_itself(wrap):
+    source = wrap(DummyVecEnv([gym_cartpole] * 2))
+    batch = from_sb3(source)
+    assert type(batch) is (FromDummyVecEnv if isinstance(source, DummyVecEnv) else FromSB3)
+    assert to_sb3(batch) is source
+    assert from_env(source).source is source
+    assert repr(batch).startswith("from_sb3(")
+    checked = to_sb3(from_sb3(source), validate=True)
+    assert checked is not source
+    assert checked.observation_space == source.observation_space
+    # In gymnasium's form too, which is another object.
+    vector = to_gymnasium_vector(batch, autoreset_mode="SameStep")
+    assert isinstance(vector, gymnasium.vector.VectorEnv)
+    vector.reset(seed=1)
+    vector.step(np.zeros(2, int))
+    with pytest.raises(SpecError, match="use from_sb3"):
+        envoi.adapters.from_gymnasium_vector(source)
+
+
+# Back.
+
+
+def test_lanes_that_only_step_together_return_the_values_of_the_same_lanes_alone():
+    with_processes = SubprocVecEnv([gym_cartpole] * N, start_method="fork")
+    try:
+        together = from_sb3(with_processes)
+        assert type(together) is FromSB3
+        assert together.restarts == {"reset"}
+        expected = core(from_sb3(DummyVecEnv([gym_cartpole] * N)), 40)
+        assert core(together, 40) == expected
+        assert core(from_sb3(VecMonitor(DummyVecEnv([gym_cartpole] * N))), 1)[0] == expected[0]
+        with pytest.raises(SnapshotUnsupported, match="other processes"):
+            together.snapshot()
+        with pytest.raises(SnapshotUnsupported, match="other processes"):
+            copy.deepcopy(together)
+        with pytest.raises(EpisodeError, match="cannot begin anew by themselves"):
+            together.reset(mask=np.array([True, False, False]))
+        assert exact(together.reset(seed=[9, 3, 4])[0]) == exact(
+            np.stack([gym_cartpole().reset(seed=seed)[0] for seed in (9, 3, 4)])
+        )
+        together.rng = np.random.default_rng(0)
+        first = together.reset()[0]
+        together.rng = np.random.default_rng(0)
+        assert exact(together.reset()[0]) == exact(first)
+    finally:
+        with_processes.close()
+
+
+class Buffered(DummyVecEnv):
+    """A third party's: it writes all its steps into the same arrays and dicts."""
+
+    def step_wait(self):
+        observation, rewards, dones, infos = super().step_wait()
+        self.held = getattr(self, "held", None) or (observation, rewards, dones, infos)
+        for kept, new in zip(self.held[:3], (observation, rewards, dones), strict=True):
+            kept[...] = new
+        for kept, new in zip(self.held[3], infos, strict=True):
+            kept.clear()
+            kept.update(new)
+        return self.held
+
+
+def test_arrays_that_a_source_writes_again_are_copied():
+    batch = from_sb3(Buffered([gym_cartpole] * N))
+    assert type(batch) is FromSB3
+    assert core(batch, 30) == core(from_sb3(DummyVecEnv([gym_cartpole] * N)), 30)
+    snapshot = batch.snapshot()
+    rest = [exact(batch.step(np.zeros(N, int))[:4]) for _ in range(3)]
+    batch.restore(snapshot)
+    assert [exact(batch.step(np.zeros(N, int))[:4]) for _ in range(3)] == rest
+
+
+class Silent(Buffered):
+    """It forgets what an episode ended in."""
+
+    def step_wait(self):
+        *told, infos = super().step_wait()
+        for info in infos:
+            info.pop("terminal_observation", None)
+        return *told, infos
+
+
+def test_an_end_without_its_observation_is_an_error():
+    batch = from_sb3(Silent([gym_cartpole] * 2))
+    with pytest.raises(SpecError, match=r"expected info\['terminal_observation'\] of lane"):
+        core(batch, 20)
+
+
+def test_seeds_that_wait_in_a_loop_are_those_of_the_first_reset():
+    source, other = DummyVecEnv([gym_cartpole] * 2), DummyVecEnv([gym_cartpole] * 2)
+    source.seed(3)
+    other.seed(3)
+    batch = from_sb3(source)
+    assert exact(batch.reset()[0]) == exact(other.reset())
+    assert exact(batch.reset()[0]) == exact(other.reset())
+    assert exact(batch.reset(seed=3)[0]) != exact(batch.reset(seed=4)[0])
+
+
+def test_options_reach_what_knows_them():
+    batch = from_sb3(VecMonitor(lanes(Rich)))
+    batch.reset(options={"wind": 2})
+    assert [env.options[-1] for env in batch.form_inside.core.envs] == [{"wind": 2}] * N
+    assert batch.takes_options
+
+
+def test_wrappers_around_a_form_read_it_exactly():
+    """Rewards before they became float32, and a truncation beside a termination."""
+    plain = envoi.Lanes([Rich() for _ in range(N)])
+    batch = from_sb3(VecMonitor(lanes(Rich)))
+    assert type(batch) is FromSB3
+    assert batch.reward_spec == plain.reward_spec
+
+    def without_episodes(told):
+        return [[line for line in map(str, entry) if "episode" not in line] for entry in told]
+
+    a, b = core(batch), core(plain, seed=[5, 6, 7])
+    assert without_episodes(a[:1]) == without_episodes(b[:1])
+    assert [entry[:5] for entry in a if len(entry) == 6] == [entry[:5] for entry in b if len(entry) == 6]
+
+
+@pytest.mark.parametrize("gives", [VecNormalize, lambda venv: VecFrameStack(venv, 2), VecTransposeImage])
+def test_wrappers_of_stable_baselines3_around_a_form(gives):
+    class Image(Ends):
+        observation_spec = Array((36, 36, 1), "uint8", 0, 255)
+
+        def observe(self, state, rng):
+            return np.full((36, 36, 1), 10 * state[1], np.uint8)
+
+    ours, theirs = gives(lanes(Image)), gives(dummy(Image))
+    assert native(ours) == native(theirs)
+    batch = from_sb3(ours)
+    assert batch.observation_spec.shape == ours.observation_space.shape
+    step = None
+    batch.reset(seed=0)
+    for _ in range(6):
+        step = batch.step(np.zeros(N, int))
+        assert envoi.contains(batch.observation_spec, step.observation[0])
+        over = step.terminated | step.truncated
+        if over.any():
+            batch.reset(mask=over)
+
+
+# Learning.
+
+
+def learned(venv, steps=64):
+    """The weights and the logged values of a small PPO."""
+    torch.manual_seed(0)
+    model = PPO("MlpPolicy", VecMonitor(venv), n_steps=16, batch_size=16, n_epochs=1, seed=0, device="cpu")
+    model.learn(steps * venv.num_envs)
+    logged = {name: value for name, value in model.logger.name_to_value.items() if not name.startswith("time/")}
+    weights = {name: value.numpy().tobytes() for name, value in model.policy.state_dict().items()}
+    return weights, logged, list(model.ep_info_buffer)
+
+
+def test_ppo_learns_the_same_weights_as_on_a_dummy_vec_env():
+    make = lambda: envoi.TimeLimit(Ends(), 4)  # noqa: E731
+    (weights, logged, episodes), (others, values, told) = learned(lanes(make)), learned(dummy(make))
+    assert weights == others
+    assert logged == pytest.approx(values, nan_ok=True)
+    assert len(episodes) > 20
+    assert [(one["r"], one["l"]) for one in episodes] == [(one["r"], one["l"]) for one in told]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: envoi.batch(load("envoi:cartpole"), 4),
+        lambda: SyncVectorEnv([gym_cartpole] * 2),
+        lambda: envoi.batch(from_env(gym_cartpole()), 2),
+        lambda: load("envoi:rps"),
+    ],
+    ids=["batch model", "gymnasium vector", "loop", "agents"],
+)
+def test_ppo_trains_on_what_stable_baselines3_refuses_itself(make):
+    venv = to_sb3(make())
+    weights, _, _ = learned(venv, 32)
+    assert all(np.isfinite(np.frombuffer(value, np.float32)).all() for value in weights.values())
+    model = PPO("MlpPolicy", venv, n_steps=16, batch_size=16, device="cpu")
+    if not isinstance(venv.core, envoi.AgentLanes):
+        rewards, _ = evaluate_policy(model, venv, n_eval_episodes=3)
+        assert np.isfinite(rewards)

@@ -1,0 +1,48 @@
+"""`docs/adding_a_framework.md` names files and functions that exist, and its row and its count are true."""
+
+import ast
+import re
+from pathlib import Path
+
+from envoi.adapters import FRAMEWORKS, Framework
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "adding_a_framework.md").read_text()
+
+
+def test_every_file_that_is_named_exists():
+    named = re.findall(r"`((?:adapters|core|docs|tests)/[\w/.]*|pyproject\.toml)`", PAGE)
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_name_is_one_of_the_code():
+    names = set(re.findall(r"`(?:\w+\.)*([A-Za-z_]\w+)(?:\([^`]*\))?`", PAGE))
+    code = "".join(
+        path.read_text() for folder in ("adapters", "core", "tests") for path in (ROOT / folder).rglob("*.py")
+    )
+    assert len(names) > 20
+    assert [name for name in names - {"to_x", "from_x"} if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_the_row_is_that_of_the_registry():
+    (row,) = re.findall(r"```python\n(Framework\(.*\)),\n```", PAGE)
+    assert eval(row, {"Framework": Framework}) == FRAMEWORKS["sb3"]
+    assert row in (ROOT / "adapters" / "registry.py").read_text()
+
+
+def lines_of_code(path):
+    """The number of lines of a file without docstrings, comments and empty lines."""
+    source = path.read_text()
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [
+        node.body[0] for node in ast.walk(ast.parse(source)) if isinstance(node, kinds) and ast.get_docstring(node)
+    ]
+    prose = {line for node in nodes for line in range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(source.splitlines(), 1)
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for at, line in lines if at not in prose)
+
+
+def test_the_package_is_as_small_as_the_page_says():
+    (most,) = re.findall(r"has (\d+) lines of code at most", PAGE)
+    assert sum(map(lines_of_code, (ROOT / "adapters" / "sb3").glob("*.py"))) <= int(most)
