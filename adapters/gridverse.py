@@ -10,9 +10,9 @@
 
 Environments are recognised by their methods, so neither gym-gridverse nor the old gym that it needs is imported.
 
-Outer environments take no reset options; the first ones give a warning. An outer environment without an observation
-representation is refused. One without a state representation has no `state`, and rewarders receive the objects of the
-inner environment instead.
+What is lost: reset options, which outer environments do not take; the first ones give a warning. An outer environment
+without an observation representation is refused. One without a state representation has no `state`, and rewarders
+receive the objects of the inner environment instead.
 
 An inner environment samples its observations from the generator of its dynamics, so each look at an observation
 changes the future. Here every state is observed exactly once.
