@@ -24,7 +24,7 @@ dtypes.
 
 What is lost:
 
-| part | field | consequence |
+| what | field | how |
 |---|---|---|
 | `Text`, `Sequence`, `Graph`, `OneOf` leaves | type | refused |
 | leaves that only another framework knows | type | refused |
