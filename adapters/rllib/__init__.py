@@ -10,7 +10,7 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 | `Discrete` action | `Discrete(n)`, from 0 |
 | `MultiDiscrete`, `MultiBinary`, narrow integer `Array` actions | one flat `MultiDiscrete`, from 0 |
 | floating `Array` actions | one flat `Box` float32 |
-| nested actions | one `Box` of all leaves, or one `MultiDiscrete`; a `Tuple` of both if their leaves are of both kinds |
+| nested actions | one `Box` of all leaves, or one `MultiDiscrete`, or a `Tuple` of both |
 | `discount` that is not the default | `info["discount"]` |
 | an environment of one agent | `RLlibEnv`, a gymnasium env |
 | a `MultiEnv` | `RLlibMultiEnv`, a `MultiAgentEnv` (see `envoi.adapters.rllib.multi_form`) |
