@@ -23,7 +23,8 @@ from envoi import (
     zeros,
 )
 from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
+from envoi.protocol.multi_env import COMMON, MASK, RawMultiStep, full_multi_step
+from envoi.protocol.roster import NOT_IN_PLAY, check_actions
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 

@@ -29,8 +29,9 @@ import numpy as np
 from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, Snapshot, SpecError, Streams
 from envoi.errors import nearest
 from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, check_actions
+from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 from envoi.protocol.process import Info
+from envoi.protocol.roster import NOT_IN_PLAY, check_actions
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import zeros

@@ -22,7 +22,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from ..errors import EpisodeError, nearest
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
@@ -221,30 +220,3 @@ class MultiEnv(Process):
         return (
             cast("dict[Any, SpecTree]", spec) if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
         )
-
-
-def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], over: str | None = None) -> None:
-    """Checks that exactly the agents whose turn it is act.
-
-    Args:
-        actions: By agent.
-        acting: Who must act.
-        over: Why nobody can, or None.
-
-    Raises:
-        EpisodeError: Somebody else acts, or somebody does not.
-    """
-    if over is not None:
-        raise EpisodeError(f"step: {over}")
-    if len(actions) == len(acting) and all(agent in actions for agent in acting):
-        return
-    missing = [agent for agent in acting if agent not in actions]
-    extra = [agent for agent in actions if agent not in acting]
-    raise EpisodeError(
-        f"step: expected an action for each of {list(acting)}; "
-        f"missing {missing}, not to act now {extra}"
-        + (f" ({nearest(str(extra[0]), map(str, acting))})" if extra else "")
-    )
-
-
-NOT_IN_PLAY = "has not been in play in this episode"

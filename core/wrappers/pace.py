@@ -15,8 +15,9 @@ from ..batching.values import Infos
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES, Step
-from ..protocol.multi_env import COMMON, MASK, MultiEnv, MultiReset, MultiStep, check_actions
+from ..protocol.multi_env import COMMON, MASK, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
+from ..protocol.roster import check_actions
 from ..spec import Array, SpecTree
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted, ended
