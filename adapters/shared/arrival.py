@@ -56,13 +56,18 @@ def _baselines() -> tuple[int, int]:
 _PASSED, _BASE_ALONE = _baselines()
 
 
-def _local() -> int:
+def _local() -> tuple[int, int, int]:
+    """The reference counts, in the frame that asks, of a local variable's value that little else holds."""
     value = np.zeros(2)
-    return sys.getrefcount(value)
+    (inside, *_) = _whole = (np.zeros(2),)
+    values = {"agent": np.zeros(2)}
+    one = values["agent"]
+    return sys.getrefcount(value), sys.getrefcount(inside), sys.getrefcount(one)
 
 
-ALONE = _local()
-"""What `sys.getrefcount` gives for a value that nothing holds but a local variable of the frame that asks."""
+ALONE, IN_TUPLE, IN_DICT = _local()
+"""What `sys.getrefcount` gives for the value of a local variable of the frame that asks, if nothing else holds it; if
+nothing but a tuple does, from which it was unpacked; and nothing but a dict, in which it was looked up."""
 
 
 def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:

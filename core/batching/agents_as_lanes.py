@@ -29,7 +29,7 @@ class AgentLanes(Around, BatchEnv):
     The lanes share their episode. A lane whose agent ended before the others, or has not joined yet, waits: when it is
     restarted it repeats its last observation with reward 0, marked `info["waiting"]`, and is truncated in the step in
     which the last agent ends. All lanes begin the next episode together, and a lane whose agent is in play cannot
-    begin anew without the others, which is an `EpisodeError`: a time limit belongs around the `MultiEnv`.
+    be restarted without the others, which is an `EpisodeError`: a time limit belongs around the `MultiEnv`.
 
     Args:
         env: The environment; all its agents act at once and have equal specs.
@@ -56,7 +56,7 @@ class AgentLanes(Around, BatchEnv):
                     )
         self.observation_spec, self.action_spec = env.observation_spec[first], env.action_spec[first]
         self.discount_spec = env.discount_spec[first]
-        # What each lane showed last; None where the environment still knows.
+        # The latest observation of each lane; None while the environment holds it.
         self._last: list[Any] | None = [zeros(self.observation_spec)] * len(agents)
         self._over: Mask = np.ones(len(agents), bool)  # lanes that ended, and were not restarted since
         self._begun = False
@@ -139,11 +139,11 @@ class AgentLanes(Around, BatchEnv):
                 reward = array(rewards)
                 if reward.dtype != self._reward_dtype:
                     reward = stack(self._own_reward_spec, rewards)
-                said = self._no_infos if infos is None else self._infos(infos)
-                return observation, reward, None, None, None, said
+                lane_infos = self._no_infos if infos is None else self._infos(infos)
+                return observation, reward, None, None, None, lane_infos
         observations, rewards, terminated, _, _, infos = step
         if terminated is not None or len(observations) < self.batch_size:
-            return self._told(full_multi_step(step), self.env.possible_agents)
+            return self._lanes_of(full_multi_step(step), self.env.possible_agents)
         self._last = [*observations.values()]
         return (
             stack(self.observation_spec, self._last),
@@ -162,15 +162,15 @@ class AgentLanes(Around, BatchEnv):
         if over.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if not self.env.agents or (restart is not None and restart.all()):
-            return self._begin_anew()
+            return self._begin_all()
         if restart is not None:
             self._wait(restart)
         spec, playing = self.action_spec, self.env.agents
-        places = {agent: i for i, agent in enumerate(self.env.possible_agents)}
-        actions = {agent: lane(spec, action, places[agent]) for agent in playing}
-        return self._told(full_multi_step(self._step(actions)), playing)
+        lanes = enumerate(self.env.possible_agents)
+        actions = {agent: lane(spec, action, place) for place, agent in lanes if agent in playing}
+        return self._lanes_of(full_multi_step(self._step(actions)), playing)
 
-    def _begin_anew(self) -> Step:
+    def _begin_all(self) -> Step:
         """The first step of an episode in all lanes."""
         observation, infos = self.reset()
         n = self.batch_size
@@ -182,8 +182,13 @@ class AgentLanes(Around, BatchEnv):
     def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
 
-    def _told(self, step: MultiStep, playing: Collection[Any]) -> Step:
-        """The step of all lanes, of which those of the agents `playing` acted."""
+    def _lanes_of(self, step: MultiStep, playing: Collection[Any]) -> Step:
+        """Returns the step of all lanes.
+
+        Args:
+            step: The step of the environment.
+            playing: The agents that were in play before it.
+        """
         self._check_turn()
         agents = self.env.possible_agents
         observations, rewards, ended, cut, discounts, infos = step
@@ -203,7 +208,7 @@ class AgentLanes(Around, BatchEnv):
         )
 
     def _each(self, values: Mapping[Any, Any], number: int, spec: SpecTree) -> list[Any]:
-        """The value of each agent, a number for those of whom the mapping does not speak."""
+        """Returns the value of each agent, and a number for each that the mapping leaves out."""
         agents = self.env.possible_agents
         if len(values) == self.batch_size:
             return [values[agent] for agent in agents]
@@ -211,12 +216,13 @@ class AgentLanes(Around, BatchEnv):
         return [values.get(agent, absent) for agent in agents]
 
     def _wait(self, lanes: Mask) -> None:
-        """Restarts lanes while others play on: they wait."""
-        playing = np.array([agent in self.env.agents for agent in self.env.possible_agents])
+        """Restarts lanes while others are in play: they wait."""
+        in_play = self.env.agents
+        playing = np.array([agent in in_play for agent in self.env.possible_agents])
         if (lanes & playing).any():
             raise EpisodeError(
                 f"reset: lanes {np.flatnonzero(lanes & playing).tolist()} play on in an episode that all lanes share; "
-                "begin anew with all, or put the time limit around the MultiEnv"
+                "reset all of them, or put the time limit around the MultiEnv"
             )
         self._over = self._over & ~lanes
 
@@ -229,7 +235,7 @@ class AgentLanes(Around, BatchEnv):
         return self._stacked(self._last)
 
     def _shown(self) -> list[Any]:
-        """What each lane showed last."""
+        """Returns the latest observation of each lane."""
         if self._last is None:
             self._last = [self.env.observation(agent) for agent in self.env.possible_agents]
         return self._last

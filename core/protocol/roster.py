@@ -91,7 +91,7 @@ class Roster:
         playing: Collection[Any] | None = None,
         ended: Collection[Any] = (),
         turn: Sequence[Any] | None = None,
-        where: str = "agents",
+        where: object = "agents",
     ) -> Roster:
         """Returns the roster after a step; the very same one if nothing of it has changed.
 
@@ -100,7 +100,7 @@ class Roster:
                 that were in play and have not ended.
             ended: The agents that this step terminated or truncated; those that had ended before may be among them.
             turn: The agents that act next; None for all in play.
-            where: How an error message names the source of `playing`.
+            where: What lists the agents, for error messages: a name, or the environment itself.
 
         Raises:
             EpisodeError: An agent that has ended is in play.
@@ -111,11 +111,7 @@ class Roster:
             return self.with_turn(turn)
         listed = set(self.playing if playing is None else playing)
         now = self.order(listed.difference(ended))
-        if back := [agent for agent in now if agent in self.ended]:
-            raise EpisodeError(
-                f"{where}: {back} ended before in this episode, and cannot come back; "
-                "give a returning agent a name of its own"
-            )
+        self.check_not_ended(now, where)
         all_ended = self.ended.union(self.order(ended))
         if lost := [agent for agent in self.playing if agent not in all_ended and agent not in listed]:
             raise LeftWithoutEnd(
@@ -159,7 +155,7 @@ class Roster:
             before: The roster before the step, of the same episode.
         """
         if len(self.playing) + len(self.ended) == len(before.playing) + len(before.ended):
-            return before.playing  # nobody has joined
+            return before.playing  # no agent has joined
         return self.order({*before.playing, *self.playing, *self.ended.difference(before.ended)})
 
     def order(self, agents: Iterable[Any]) -> tuple[Any, ...]:
@@ -171,26 +167,37 @@ class Roster:
         named = set(agents)
         return tuple(agent for agent in self.possible if agent in named)
 
-    def check_known(self, agents: Iterable[Any], where: str = "agents") -> None:
-        """Checks that agents may be spoken of at this time.
+    def check_possible(self, agents: Iterable[Any], where: object = "agents") -> None:
+        """Checks that agents are among the possible ones.
 
         Args:
-            agents: Those of whom something is said.
-            where: How an error message names the source.
+            agents: In any order.
+            where: What names them, for the error message.
 
         Raises:
-            SpecError: One is not among the possible agents; the message suggests a near name.
-            EpisodeError: One has ended before in this episode.
+            SpecError: One is not; the message suggests a near name.
         """
-        for agent in agents:
-            if agent not in self.possible:
-                near = nearest(str(agent), map(str, self.possible))
-                raise SpecError(f"{where}: expected some of {list(self.possible)}, got {agent!r}; {near}")
-            if agent in self.ended:
-                raise EpisodeError(
-                    f"{where}: {[agent]} ended before in this episode, and cannot come back; "
-                    "give a returning agent a name of its own"
-                )
+        if strange := set(agents).difference(self.possible):
+            named = sorted(strange, key=str)
+            near = nearest(str(named[0]), map(str, self.possible))
+            raise SpecError(f"{where}: expected some of {list(self.possible)}, got {named}; {near}")
+
+    def check_not_ended(self, agents: Iterable[Any], where: object = "agents") -> None:
+        """Checks that no agent comes back after its end.
+
+        Args:
+            agents: In any order.
+            where: What names them, for the error message.
+
+        Raises:
+            EpisodeError: Some have ended before in this episode.
+        """
+        ended = self.ended
+        if ended and (back := [agent for agent in agents if agent in ended]):
+            raise EpisodeError(
+                f"{where}: {back} ended before in this episode, and cannot come back; "
+                "give a returning agent a name of its own"
+            )
 
     def check_actions(self, actions: Mapping[Any, Any]) -> None:
         """Checks that exactly the agents whose turn it is act.
@@ -226,7 +233,7 @@ class Roster:
 
 
 class HasRoster:
-    """Base of environments of several agents that keep a roster: their answers about who is in play."""
+    """Base of environments of several agents that keep a roster: `agents`, `turn` and `acting` are read from it."""
 
     _roster: Roster
 

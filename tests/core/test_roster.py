@@ -103,9 +103,9 @@ def test_revivals_and_silent_exits_are_refused_by_name():
     with pytest.raises(LeftWithoutEnd, match=r"^agents of it: \['b'\] left without an end"):
         roster.after([], where="agents of it")
     with pytest.raises(EpisodeError, match=r"\['a'\] ended before"):
-        roster.check_known(["b", "a"])
-    with pytest.raises(SpecError, match="got 'bb'; did you mean 'b'"):
-        roster.check_known(["bb"])
+        roster.check_not_ended(["b", "a"])
+    with pytest.raises(SpecError, match=r"got \['bb'\]; did you mean 'b'"):
+        roster.check_possible(["bb"])
     with pytest.raises(SpecError, match=r"turn: expected some of \['b'\], who are in play, got \['a'\]"):
         roster.with_turn(["a"])
 
