@@ -124,7 +124,7 @@ class Form(AnyForm):
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
         # If true, no agent ever waits, so that `turn` need not be read.
-        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_are_told", False)
+        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
         self._step = quickest_multi_step(self._env)
 
     @property

@@ -33,7 +33,7 @@ class FromPettingZoo(FromZoo):
         source: The PettingZoo environment.
     """
 
-    turns_are_told = True
+    turns_in_infos = True
     source: ParallelEnv[Any, Any, Any]
 
     _memory = (*FromZoo._memory, "_listed")
@@ -197,7 +197,7 @@ class FromPettingZoo(FromZoo):
             )
 
     def _turn_in(self, infos: Mapping[Any, Any], playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The agents in play that act next, where the infos say so; None for all."""
+        """Returns the agents in play that act next, where the infos name them; None for all."""
         if not playing:
             return None if self._roster.turn is None else ()
         said = infos.get(playing[0]) or {}

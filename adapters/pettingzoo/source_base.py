@@ -36,7 +36,7 @@ from ..shared.introspection import Content
 from ..shared.reset_options import ResetOptions
 from .form_base import Form
 
-_OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
+_OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
 class FromZoo(HasRoster, ResetOptions, MultiEnv):
@@ -50,13 +50,13 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
     Attributes:
         source: The PettingZoo environment.
         at_once: The same.
-        turns_are_told: Whether the infos of a step may name the agents that act next.
+        turns_in_infos: Whether the infos of a step may name the agents that act next.
 
     Raises:
         LossyConversion: The source does not say which agents may appear, or a space is of an unknown kind.
     """
 
-    turns_are_told = False
+    turns_in_infos = False
 
     _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
 
@@ -89,7 +89,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         # Made here once; the class would make new ones at each look.
         self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
         self._plan()
-        if self._form is not None and self._form.multi.possible_agents == agents:  # ours, maybe inside wrappers
+        if self._form is not None and self._form.multi.possible_agents == agents:  # maybe inside wrappers
             self.discount_spec = self._form.multi.discount_spec
             if self._form is source:
                 self.reward_spec = self._form.multi.reward_spec
@@ -111,31 +111,29 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
-        # Those whose mask is in their observation; our own forms have it in the info already.
+        # The agents whose mask is in their observation; forms of envoi have it in the info already.
         specs = self.observation_spec.items() if self._form is None else ()
         self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
         self._prepare()
 
     def _prepare(self) -> None:
-        """Makes ready what each step needs while the same agents are in play."""
-        self._ready = agents = self._roster.playing
+        """Prepares what each step needs while the same agents are in play."""
+        self._prepared_for = agents = self._roster.playing
         self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
         # Flags and infos of a quiet step.
         self._false = dict.fromkeys(agents, False)
         # Where masks come from observations there is always something to say.
         self._silent = None if self._masked else {agent: {} for agent in agents}
-        self._await()
+        self._prepare_turn()
 
-    def _await(self) -> None:
-        """Makes ready what each step needs while the same agents act."""
+    def _prepare_turn(self) -> None:
+        """Prepares what each step needs while the same agents act."""
         roster = self._roster
         self._slots = dict.fromkeys(roster.acting)  # in which the actions get their order
         self._awaited = len(roster.acting) if roster.phase is Phase.RUNNING else -1  # how many actions are right
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.raw_step(actions))
-
-    # What an episode does in either API.
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -147,7 +145,11 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return self._saw
 
     def _unpacked(self, news: bytes) -> dict[Any, Any]:
-        """The observations of all in play, from an array of them."""
+        """Returns the observations of the agents in play.
+
+        Args:
+            news: The memory of an array of them, in the order of the roster.
+        """
         agents = self._roster.playing
         spec = cast("Array", self.observation_spec[agents[0]])
         rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
@@ -156,15 +158,15 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
 
     def _enter(self, roster: Roster) -> None:
-        """Makes a roster the present one, and what each step needs ready for it."""
+        """Makes a roster the present one, and prepares what its steps need."""
         playing = roster.playing
         if playing != self._roster.playing:
             self._saw = self._seen  # while the agents are known that `_news` is of
         self._roster = roster
-        if playing and playing != self._ready:
+        if playing and playing != self._prepared_for:
             self._prepare()
         else:
-            self._await()
+            self._prepare_turn()
 
     def _abandon(self) -> None:
         """Ends the episode for all, where the source cannot continue it."""
@@ -179,12 +181,12 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             raise
 
     def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The actions in the order of the agents that act; EpisodeError where the wrong ones do."""
+        """Returns the actions in the order of the agents that act; EpisodeError where the wrong ones do."""
         self._roster.check_actions(actions)
         return {agent: actions[agent] for agent in self._roster.acting}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source."""
+        """Resets the source, and returns its result."""
         seed = check_seed(seed)
         if seed is not None:
             self._streams, self._next_seed = Streams(seed), None
@@ -192,7 +194,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             seed, self._next_seed = self._next_seed, None
         result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         self._saw, self._news = {}, None
-        self._enter(Roster(self.possible_agents))
+        self._roster, self._awaited = Roster(self.possible_agents), -1
         return result
 
     def _first_roster(self, playing: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
@@ -201,7 +203,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return first if playing else first.abandoned()
 
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
-        """The source's agents in the core's order; SpecError where there are others than the possible ones."""
+        """Returns the source's agents in the core's order; SpecError if one is not possible."""
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
@@ -258,7 +260,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
 
     def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The rewards by the rewarder that is set."""
+        """Returns the rewards by the rewarder that is set."""
         given = reward_step(cast("Any", self._rewarder), rewards, before, actions, self.state)
         if not isinstance(given, Mapping):
             raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
@@ -314,7 +316,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         self._prepare()
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and its spaces: what stays itself."""
+        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
         found = [self.source]
         while not isinstance(found[-1], Form):
             held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))

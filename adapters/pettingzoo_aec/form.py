@@ -94,7 +94,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             ValueError: An agent that has ended acts.
         """
         if not getattr(self, "agents", None):
-            raise EpisodeError(f"step: {ENDED if 'agents' in vars(self) else NOT_RESET}")
+            raise EpisodeError(f"step: {ENDED if hasattr(self, 'agents') else NOT_RESET}")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)

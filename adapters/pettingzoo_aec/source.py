@@ -47,14 +47,14 @@ class FromPettingZooAEC(FromZoo):
         super()._plan()
         self._native: Any = self._holder()
 
-    def _await(self) -> None:
-        super()._await()
+    def _prepare_turn(self) -> None:
+        super()._prepare_turn()
         acting = self._roster.acting
         self._selected: Any = acting[0] if acting else None
         self._by_turn: dict[Any, Roster] = {}  # the roster of each agent's turn, while the same ones play
 
     def _holder(self) -> Any:
-        """The innermost layer from which `rewards` and the like can be read, which is faster than through wrappers."""
+        """Returns the innermost layer that holds `rewards` and the like; reading through wrappers is slower."""
         layer: Any = self.source
         names = ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos")
         while isinstance(layer, BaseWrapper):
@@ -206,7 +206,7 @@ class FromPettingZooAEC(FromZoo):
         return heard
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The rewards that follow the actions of all, each in its turn."""
+        """Gives each agent in its turn its action; returns the sums of the rewards."""
         native, encoders, step = self._native, self._encoders, self.source.step
         waiting = {**actions}
         earlier: dict[Any, Any] = {}
@@ -271,7 +271,7 @@ class FromPettingZooAEC(FromZoo):
         return ended
 
     def _turn_in(self, playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The agents in play that act next; None for all."""
+        """Returns the agents in play that act next; None for all."""
         if self.at_once:
             return None
         return (self._native.agent_selection,) if playing else ()
@@ -293,7 +293,7 @@ class FromPettingZooAEC(FromZoo):
 
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The sums of rewards by agent. The 0 of a turn that brings nothing leaves the other's type as it is."""
+    """Returns the sums of rewards by agent. The 0 of a turn without a reward leaves the other's type as it is."""
     total = {**one}
     for agent, reward in other.items():
         before = total.get(agent, 0)

@@ -159,11 +159,13 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         held: bool,
     ) -> MultiStep:
         roster = self._roster
-        for of_agents in (observations, rewards):
-            roster.check_possible(of_agents, "step")
-            roster.check_not_ended(of_agents, "step")
+        spoken = roster.playing
+        if new := {*observations, *rewards, *self._listed()}.difference(spoken):
+            heard = [agent for agent in (*observations, *rewards) if agent in new]
+            roster.check_possible(heard, "step")
+            roster.check_not_ended(heard, "step")
+            spoken = roster.order(new.union(spoken))
         seen = self._taken(observations, held)
-        spoken = roster.order({*roster.playing, *self._listed(), *seen, *rewards})
         of_all = bool(terminateds.get(ALL, False)), bool(truncateds.get(ALL, False))
         terminated: dict[Any, bool] = {}
         truncated: dict[Any, bool] = {}
@@ -183,11 +185,11 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
             discounts[agent] = 0.0 if terminated[agent] else 1.0
             if "discount" in said[agent] and is_number(said[agent]["discount"]):
                 discounts[agent] = said[agent].pop("discount")
-        playing = tuple(agent for agent in spoken if agent not in gone)
-        self._roster = roster.after(playing, gone, _turn_of(playing, seen))
+        playing = tuple(agent for agent in spoken if agent not in gone) if gone else spoken
+        self._roster = roster.after(None if playing is roster.playing else playing, gone, _turn_of(playing, seen))
         given = {agent: rewards.get(agent) for agent in spoken}
         return MultiStep(
-            {agent: seen[agent] for agent in roster.order(seen)},
+            {agent: seen[agent] for agent in roster.order(seen)} if gone else seen,
             {agent: 0.0 if reward is None else owned(reward) for agent, reward in given.items()},
             terminated,
             truncated,
@@ -195,10 +197,10 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
             said,
         )
 
-    def _listed(self) -> list[Any]:
+    def _listed(self) -> set[Any]:
         """Returns the agents that the source lists and that have not ended; some sources list all, always."""
         listed = cast("Iterable[Any]", getattr(self.source.unwrapped, "agents", None) or ())
-        return [agent for agent in self._roster.order(listed) if agent not in self._roster.ended]
+        return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
         take = self._incoming
@@ -258,7 +260,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         self._streams = None if streams is None else streams.copy()
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)

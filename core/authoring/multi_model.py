@@ -46,7 +46,7 @@ class _Turn:
         if env is None:
             return self
         is_its_own = cast("Any", type(env)).turn is self  # and not that of a class above
-        return env._roster.turn if is_its_own else self._function.__get__(env)
+        return cast("Any", env)._roster.turn if is_its_own else self._function.__get__(env)
 
 
 class MultiModel(HasRoster, MultiEnv):

@@ -250,7 +250,8 @@ class HasRoster:
     @property
     def acting(self) -> tuple[Any, ...]:
         """See `envoi.MultiEnv.acting`."""
-        return self._roster.acting
+        roster = self._roster
+        return roster.playing if roster.turn is None else roster.turn
 
 
 def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], refusal: str | None = None) -> None:
