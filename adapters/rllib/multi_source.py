@@ -144,7 +144,9 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         form = cast("RLlibMultiEnv", self._ours)
         step = cast("MultiStep", form.last)
         ended = [agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]]
-        self._roster = self._roster.after(form.core.agents, ended, form.core.turn)
+        core, roster = form.core, self._roster
+        playing = core.agents
+        self._roster = roster.after(None if playing == roster.playing else playing, ended, core.turn)
         infos = {key: dict(info) for key, info in step.infos.items()}
         seen = self._taken(form.seen(step.observations, step.infos), True)
         return step._replace(observations=seen, infos=infos)
@@ -204,7 +206,10 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
         take = self._incoming
-        return {agent: take[agent](observations[agent], held) for agent in self._roster.order(observations)}
+        agents = tuple(observations)
+        if agents != self._roster.playing:
+            agents = self._roster.order(agents)
+        return {agent: take[agent](observations[agent], held) for agent in agents}
 
     def _infos(self, infos: Mapping[Any, Info], spoken: tuple[Any, ...], seen: Mapping[Any, Any]) -> dict[Any, Info]:
         said: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in spoken}
