@@ -13,8 +13,9 @@ from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import Step
 from ..protocol.episode import ENDED_LANES, OVER, RUNNING
-from ..protocol.multi_env import COMMON, MultiReset, MultiStep, check_actions
+from ..protocol.multi_env import COMMON, MultiReset, MultiStep
 from ..protocol.process import Info
+from ..protocol.roster import check_actions
 from ..spec import SpecTree
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
