@@ -11,7 +11,7 @@ from envoi.adapters import FRAMEWORKS, Loss, losses
 from ..collector import Collector
 from ..differences import traces_differ, values_differ
 from ..drivers.base import Driver
-from ..drivers.core import core_driver
+from ..drivers.core import BatchDriver, core_driver
 from ..drivers.selection import framework_driver
 from ..env_under_test import EnvUnderTest, Extent
 from ..form_conversion import bring_back, counterpart, make_form
@@ -123,9 +123,15 @@ class FormUnderTest:
         returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
         original = counterpart(returned, env.new_driver().core_env())
         core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
-        driver = core_driver(returned)
-        actual = Collector(driver, seed).collect(env.extent.episodes, limit)
-        expected = Collector(core_driver(original), core_seed).collect(env.extent.episodes, limit)
+        episodes = env.extent.episodes
+        if self.framework == "sb3":
+            episodes = 1  # it begins the next one by itself, so that a reset without seeds begins another
+            seed = core_seed = [seed + index for index in range(returned.batch_size)]
+        driver, other = core_driver(returned), core_driver(original)
+        if isinstance(driver, BatchDriver):
+            other.restarts_in_step = driver.restarts_in_step
+        actual = Collector(driver, seed).collect(episodes, limit)
+        expected = Collector(other, core_seed).collect(episodes, limit)
         difference = traces_differ(expected, actual, driver)
         narrows = any(loss.field == "precision" for loss in self._losses)
         if difference is None or (narrows and _equal_within_float32(expected, actual)):
