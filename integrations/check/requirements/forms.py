@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envoi import LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
+from envoi import AgentLanes, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi.adapters import FRAMEWORKS, Loss, losses
 
 from ..collector import Collector
@@ -126,7 +126,9 @@ class FormUnderTest:
         episodes = env.extent.episodes
         if self.framework == "sb3":
             episodes = 1  # it begins the next one by itself, so that a reset without seeds begins another
-            seed = core_seed = [seed + index for index in range(returned.batch_size)]
+            seeds = [seed + index for index in range(returned.batch_size)]
+            # Lanes that share an episode take the seed of the first.
+            seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
         driver, other = core_driver(returned), core_driver(original)
         if isinstance(driver, BatchDriver):
             other.restarts_in_step = driver.restarts_in_step
