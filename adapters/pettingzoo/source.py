@@ -12,7 +12,7 @@ from numpy import array, ndarray
 from pettingzoo import ParallelEnv
 
 from envoi import Array, MultiReset, SpecError
-from envoi.batching.values import stack
+from envoi.lane_values import stack
 from envoi.protocol.multi_env import SYNTHETIC, RawMultiStep
 from envoi.protocol.roster import Roster
 

@@ -11,7 +11,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
 from envoi import AgentLanes, EpisodeError, LossyConversion, Step
-from envoi.batching.values import full_lanes_step, lane, take
+from envoi.lane_values import lane, take
+from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.env import quickest_step
 
 from ..gymnasium.specs import encoder, like_source, to_space

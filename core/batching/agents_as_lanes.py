@@ -10,14 +10,15 @@ from numpy import array
 
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
-from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..lane_values import lane, stack
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.infos import Infos
 from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
 from ..protocol.process import Info
 from ..seeding import lane_seeds
 from ..spec import Array, Spec, SpecTree, spec_equal, zeros
 from ..wrapping.delegate import Around
-from .values import Infos, full_lanes_step, lane, stack
 
 WAITING = "waiting"
 """Key in a lane's info that marks a step in which the lane's agent is not in play."""

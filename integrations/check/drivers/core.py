@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, MultiEnv
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
 
