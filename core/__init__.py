@@ -11,11 +11,10 @@
 
 from typing import TYPE_CHECKING
 
-from .authoring.batch_model import BatchModel
 from .authoring.model import Model
+from .batching.batch_model import BatchModel
 from .batching.loop import Lanes, batch
 from .batching.model_batch import ModelBatch
-from .batching.values import Infos
 from .errors import (
     ContextError,
     EnvoiError,
@@ -30,6 +29,7 @@ from .errors import (
 from .protocol.batch_env import BatchEnv
 from .protocol.env import Env, Reset, Step
 from .protocol.fast_steps import explain
+from .protocol.infos import Infos
 from .protocol.process import Process, Snapshot
 from .rewards.rewarder import FunctionReward, ModelReward, NativeReward, Rewarder, Scaled, Sum
 from .seeding import Streams

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, Reset, Step
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.wrapping.delegate import Around
 
 

@@ -9,7 +9,6 @@ from prose import held, python_files, relative
 UNFINISHED = (
     "adapters",
     "core/batching/agents_as_lanes.py",
-    "core/batching/values.py",
     "core/wrappers",
     "core/wrapping",
     "integrations",

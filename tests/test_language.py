@@ -7,8 +7,6 @@ from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_
 
 UNFINISHED = (
     "adapters",
-    "core/authoring/multi_model.py",
-    "core/batching/values.py",
     "core/protocol/multi_env.py",
     "core/wrappers",
     "docs/fidelity.md",

@@ -25,8 +25,8 @@ from envoi import (
     Step,
     UnknownName,
 )
-from envoi.batching.values import full_lanes_step, lane
-from envoi.protocol.batch_env import BatchEnv, as_mask
+from envoi.lane_values import lane
+from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.env import quickest_step
 
 from ..gymnasium.specs import encoder, like_source, to_space

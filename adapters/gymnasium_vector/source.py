@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.batching.model_batch import batch_streams
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask
 from envoi.protocol.env import ENDED_LANES, NOT_RESET
 from envoi.rewards.rewarder import reward_step

@@ -6,15 +6,15 @@
 | `possible_agents`, `agents` | the same, as lists; sorted by the core's order |
 | `state`, `state_spec` | `state()`, `state_space` |
 | the agents whose turn it is | `"active_agent"`, or `"active_agents"` of several, in the info of each in play |
-| an action of each who acts | an action of each in play; who waits may give one, which is ignored |
-| observations of those who act next or have ended | of all in play, waiting ones too, and of those who have ended |
+| an action of each agent that acts | an action of each in play; that of a waiting one is ignored and may be absent |
+| observations of the agents that act next or have ended | of all in play, waiting ones too, and of ended ones |
 | a discount that is not the default (0 if terminated, else 1) | `info["discount"]` |
-| the info of nobody in particular | `info["__common__"]` of each agent |
+| `infos["__common__"]`, of no specific agent | `info["__common__"]` of each agent |
 | the action mask | `info["action_mask"]`; an observation's `"action_mask"` is copied there on the way here |
 | an environment of one agent | one of `"agent_0"` |
 
-On the way here: dicts in any order, an agent that infos leave out, extra keys of infos (they are said of nobody in
-particular), an end without a final observation (the last one is repeated, and marked). An AEC environment that
+Taken on the way here: dicts in any order, infos without an agent, extra keys of infos (which come under
+`"__common__"`), an end without a final observation (the last one is repeated, and marked). An AEC environment that
 says that it is parallelizable comes with all its agents acting at once, see `envoi.adapters.pettingzoo_aec`.
 
 What is lost:
@@ -29,7 +29,7 @@ What is lost:
 Refused on the way here: environments without `possible_agents`; agents that return after their end, or leave without a
 flag.
 
-Decided at construction: spaces, which values need another container or type, who needs an action mask. Left for a step:
+Decided at construction: spaces, which values need another container or type, which agents need a mask. Left for a step:
 the core's or the source's own step, one dict of each kind, and a look at flags, discounts and infos.
 """
 
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this API."""
+    """Returns whether `env` is an environment of this API."""
     return isinstance(env, ParallelEnv)
 
 
@@ -108,16 +108,25 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
 
     Raises:
         SpecError: It is of another framework.
-        LossyConversion: The source does not say which agents may appear, or a space is of a kind that nobody but its
+        LossyConversion: The source does not say which agents may appear, or a space is of a kind that only its
             author knows.
     """
     if isinstance(env, ToPettingZoo):
         return env.core
-    if not isinstance(env, AECEnv):
-        refuse_others(env, NAME)
-        return FromPettingZoo(env, copy)
+    if isinstance(env, AECEnv):
+        return _from_aec(env, copy)
+    refuse_others(env, NAME)
+    return FromPettingZoo(env, copy)
+
+
+def _from_aec(env: AECEnv[Any, Any, Any], copy: Copy) -> Env | MultiEnv:
+    """Imports an AEC environment, with all agents acting at once where that is exact.
+
+    That is so where PettingZoo's own `parallel_to_aec` made it, which is undone, and where its metadata say that it is
+    parallelizable, so that a step can be a whole cycle of turns.
+    """
     inner = env.env if isinstance(env, OrderEnforcingWrapper) else env
     if isinstance(inner, parallel_to_aec_wrapper):
         return from_pettingzoo(inner.env, copy=copy)
-    by_turns = framework("pettingzoo_aec").load().from_pettingzoo_aec
-    return by_turns(env, copy=copy, simultaneous=bool(env.metadata.get("is_parallelizable")))
+    aec = framework("pettingzoo_aec").load()  # not imported above, for it imports this package
+    return aec.from_pettingzoo_aec(env, copy=copy, simultaneous=bool(env.metadata.get("is_parallelizable")))

@@ -47,10 +47,10 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         """Acts once; see `pettingzoo.ParallelEnv.step`.
 
         Args:
-            actions: By agent. Where not all act, those of who waits may be left out, and are ignored.
+            actions: By agent. Those of waiting agents are ignored, and may be left out.
 
         Raises:
-            EpisodeError: Before the first reset, after the end, or where somebody is missing or not in play.
+            EpisodeError: Before the first reset, after the end, or where an agent is missing or not in play.
         """
         turn = None if self._at_once else self.multi.turn
         sent = actions if turn is None else self._without_waiting(actions, turn)
@@ -74,15 +74,15 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         return {agent: action for agent, action in actions.items() if agent not in waiting}
 
     def _all(self, observations: Mapping[Any, Any], agents: Any) -> dict[Any, Any]:
-        """The observations of agents, also of those who wait."""
+        """Returns the observations of agents, also of waiting ones."""
         look, encoders = self.multi.observation, self._encoders
         seen = {agent: observations[agent] if agent in observations else look(agent) for agent in agents}
         return {agent: encoders[agent](one) if agent in encoders else one for agent, one in seen.items()}
 
     def _with_turn(self, infos: Mapping[Any, Any], turn: tuple[Any, ...]) -> dict[Any, Any]:
-        said = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
+        entry = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
         playing = self.multi.agents
-        return {agent: {**info, **said} if agent in playing else info for agent, info in infos.items()}
+        return {agent: {**info, **entry} if agent in playing else info for agent, info in infos.items()}
 
     def __repr__(self) -> str:
         return f"to_pettingzoo({self.core!r})"

@@ -1,9 +1,9 @@
-"""What the forms of PettingZoo's two APIs share: all but resets and steps.
+"""The base of the forms of PettingZoo's two APIs: all but resets and steps.
 
 | core | PettingZoo, in an agent's info |
 |---|---|
 | a discount that is not the default (0 if terminated, else 1) | `"discount"` |
-| the info of nobody in particular | `"__common__"`, a copy for each agent |
+| `infos["__common__"]`, of no specific agent | `"__common__"`, a copy for each agent |
 | the action mask | `"action_mask"`; it is read from an observation's `"action_mask"` too, which stays there |
 """
 
@@ -32,7 +32,7 @@ from ..shared.loss import Loss
 NAME = "pettingzoo"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
-"""The keys, in each info, of who acts next where not all do: of one agent (PettingZoo's own key), of several."""
+"""The keys, in each info, of the agents that act next while others wait: of one (PettingZoo's own key), of several."""
 
 
 def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
@@ -43,7 +43,7 @@ def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """What of a core environment would not survive the way to PettingZoo and back."""
+    """Returns what of a core environment would not survive the way to PettingZoo and back."""
     multi = several_agents(env)
     described = {"state": multi.state_spec} if multi.state_spec is not None else {}
     for agent in multi.possible_agents:
@@ -59,12 +59,12 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
 
 
 class Form(AnyForm):
-    """What a form of either API has.
+    """Base of a form of either API.
 
     Args:
         core: The core environment, of one agent or of several.
         validate: Check every value against its spec.
-        at_once: Whether the form can be stepped with all actions at once, as far as one can know.
+        at_once: Whether the form can be stepped with all actions at once, as far as that is known.
 
     Attributes:
         core: The core environment.
@@ -108,8 +108,8 @@ class Form(AnyForm):
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
-        # Whether nobody ever waits, so that there is no need to ask for whose turn it is.
-        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_are_told", False)
+        # If true, no agent ever waits, so that `turn` need not be read.
+        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
         self._step = quickest_multi_step(self._env)
 
     @property
@@ -118,11 +118,11 @@ class Form(AnyForm):
         return list(self.multi.possible_agents)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        """What an agent may see; the same object each time."""
+        """The space of an agent's observations; the same object each time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
-        """What an agent may do; the same object each time."""
+        """The space of an agent's actions; the same object each time."""
         return self.action_spaces[agent]
 
     @property
@@ -146,7 +146,7 @@ class Form(AnyForm):
         return state if self._encode_state is None else self._encode_state(state)
 
     def render(self) -> Any:
-        """A picture, as `render_mode` says."""
+        """Returns a picture, as `render_mode` asks for."""
         return self.multi.render()
 
     def close(self) -> None:
@@ -156,11 +156,11 @@ class Form(AnyForm):
             self.multi.close()
 
     def content(self) -> Any:
-        """What the environment holds now, apart from the core as an object."""
+        """Returns what the environment holds now, apart from the core as an object."""
         return self._env.snapshot(), {name: value for name, value in vars(self).items() if name not in self._lasting}
 
     def put_back(self, content: Any) -> None:
-        """Makes the environment hold it again."""
+        """Makes the environment hold what `content()` returned."""
         snapshot, held = content
         self._env.restore(snapshot)
         attributes = vars(self)
@@ -182,7 +182,11 @@ class Form(AnyForm):
 
 
 def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Infos with the agents as keys: what is said of nobody in particular is said to each."""
+    """Returns infos with agents alone as keys: each gets a copy of what is under `"__common__"`.
+
+    Args:
+        infos: By agent, or `"__common__"`.
+    """
     if COMMON not in infos:
         return cast("dict[Any, Any]", infos)
     common = infos[COMMON]

@@ -12,26 +12,14 @@ from numpy import array, ndarray
 from pettingzoo import ParallelEnv
 
 from envoi import Array, MultiReset, SpecError
-from envoi.batching.values import stack
+from envoi.lane_values import stack
 from envoi.protocol.multi_env import SYNTHETIC, RawMultiStep
+from envoi.protocol.roster import Roster
 
-from ..shared.arrival import Copy
+from ..shared.arrival import IN_DICT, IN_LOCAL, IN_TUPLE, Copy
 from ..shared.copying import HOLDERS, owned
 from .form_base import ACTIVE, ACTIVES, acts_at_once
 from .source_base import FromZoo
-
-
-def _baselines() -> tuple[int, int, int]:
-    """The counts of what nobody holds but: a local variable, and a tuple, and for what is inside of it, a dict."""
-    (alone,) = (array,) = ([],)
-    del array
-    (held, *_) = _ = ([],)
-    inside = {"agent": []}
-    one = inside["agent"]
-    return getrefcount(alone), getrefcount(held), getrefcount(one)
-
-
-_ALONE, _IN_TUPLE, _IN_DICT = _baselines()
 
 
 class FromPettingZoo(FromZoo):
@@ -45,15 +33,14 @@ class FromPettingZoo(FromZoo):
         source: The PettingZoo environment.
     """
 
-    turns_are_told = True
+    turns_in_infos = True
     source: ParallelEnv[Any, Any, Any]
 
-    _memory = (*FromZoo._memory, "_turn", "_listed")
+    _memory = (*FromZoo._memory, "_listed")
     _planned = (*FromZoo._planned, "_pick", "_places", "_row_spec", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
-        self._turn: tuple[Any, ...] | None = None
         self._listed: list[Any] | None = None  # the source's agents while all of them act
         if self._form is not None:
             self.at_once = acts_at_once(self._form.multi)
@@ -67,26 +54,22 @@ class FromPettingZoo(FromZoo):
         self._row_spec = spec = self.observation_spec[agents[0]] if agents else None
         self._row_dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) else None
 
-    @property
-    def turn(self) -> tuple[Any, ...] | None:
-        return self._turn
-
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         observations, infos = self._begin(seed, options)
-        held = getrefcount(observations) > _ALONE
+        held = getrefcount(observations) > IN_LOCAL
         listed = self.source.agents
         agents = self._in_play(listed)
         seen = self._taken(observations, agents, held)
         self._saw = {**seen}
-        self._stand_listed(agents, listed, infos)
+        self._enter_listed(self._first_roster(agents, self._turn_in(infos, agents)), listed)
         heard = self._heard(infos, agents)
-        return MultiReset(seen if self._turn is None else self._for_turn(seen, heard, ()), heard)
+        return MultiReset(seen if self._roster.turn is None else self._for_turn(seen, heard, ()), heard)
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
         return self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
+        """`raw_step`, or with flags the step that `envoi.protocol.multi_env.five_step` describes."""
         # A mapping of its own for the source, which may keep it, or change it; in the core's order.
         sent = {**self._slots, **actions}
         if len(sent) != self._awaited or len(actions) != self._awaited:
@@ -94,11 +77,11 @@ class FromPettingZoo(FromZoo):
         if encoders := self._encoders:
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
-        observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
-        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
+        held, false = getrefcount(observations) > IN_TUPLE, self._false
         if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
-            return self._any_step(told, held, before, actions)
-        news, most = (None, 0) if held else (observations, _IN_DICT)
+            return self._any_step(step, held, before, actions)
+        news, most = (None, 0) if held else (observations, IN_DICT)
         seen: dict[Any, Any] = {}
         earned: dict[Any, Any] = {}
         heard: dict[Any, Any] = {}
@@ -118,12 +101,12 @@ class FromPettingZoo(FromZoo):
                 seen[agent] = one
                 earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
                 heard[agent] = {}
-        except KeyError:  # somebody is left out
-            return self._any_step(told, held, before, actions)
+        except KeyError:  # an agent is left out
+            return self._any_step(step, held, before, actions)
         if infos != self._silent:
-            said = infos.get(self._agents[0])
+            said = infos.get(self._roster.playing[0])
             if said and (ACTIVE in said or ACTIVES in said):
-                return self._any_step(told, held, before, actions)
+                return self._any_step(step, held, before, actions)
             self._seen.update(seen)
             return self._quiet(seen, earned, infos)
         if news is None:
@@ -141,56 +124,65 @@ class FromPettingZoo(FromZoo):
         sent: dict[Any, Any] = {}
         for place, agent in self._places:
             sent[agent] = actions[place]
-        observations, rewards, terminations, truncations, infos = told = self.source.step(sent)
-        held, false = getrefcount(observations) > _IN_TUPLE, self._false
+        observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
+        held, false = getrefcount(observations) > IN_TUPLE, self._false
         if terminations != false or truncations != false or self.source.agents != self._listed:
-            return self._any_step(told, held, None, sent)
+            return self._any_step(step, held, None, sent)
         try:
-            # One array of all is a copy, whoever holds the single ones.
+            # One array of all is a copy, even where the source holds the single ones.
             rows, paid = array(self._pick(observations)), self._pick(rewards)
-        except (KeyError, ValueError):  # somebody is left out, or looks like nobody else
-            return self._any_step(told, held, None, sent)
+        except (KeyError, ValueError):  # an agent is left out, or the shapes differ
+            return self._any_step(step, held, None, sent)
         heard, discounts = None, {}
         if infos != self._silent:
-            said = infos.get(self._agents[0])
+            said = infos.get(self._roster.playing[0])
             if said and (ACTIVE in said or ACTIVES in said):
-                return self._any_step(told, held, None, sent)
-            heard = self._heard(infos, self._agents, discounts)
+                return self._any_step(step, held, None, sent)
+            heard = self._heard(infos, self._roster.playing, discounts)
             if discounts:
-                return self._any_step(told, held, None, sent)
+                return self._any_step(step, held, None, sent)
         if rows.dtype is not self._row_dtype:
-            rows = stack(self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._agents])
-        self._news = rows.tobytes()  # who gets the array may write into it
+            rows = stack(
+                self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._roster.playing]
+            )
+        self._news = rows.tobytes()  # the caller may write into the array
         return rows, paid, heard
 
-    def _any_step(self, told: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """The core's step for what the source told, whatever it was."""
-        observations, rewards, terminations, truncations, infos = told
-        playing, listed = self._agents, self.source.agents
+    def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
+        """Returns the core's step for any step of the source, quiet or not.
+
+        Args:
+            step: The five mappings of the source.
+            held: Whether the source holds the mapping of observations.
+            before: The state before the step, where a rewarder is set.
+            actions: By agent.
+        """
+        observations, rewards, terminations, truncations, infos = step
+        before_step, listed = self._roster, self.source.agents
         flagged = {agent for flags in (terminations, truncations) for agent, flag in flags.items() if flag}
-        # An agent that the source goes on listing after its end has ended all the same.
+        # An agent that the source lists after its end has ended all the same.
         now = tuple(agent for agent in self._in_play(listed) if agent not in flagged)
-        ended = [a for a in flagged if a in playing or (a not in self._ended and a in observations)]
-        self._check_standing(playing, now, ended)
-        spoken = self._spoken(playing, now, ended)
+        known, gone = before_step.playing, before_step.ended
+        ended = [a for a in flagged if a in known or (a not in gone and a in observations)]
+        roster = self._next_roster(now, ended, self._turn_in(infos, now))
+        spoken = roster.affected(before_step)
         blind = [agent for agent in ended if observations.get(agent) is None]
         seen = self._taken(observations, [agent for agent in spoken if agent not in blind], held)
         if blind:
             seen = {agent: self._last_look(agent) if agent in blind else seen[agent] for agent in spoken}
-        self._news = None  # of whom it speaks, something newer has been seen
+        self._news = None  # `seen` is newer
         terminated = {agent: bool(terminations.get(agent, False)) for agent in spoken}
         truncated = {agent: bool(truncations.get(agent, False)) for agent in spoken}
         discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
         earned = {agent: owned(rewards.get(agent, 0.0)) for agent in spoken}
-        self._ended.update(ended)
         self._seen.update(seen)
-        self._stand_listed(now, listed, infos)
+        self._enter_listed(roster, listed)
         if before is not None:
             earned = self._rewarded(earned, before, actions)
         heard = self._heard(infos, spoken, discounts)
         for agent in blind:
             heard[agent][SYNTHETIC] = True
-        if self._turn is not None:
+        if roster.turn is not None:
             seen = self._for_turn(seen, heard, ended)
         return seen, earned, terminated, truncated, discounts, heard
 
@@ -204,24 +196,28 @@ class FromPettingZoo(FromZoo):
                 f"observation: expected one of each agent in play from {self.source}, got none of {missing}"
             )
 
-    def _stand_listed(self, agents: tuple[Any, ...], listed: Collection[Any], infos: Mapping[Any, Any]) -> None:
-        """Notes who is in play, and whose turn it is where the infos say so."""
-        said = infos.get(agents[0]) if agents else None
-        self._turn = None if agents or self._turn is None else ()
-        if said and ACTIVES in said:
-            self._turn = tuple(said[ACTIVES])
-        elif said and said.get(ACTIVE) in agents:
-            self._turn = (said[ACTIVE],)
-        # The source may change its list in place. One that lists more than are in play is read anew each time.
-        self._listed = list(listed) if self._turn is None and len(listed) == len(agents) else None
-        self._stand(agents, agents if self._turn is None else self._turn)
+    def _turn_in(self, infos: Mapping[Any, Any], playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Returns the agents in play that act next, where the infos name them; None for all."""
+        if not playing:
+            return None if self._roster.turn is None else ()
+        said = infos.get(playing[0]) or {}
+        if ACTIVES in said:
+            return tuple(said[ACTIVES])
+        return (said[ACTIVE],) if said.get(ACTIVE) in playing else None
+
+    def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
+        """`_enter`, with the list of agents that the source shows while none of them ends or joins."""
+        # A copy, for the source may change its list in place; None, and read each time, where it has more than play.
+        self._listed = list(listed) if roster.turn is None and len(listed) == len(roster.playing) else None
+        self._enter(roster)
 
     def _for_turn(self, seen: dict[Any, Any], heard: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:
-        """The observations of those who act next or have ended; infos lose what `turn` says."""
+        """Returns the observations of the agents that act next or have ended; takes the turn out of the infos."""
+        acting = self._roster.acting
         for info in heard.values():
             info.pop(ACTIVE, None)
             info.pop(ACTIVES, None)
-        return {agent: one for agent, one in seen.items() if agent in self._acting or agent in ended}
+        return {agent: one for agent, one in seen.items() if agent in acting or agent in ended}
 
     def __repr__(self) -> str:
         return f"from_pettingzoo({self.source})"

@@ -1,4 +1,4 @@
-"""What the importers of PettingZoo's two APIs share: specs, who is in play, infos, the state, seeds and snapshots."""
+"""The base of the importers of PettingZoo's two APIs: specs, the roster, infos, the state, seeds and snapshots."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from envoi import (
     Streams,
     zeros,
 )
-from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, RawMultiStep, check_actions, full_multi_step
+from envoi.protocol.episode import NOT_BEGUN, RUNNING
+from envoi.protocol.multi_env import COMMON, MASK, RawMultiStep, full_multi_step
+from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 
@@ -35,32 +36,32 @@ from ..shared.introspection import Content
 from ..shared.reset_options import ResetOptions
 from .form_base import Form
 
-_OF_AGENTS = ("_ready", "_each", "_false", "_silent", "_slots", "_awaited")
+_OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(ResetOptions, MultiEnv):
-    """What the importers of both APIs share.
+class FromZoo(HasRoster, ResetOptions, MultiEnv):
+    """Base of the importers of both APIs.
 
     Args:
         source: The PettingZoo environment, wrappers and all.
         copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        at_once: Whether all agents in play act in every step, as far as one can know.
+        at_once: Whether all agents in play act in every step, as far as that is known.
 
     Attributes:
         source: The PettingZoo environment.
         at_once: The same.
-        turns_are_told: Whether the source may say during an episode whose turn it is.
+        turns_in_infos: Whether the infos of a step may name the agents that act next.
 
     Raises:
         LossyConversion: The source does not say which agents may appear, or a space is of an unknown kind.
     """
 
-    turns_are_told = False
+    turns_in_infos = False
 
     _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
 
-    _memory: tuple[str, ...] = ("_over", "_agents", "_acting", "_saw", "_news", "_ended", "_next_seed", "_streams")
-    """What snapshots hold of the importer itself."""
+    _memory: tuple[str, ...] = ("_roster", "_saw", "_news", "_next_seed", "_streams")
+    """The attributes of the importer that snapshots hold."""
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
         self.source, self.at_once = source, at_once
@@ -79,19 +80,16 @@ class FromZoo(ResetOptions, MultiEnv):
         self.state_spec = from_space(space, "state_space") if isinstance(space, spaces.Space) else None
         self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
         self.render_mode = getattr(source, "render_mode", None)
-        self._over: str | None = NOT_RESET
-        self._agents: tuple[Any, ...] = ()
+        self._roster = Roster(agents)
         self._saw: dict[Any, Any] = {}
         self._news: Any = None  # the observations of the last step where `_saw` has them not yet
-        self._ended: set[Any] = set()
-        self._acting: tuple[Any, ...] = ()
         self._next_seed: int | None = None
         self._closed = False
         self._rewarder = None
-        # Made here once; the class would make them anew at each look.
+        # Made here once; the class would make new ones at each look.
         self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
         self._plan()
-        if self._form is not None and self._form.multi.possible_agents == agents:  # ours, maybe inside wrappers
+        if self._form is not None and self._form.multi.possible_agents == agents:  # maybe inside wrappers
             self.discount_spec = self._form.multi.discount_spec
             if self._form is source:
                 self.reward_spec = self._form.multi.reward_spec
@@ -113,118 +111,105 @@ class FromZoo(ResetOptions, MultiEnv):
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
-        # Those whose mask is in their observation; our own forms have it in the info already.
+        # The agents whose mask is in their observation; forms of envoi have it in the info already.
         specs = self.observation_spec.items() if self._form is None else ()
         self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
         self._prepare()
 
     def _prepare(self) -> None:
-        """Makes ready what each step needs while the same agents are in play."""
-        self._ready = agents = self._agents
+        """Prepares what each step needs while the same agents are in play."""
+        self._prepared_for = agents = self._roster.playing
         self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
-        # Flags and infos of a step in which nothing is said.
+        # Flags and infos of a quiet step.
         self._false = dict.fromkeys(agents, False)
         # Where masks come from observations there is always something to say.
         self._silent = None if self._masked else {agent: {} for agent in agents}
-        self._await()
+        self._prepare_turn()
 
-    def _await(self) -> None:
-        """Makes ready what each step needs while the same agents act."""
-        self._slots = dict.fromkeys(self._acting)  # in which the actions get their order
-        self._awaited = len(self._acting) if self._over is None else -1  # how many actions are right
-
-    @property
-    def agents(self) -> tuple[Any, ...]:
-        return self._agents
-
-    @property
-    def acting(self) -> tuple[Any, ...]:
-        return self._acting
+    def _prepare_turn(self) -> None:
+        """Prepares what each step needs while the same agents act."""
+        roster = self._roster
+        self._slots = dict.fromkeys(roster.acting)  # in which the actions get their order
+        self._awaited = len(roster.acting) if roster.phase is RUNNING else -1  # how many actions are right
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.raw_step(actions))
 
-    # What an episode does in either API.
-
     @property
     def _seen(self) -> dict[Any, Any]:
-        """What each agent saw last. Few ask, so quiet steps leave it to who does to put it together."""
+        """The latest observation of each agent, put together when it is asked for after quiet steps."""
         if (news := self._news) is not None:
             news = self._unpacked(news) if isinstance(news, bytes) else news
-            self._saw.update({agent: news[agent] for agent in self._agents})
+            self._saw.update({agent: news[agent] for agent in self._roster.playing})
             self._news = None
         return self._saw
 
     def _unpacked(self, news: bytes) -> dict[Any, Any]:
-        """The observations of all in play, from an array of them."""
-        agents = self._agents
+        """Returns the observations of the agents in play.
+
+        Args:
+            news: The memory of an array of them, in the order of the roster.
+        """
+        agents = self._roster.playing
         spec = cast("Array", self.observation_spec[agents[0]])
         rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
         # A source may give other shapes than it declares.
         shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
         return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
 
-    def _stand(self, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> None:
-        """Notes who is in play and who acts next."""
-        self._acting = acting
-        if not agents:
-            self._over = ENDED
-        if agents != self._agents:
-            self._saw = self._seen  # while it is known of whom the news are
-        self._agents = agents
-        if agents and agents != self._ready:
+    def _enter(self, roster: Roster) -> None:
+        """Makes a roster the present one, and prepares what its steps need."""
+        playing = roster.playing
+        if playing != self._roster.playing:
+            self._saw = self._seen  # while the agents are known that `_news` is of
+        self._roster = roster
+        if playing and playing != self._prepared_for:
             self._prepare()
         else:
-            self._await()
+            self._prepare_turn()
+
+    def _abandon(self) -> None:
+        """Ends the episode for all, where the source cannot continue it."""
+        self._enter(self._roster.abandoned())
+
+    def _next_roster(self, playing: Collection[Any], ended: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
+        """Returns the roster after a step; where a roster cannot follow, the episode is over and the error says why."""
+        try:
+            return self._roster.after(playing, ended, turn, self.source)
+        except (EpisodeError, SpecError):
+            self._abandon()
+            raise
 
     def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The actions in the order of those who act; EpisodeError where others do, or somebody does not."""
-        check_actions(actions, self._acting, self._over)
-        return {agent: actions[agent] for agent in self._acting}
+        """Returns the actions in the order of the agents that act; EpisodeError where the wrong ones do."""
+        self._roster.check_actions(actions)
+        return {agent: actions[agent] for agent in self._roster.acting}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source."""
+        """Resets the source, and returns its result."""
         seed = check_seed(seed)
         if seed is not None:
             self._streams, self._next_seed = Streams(seed), None
         else:
             seed, self._next_seed = self._next_seed, None
         result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        self._over, self._saw, self._news, self._ended = None, {}, None, set()
+        self._saw, self._news = {}, None
+        self._roster, self._awaited = Roster(self.possible_agents), -1
         return result
 
+    def _first_roster(self, playing: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
+        """Returns the roster at the beginning of an episode; one without agents is over at once."""
+        first = self._roster.begin(playing, turn)
+        return first if playing else first.abandoned()
+
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
-        """The source's agents in the core's order."""
-        named = set(listed)
-        agents = tuple(agent for agent in self.possible_agents if agent in named)
-        if len(agents) != len(named):
-            strange = [agent for agent in listed if agent not in self.observation_spec]
-            raise SpecError(f"agents: expected some of {list(self.possible_agents)}, got {strange} from {self.source}")
-        return agents
-
-    def _check_standing(self, playing: Collection[Any], now: Collection[Any], ended: Collection[Any]) -> None:
-        """Refuses agents that come back, or that leave without a word."""
-        if back := [agent for agent in now if agent in self._ended]:
-            self._stand((), ())
-            raise EpisodeError(
-                f"agents: {back} ended before in this episode of {self.source}, and cannot come back; "
-                "give a returning agent a name of its own"
-            )
-        if lost := [agent for agent in playing if agent not in now and agent not in ended]:
-            self._stand((), ())
-            raise EpisodeError(
-                f"agents: {lost} left {self.source} without being terminated or truncated; set one of the flags"
-            )
-
-    def _spoken(self, playing: tuple[Any, ...], now: tuple[Any, ...], ended: Collection[Any]) -> tuple[Any, ...]:
-        """Those of whom a step speaks: who was in play before, is in play now, or has just ended."""
-        if len(now) + len(ended) == len(playing):  # who was in play is still or has ended, so that nobody is new
-            return playing
-        return tuple(agent for agent in self.possible_agents if agent in playing or agent in now or agent in ended)
+        """Returns the source's agents in the core's order; SpecError if one is not possible."""
+        self._roster.check_possible(listed, self.source)
+        return self._roster.order(listed)
 
     def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> RawMultiStep:
-        """A step in which nobody has ended or joined, while infos say something, maybe of discounts."""
-        agents, discounts = self._agents, {}
+        """Returns a step in which no agent has ended or joined, but infos, and maybe discounts, are not empty."""
+        agents, discounts = self._roster.playing, {}
         heard = self._heard(infos, agents, discounts)
         if not discounts:
             return seen, rewards, None, None, None, heard
@@ -233,7 +218,13 @@ class FromZoo(ResetOptions, MultiEnv):
     def _heard(
         self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
-        """The source's infos as the core has them; what they say of discounts goes there."""
+        """Returns the source's infos as the core has them.
+
+        Args:
+            infos: The source's.
+            spoken: The agents that the step is about.
+            discounts: Takes the discounts that are in the infos; None leaves them there.
+        """
         heard: dict[Any, Any] = {}
         common: dict[Any, Any] = {}
         known = 0
@@ -249,9 +240,9 @@ class FromZoo(ResetOptions, MultiEnv):
                 if isinstance(own.get(COMMON), dict):
                     common = own.pop(COMMON)
         for agent in self._masked:
-            if agent in self._acting and MASK not in heard[agent]:
+            if agent in self._roster.acting and MASK not in heard[agent]:
                 heard[agent][MASK] = self._mask(agent)
-        if len(infos) > known:  # somebody who is not spoken of, or nobody in particular
+        if len(infos) > known:  # keys of other agents, or of none
             for key, said in infos.items():
                 if key == COMMON:
                     common = {**common, **said}
@@ -265,11 +256,11 @@ class FromZoo(ResetOptions, MultiEnv):
         return np.array(self._seen[agent][MASK], np.int8 if isinstance(self.action_spec[agent], Discrete) else None)
 
     def _last_look(self, agent: Any) -> Any:
-        """For an agent that ended without a final observation."""
+        """Returns the final observation of an agent whose source gives none."""
         return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
 
     def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The rewards by the rewarder that is set."""
+        """Returns the rewards by the rewarder that is set."""
         given = reward_step(cast("Any", self._rewarder), rewards, before, actions, self.state)
         if not isinstance(given, Mapping):
             raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
@@ -277,14 +268,14 @@ class FromZoo(ResetOptions, MultiEnv):
 
     def observation(self, agent: Any) -> Any:
         if agent not in self._seen:
-            raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self._over is None else self._over}")
+            raise self._roster.unseen(agent)
         return self._seen[agent]
 
     @property
     def state(self) -> Any:
         """The source's `state()` where it has one, else what each agent saw last."""
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._roster.phase is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         if self._form is not None:
             return self._form.multi.state
         try:
@@ -325,7 +316,7 @@ class FromZoo(ResetOptions, MultiEnv):
         self._prepare()
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and its spaces: what stays itself."""
+        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
         found = [self.source]
         while not isinstance(found[-1], Form):
             held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))

@@ -5,9 +5,9 @@
 | specs, values, infos, discounts, masks, `state`, one agent | as in `envoi.adapters.pettingzoo` |
 | the agents that act next, in their order | `agent_selection`, one by one; the core steps when the last has acted |
 | a step's rewards | `rewards`; `last()` gives what an agent has collected since it acted |
-| a step's flags | `terminations`, `truncations`; who has ended stays until its turn with None |
+| a step's flags | `terminations`, `truncations`; an agent that has ended stays until its turn with None |
 | observations, waiting agents' too | `observe(agent)` |
-| the action mask | `info["action_mask"]`; of zeros for who does not act, where there are masks |
+| the action mask | `info["action_mask"]`; of zeros for an agent that does not act, where there are masks |
 
 On the way here a step is one action of `agent_selection`, whose turn it is. The turns of the dead are run through: an
 agent ends, with what `last()` says then, in the step after which the source gives it its turn with None, which most
@@ -63,7 +63,7 @@ __all__ = [
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment of this API."""
+    """Returns whether `env` is an environment of this API."""
     return isinstance(env, AECEnv)
 
 
@@ -105,7 +105,7 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
 
     Raises:
         SpecError: It is of another framework.
-        LossyConversion: The source does not say which agents may appear, or a space is of a kind that nobody but its
+        LossyConversion: The source does not say which agents may appear, or a space is of a kind that only its
             author knows.
     """
     if isinstance(env, ToPettingZooAEC):
@@ -116,5 +116,5 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """What of a core environment would not survive the way to the AEC API and back."""
+    """Returns what of a core environment would not survive the way to the AEC API and back."""
     return shared_losses(env) + [Loss.of(error) for error in refused_rewards(several_agents(env))]

@@ -46,7 +46,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     Attributes:
         core: The core environment.
         multi: The same, as one of several agents.
-        agents: The agents in play, and those who have ended and not had their last turn; from the first reset on, as
+        agents: The agents in play, and those that have ended and not had their last turn; from the first reset on, as
             all that follow. PettingZoo's own code changes this list.
         agent_selection: Whose turn it is.
         rewards: Of the last step, by agent.
@@ -94,7 +94,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             ValueError: An agent that has ended acts.
         """
         if not getattr(self, "agents", None):
-            raise EpisodeError(f"step: {ENDED if 'agents' in vars(self) else NOT_RESET}")
+            raise EpisodeError(f"step: {ENDED if hasattr(self, 'agents') else NOT_RESET}")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -106,13 +106,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         actions, acting = self._actions, self._acting
         actions[agent] = action
         if len(actions) == len(acting):
-            self._go_on(actions)
+            self._step_core(actions)
             return
         self.agent_selection = acting[len(actions)]
         self._cumulative_rewards[agent] = 0
         self.rewards = dict.fromkeys(self.rewards, 0)
 
-    def _go_on(self, actions: dict[Any, Any]) -> None:
+    def _step_core(self, actions: dict[Any, Any]) -> None:
         """Steps the core with the actions that have been collected."""
         try:
             observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
@@ -145,9 +145,9 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             self._deads_step_first()
 
     def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Infos in which, where there are masks, everybody has one: PettingZoo's wrappers look for it.
+        """Returns infos in which every agent has a mask where there are any, as PettingZoo's wrappers expect.
 
-        Who does not act may do nothing.
+        The mask of an agent that does not act is all zeros.
         """
         if self._acting:
             self._has_masks = MASK in infos[self._acting[0]]
@@ -160,13 +160,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
 
     def observe(self, agent: Any) -> Any:
-        """What an agent sees now, or an ended one saw last."""
+        """Returns an agent's observation: of now, or the final one if it has ended."""
         seen = self._observations
         seen = seen[agent] if agent in seen else self.multi.observation(agent)
         return self._encoders[agent](seen) if agent in self._encoders else seen
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """What `agent_selection` has to know, the rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
+        """Returns the values for `agent_selection`, rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
         agent = self.agent_selection
         return (
             self.observe(agent) if observe else None,
@@ -177,7 +177,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         )
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Gives `agent_selection` until nobody is left, at most `max_iter` times."""
+        """Yields `agent_selection` until no agent is left, at most `max_iter` times."""
         while max_iter > 0 and self.agents:
             max_iter -= 1
             yield self.agent_selection

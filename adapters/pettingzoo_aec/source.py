@@ -13,19 +13,11 @@ from pettingzoo.utils.wrappers import BaseWrapper
 
 from envoi import EpisodeError, MultiReset
 from envoi.protocol.multi_env import MASK, SYNTHETIC, RawMultiStep
+from envoi.protocol.roster import Roster
 
 from ..pettingzoo.source_base import FromZoo
-from ..shared.arrival import Copy
+from ..shared.arrival import IN_LOCAL, Copy
 from ..shared.copying import HOLDERS, owned
-
-
-def _baseline() -> int:
-    (alone,) = ([],)
-    return getrefcount(alone)
-
-
-_ALONE = _baseline()
-"""The count of what nobody holds but a local variable."""
 
 
 class FromPettingZooAEC(FromZoo):
@@ -43,23 +35,26 @@ class FromPettingZooAEC(FromZoo):
     source: AECEnv[Any, Any, Any]
 
     _memory = (*FromZoo._memory, "_listed", "_current")
-    _planned = (*FromZoo._planned, "_selected")
+    _planned = (*FromZoo._planned, "_selected", "_by_turn")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
+        self._roster = Roster(self.possible_agents, turn=None if simultaneous else ())
         self._listed: list[Any] | None = None
-        self._current: tuple[Any, ...] = ()  # those whose last observation is of now
+        self._current: tuple[Any, ...] = ()  # the agents whose latest observation is of now
 
     def _plan(self) -> None:
         super()._plan()
         self._native: Any = self._holder()
 
-    def _await(self) -> None:
-        super()._await()
-        self._selected: Any = self._acting[0] if self._acting else None
+    def _prepare_turn(self) -> None:
+        super()._prepare_turn()
+        acting = self._roster.acting
+        self._selected: Any = acting[0] if acting else None
+        self._by_turn: dict[Any, Roster] = {}  # the roster of each agent's turn, while the same ones play
 
     def _holder(self) -> Any:
-        """The innermost layer from which `rewards` and the like can be read, which is faster than through wrappers."""
+        """Returns the innermost layer that holds `rewards` and the like; reading through wrappers is slower."""
         layer: Any = self.source
         names = ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos")
         while isinstance(layer, BaseWrapper):
@@ -68,16 +63,12 @@ class FromPettingZooAEC(FromZoo):
             layer = layer.env
         return layer
 
-    @property
-    def turn(self) -> tuple[Any, ...] | None:
-        return None if self.at_once else self._acting
-
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         self._begin(seed, options)
         self._native = native = self._holder()
         now = self._in_play(native.agents)
-        self._stand_at(now, native.agents)
-        seen = {agent: self._observed(agent) for agent in self._acting}
+        self._enter_listed(self._first_roster(now, self._turn_in(now)), native.agents)
+        seen = {agent: self._observed(agent) for agent in self._roster.acting}
         self._saw, self._current = dict(seen), tuple(seen)
         return MultiReset(seen, self._heard(native.infos, now))
 
@@ -85,7 +76,7 @@ class FromPettingZooAEC(FromZoo):
         return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags what `envoi.protocol.multi_env.five_step` says."""
+        """`raw_step`, or with flags the step that `envoi.protocol.multi_env.five_step` describes."""
         if self.at_once:
             return self._cycle_step(actions)
         native, source, agent = self._native, self.source, self._selected
@@ -108,15 +99,19 @@ class FromPettingZooAEC(FromZoo):
         if (
             type(one) is not ndarray
             or one.dtype is not self._dtypes[agent]
-            or getrefcount(one) > _ALONE
+            or getrefcount(one) > IN_LOCAL
             or not one.flags.owndata
         ):
             one = self._takes[agent](one)
         self._selected, self._saw[agent] = agent, one
-        self._acting = self._current = (agent,)
+        try:
+            roster = self._by_turn[agent]
+        except KeyError:
+            roster = self._by_turn[agent] = self._roster.with_turn((agent,))
+        self._roster, self._current = roster, (agent,)
         earned: dict[Any, Any] = {}
         heard: dict[Any, Any] = {}
-        for each in self._agents:
+        for each in roster.playing:
             paid = rewards[each]
             earned[each] = paid if type(paid) not in HOLDERS else owned(paid)
             heard[each] = {}
@@ -146,28 +141,39 @@ class FromPettingZooAEC(FromZoo):
         heard: dict[Any, Any] = {}
         for agent, dtype in self._each:
             one = look(agent)
-            if type(one) is not ndarray or one.dtype is not dtype or getrefcount(one) > _ALONE or not one.flags.owndata:
+            if (
+                type(one) is not ndarray
+                or one.dtype is not dtype
+                or getrefcount(one) > IN_LOCAL
+                or not one.flags.owndata
+            ):
                 one = self._takes[agent](one)
             paid = rewards[agent]
             seen[agent], heard[agent] = one, {}
             earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
         self._saw |= seen
-        self._current = self._acting
+        self._current = self._roster.playing
         if native.infos != self._silent:
             return self._quiet(seen, earned, native.infos)
         return seen, earned, None, None, None, heard
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """The core's step for what has become of the source, whatever it is."""
-        playing, native = self._agents, self._native
+        """Returns the core's step for any step of the source, quiet or not.
+
+        Args:
+            rewards: The source's, by agent.
+            before: The state before the step, where a rewarder is set.
+            actions: By agent.
+        """
+        before_step, native = self._roster, self._native
         collected = {agent: owned(reward) for agent, reward in rewards.items()}  # the source may clear its own
         ended = self._buried(collected)
         listed = native.agents
         now = self._in_play(listed)
-        self._check_standing(playing, now, ended)
-        spoken = self._spoken(playing, now, ended)
-        self._stand_at(now, listed)
-        infos = {**native.infos, **{agent: told for agent, (_, _, _, told) in ended.items()}}
+        roster = self._next_roster(now, ended, self._turn_in(now))
+        spoken, acting = roster.affected(before_step), roster.acting
+        self._enter_listed(roster, listed)
+        infos = {**native.infos, **{agent: info for agent, (_, _, _, info) in ended.items()}}
         terminated, truncated = dict.fromkeys(spoken, False), dict.fromkeys(spoken, False)
         discounts = dict.fromkeys(spoken, 1.0)
         seen: dict[Any, Any] = {}
@@ -176,9 +182,8 @@ class FromPettingZooAEC(FromZoo):
                 final, dead, cut, _ = ended[agent]
                 seen[agent] = self._last_look(agent) if final is None else final
                 terminated[agent], truncated[agent], discounts[agent] = dead, cut, 0.0 if dead else 1.0
-            elif agent in self._acting:
+            elif agent in acting:
                 seen[agent] = self._observed(agent)
-        self._ended.update(ended)
         self._seen.update(seen)
         self._current = tuple(seen)
         earned = {agent: collected.get(agent, 0.0) for agent in spoken}
@@ -199,13 +204,14 @@ class FromPettingZooAEC(FromZoo):
     ) -> dict[Any, Any]:
         heard = super()._heard(infos, spoken, discounts)
         if self._form is not None:
+            acting = self._roster.acting
             for agent in spoken:
-                if agent not in self._acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
-                    del heard[agent][MASK]  # our form's own addition
+                if agent not in acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
+                    del heard[agent][MASK]  # added by the form
         return heard
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """The rewards that follow the actions of all, each in its turn."""
+        """Gives each agent in its turn its action; returns the sums of the rewards."""
         native, encoders, step = self._native, self._encoders, self.source.step
         waiting = {**actions}
         earlier: dict[Any, Any] = {}
@@ -227,13 +233,13 @@ class FromPettingZooAEC(FromZoo):
                 if earlier or brought:
                     earlier = _sum(earlier, native.rewards)
         except BaseException:
-            if begun:  # a cycle that was begun anew would not be one of the source's
-                self._stand((), ())
+            if begun:  # another cycle from here would not be one of the source's
+                self._abandon()
             raise
 
     def _refuse_cycle(self, agent: Any, waiting: Collection[Any]) -> NoReturn:
-        expected = [one for one in self._agents if one in waiting]
-        self._stand((), ())
+        expected = [one for one in self._roster.playing if one in waiting]
+        self._abandon()
         raise EpisodeError(
             f"step: expected the turn of one of {expected} in this cycle of {self.source}, got that of {agent!r}; "
             "import it without `simultaneous`"
@@ -254,10 +260,10 @@ class FromPettingZooAEC(FromZoo):
             dead, cut = native.terminations[agent], native.truncations[agent]
             if not (dead or cut):
                 break
-            if agent in self._ended:
+            if agent in self._roster.ended:
                 break  # it has come back, and is refused as such
             if agent in ended:
-                self._stand((), ())
+                self._abandon()
                 raise EpisodeError(f"agents: {agent!r} is still in play in {self.source} after its last turn")
             final = self.source.observe(agent)
             if final is not None:
@@ -269,15 +275,20 @@ class FromPettingZooAEC(FromZoo):
                 collected.update(_sum(collected, own))
         return ended
 
-    def _stand_at(self, agents: tuple[Any, ...], listed: Collection[Any]) -> None:
-        """Notes who is in play, and whose turn it is."""
-        selected = agents if self.at_once else (self._native.agent_selection,)
+    def _turn_in(self, playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Returns the agents in play that act next; None for all."""
+        if self.at_once:
+            return None
+        return (self._native.agent_selection,) if playing else ()
+
+    def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
+        """`_enter`, with the list of agents that the source shows while none of them ends or joins."""
         self._listed = list(listed)  # the source changes its own
-        self._stand(agents, selected if agents else ())
+        self._enter(roster)
 
     def observation(self, agent: Any) -> Any:
-        # What a waiting agent has seen is not what it would see now.
-        if agent in self._agents and agent not in self._current:
+        # The latest observation of a waiting agent is not of now.
+        if agent in self._roster.playing and agent not in self._current:
             self._seen[agent] = self._observed(agent)
             self._current = (*self._current, agent)
         return super().observation(agent)
@@ -287,7 +298,7 @@ class FromPettingZooAEC(FromZoo):
 
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The sums of rewards by agent. The 0 of a turn that brings nothing leaves the other's type as it is."""
+    """Returns the sums of rewards by agent. The 0 of a turn without a reward leaves the other's type as it is."""
     total = {**one}
     for agent, reward in other.items():
         before = total.get(agent, 0)

@@ -2,7 +2,7 @@
 
 | core | RLlib |
 |---|---|
-| observations of those who act next, and final ones | the same: whoever is observed and has not ended acts |
+| observations of those who act next, and final ones | the same: an agent that is observed and has not ended acts |
 | rewards of waiting agents | go out at once; RLlib adds them up until the agent is observed again |
 | `agents` | all that are possible: RLlib's checker knows no others |
 | `infos["__common__"]`, `info["action_mask"]` | the same |
@@ -14,11 +14,11 @@ episode as it ended is:
 
 | the step | flags |
 |---|---|
-| some agents end, others go on | their own |
+| some agents end, others do not | their own |
 | the last ones end, all terminated | their own, and `terminateds["__all__"]` |
 | the last ones end, all truncated | `truncateds["__all__"]` alone |
 | the last ones end, some truncated and some terminated | `truncateds["__all__"]`, and the own flags of the terminated; `info["terminated"]` and `info["truncated"]` of each say how it ended |
-| all whom RLlib has seen end, while somebody new goes on | none: their ends and final observations come one step later |
+| all that RLlib has seen end, while a new agent is in play | none: their ends and final observations come one step later |
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
     Args:
         core: The core environment.
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it goes on.
+        in_evaluation: Whether it evaluates; then an equal seed replays; in training it continues the streams.
         validate: Check every value against its spec.
         canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
         action_masks: Put each observation beside the mask of its actions, for agents with `Discrete` actions.
 
     Attributes:
         core: The core environment.
-        observation_spaces: The space of what each possible agent sees.
-        action_spaces: The space of what each possible agent does.
+        observation_spaces: The space of each possible agent's observations.
+        action_spaces: The space of each possible agent's actions.
         state_space: The space of `state()`, or None where the core does not describe its state.
         codecs: The maps between its values and RLlib's, by agent; empty where the form is not canonical.
         seeds: What becomes of RLlib's seeds.
-        last: What the core's last reset or step gave.
+        last: The result of the core's last reset or step.
     """
 
     def __init__(
@@ -87,15 +87,14 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         MultiAgentEnv.__init__(self)
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
-        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        # "Unknown": otherwise gymnasium replaces the generator when its seed is read.
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._closed = self._begun = False
-        self._last: Any = None  # a `MultiReset`, or what `raw_step` gave
-        self._known: set[Any] = set()  # whose episodes RLlib has begun to record
-        self._done: set[Any] = set()  # whose episodes RLlib knows to have ended
-        self._held: dict[Any, Ended] = {}  # whose ends RLlib is told in the next step
-        self._going_on: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
+        self._last: Any = None  # a `MultiReset`, or the result of `raw_step`
+        self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
+        self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
+        self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
         self._plan()
         agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
         if canonical:
@@ -142,11 +141,11 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
 
     @property
     def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The same; who is in play is `core.agents`. RLlib's checker takes data of no others, late or final ones."""
+        """The same, for RLlib's checker takes no data of other agents; those in play are `core.agents`."""
         return list(self.core.possible_agents)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
-        """Begins an episode: observations of those who act first, and infos.
+        """Begins an episode; returns observations of the agents that act first, and infos.
 
         The core's seed follows from RLlib's, the worker and whether it evaluates. RLlib's checker resets every new
         environment with the same one, and would make all of them alike: it gets the episode of no seed.
@@ -158,7 +157,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
             self._np_random_seed = seed
         self._begun = True
         observations, infos = begun
-        self._known, self._done, self._held = set(), set(), {}
+        self._recorded, self._held = set(), {}
         self._meet(observations, self._env.agents)
         return (observations if self._is_plain else self.seen(observations, infos)), infos
 
@@ -166,11 +165,11 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         """Acts once; see `MultiAgentEnv.step`.
 
         Raises:
-            EpisodeError: Somebody acts whose turn it is not, or does not whose turn it is.
+            EpisodeError: An agent acts whose turn it is not, or one does not whose turn it is.
         """
-        going_on = self._going_on
-        if going_on and self._five_step is not None:
-            self._last = step = self._five_step(action_dict, going_on)
+        quiet_flags = self._quiet_flags
+        if quiet_flags and self._five_step is not None:
+            self._last = step = self._five_step(action_dict, quiet_flags)
             if len(step) == 5:
                 return step
             observations, _, terminated, _, _, infos = step
@@ -182,20 +181,25 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
             if not self._is_plain:
                 observations = self.seen(observations, infos)
         if terminated is None and not self._held:
-            flags = going_on or self._meet(observations, step[1])
+            flags = quiet_flags or self._meet(observations, step[1])
             return observations, step[1], {**flags}, {**flags}, infos
         return self._changing(full_multi_step(step), observations)
 
     @property
     def last(self) -> MultiReset | MultiStep | None:
-        """What the core's last reset or step gave; None before."""
+        """The result of the core's last reset or step; None before."""
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
         return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
-        """The core's observations as RLlib gets them, beside their masks where asked for."""
+        """Returns the core's observations as RLlib gets them, beside their masks where asked for.
+
+        Args:
+            observations: By agent.
+            infos: By agent, with the masks.
+        """
         encode, masks = self._encode, self._masks
         if encode:
             seen = {agent: encode[agent](value) for agent, value in observations.items()}
@@ -208,25 +212,25 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         return seen
 
     def observation(self, agent: Any) -> Any:
-        """What an agent sees now, as RLlib would get it; without a mask where it does not act next."""
+        """Returns an agent's observation of now, as RLlib would get it; without a mask where it does not act next."""
         return self.seen({agent: self.core.observation(agent)}, {})[agent]
 
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
-        """A step in which agents may join, end, or become known to RLlib, or discounts say something."""
+        """Returns a step in which agents may join, end, or become known to RLlib, or discounts are not the default."""
         _, rewards, terminated, truncated, discounts, infos = step
         infos = with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
-            self._going_on = {}
+            self._quiet_flags = {}
             return self._ending(observations, rewards, terminated, truncated, infos)
         flags = self._meet(observations, terminated)
         return observations, rewards, {**flags}, {**flags}, infos
 
     def _meet(self, observations: Mapping[Any, Any], agents: Iterable[Any]) -> dict[Any, bool]:
-        """Notes whom RLlib sees; the flags of a step in which nobody ends, for the agents in play."""
-        self._known.update(observations)
+        """Notes the agents that RLlib sees; returns the flags of a step in which none of the `agents` in play ends."""
+        self._recorded.update(observations)
         flags = {**dict.fromkeys(agents, False), ALL: False}
         # Once RLlib knows all that are in play, a quiet step needs no looking at.
-        self._going_on = flags if self._known.issuperset(flags.keys() - {ALL}) else {}
+        self._quiet_flags = flags if self._recorded.issuperset(agents) else {}
         return flags
 
     def _ending(
@@ -237,39 +241,39 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         truncated: Mapping[Any, bool],
         infos: Mapping[Any, Info],
     ) -> Any:
-        """A step in which RLlib may be told of ends, those of this step or of the one before."""
+        """Returns a step with ends for RLlib, those of this step or of the one before."""
         ends: dict[Any, Ended] = {
             agent: (observations[agent], bool(terminated[agent]), bool(truncated[agent]), infos[agent])
             for agent in terminated
             if terminated[agent] or truncated[agent]
         }
-        going_on = [agent for agent in terminated if agent not in ends]
-        told = {**self._held, **ends}
+        remaining = [agent for agent in terminated if agent not in ends]
+        sent = {**self._held, **ends}
         is_over = not self._env.agents
         self._held = {}
-        if not is_over and not self._known - self._done - told.keys():
-            # RLlib would end the whole episode, for it knows nobody who goes on.
-            self._held = {agent: ends[agent] for agent in ends if agent in self._known}
-            told = {agent: end for agent, end in told.items() if agent not in self._held}
-        recorded = {agent for agent in told if agent in self._known} or told.keys()
-        cut = {agent for agent in told if told[agent][2] and not told[agent][1]}
+        known = self._recorded
+        if not is_over and sent.keys() >= known:
+            # RLlib would end the whole episode, for it knows no agent that is left.
+            self._held = {agent: ends[agent] for agent in ends if agent in known}
+            sent = {agent: end for agent, end in sent.items() if agent not in self._held}
+        recorded = {agent for agent in sent if agent in known} or sent.keys()
+        cut = {agent for agent in sent if sent[agent][2] and not sent[agent][1]}
         is_cut = is_over and bool(cut & recorded)
-        is_mixed = is_cut and len(cut) < len(told)
+        is_mixed = is_cut and len(cut) < len(sent)
 
         seen = {agent: value for agent, value in observations.items() if agent not in ends}
-        said = {key: info for key, info in infos.items() if key not in ends}
-        terminateds, truncateds = dict.fromkeys(going_on, False), dict.fromkeys(going_on, False)
-        for agent, (observation, is_terminated, is_truncated, info) in told.items():
+        sent_infos = {key: info for key, info in infos.items() if key not in ends}
+        terminateds, truncateds = dict.fromkeys(remaining, False), dict.fromkeys(remaining, False)
+        for agent, (observation, is_terminated, is_truncated, info) in sent.items():
             seen[agent] = observation
             how = {"terminated": is_terminated, "truncated": is_truncated} if is_mixed else {}
-            said[agent] = {**info, **how}
+            sent_infos[agent] = {**info, **how}
             terminateds[agent] = is_terminated
             if not is_cut or agent not in cut:
                 truncateds[agent] = is_truncated
         terminateds[ALL], truncateds[ALL] = is_over and not is_cut, is_cut
-        self._known.update(agent for agent in observations if agent not in ends)
-        self._done.update(told)
-        return seen, rewards, terminateds, truncateds, said
+        self._recorded = known.union(agent for agent in observations if agent not in ends).difference(sent)
+        return seen, rewards, terminateds, truncateds, sent_infos
 
     def state(self) -> Any:
         """The core's state; a value of `state_space` where there is one."""
@@ -277,7 +281,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         return state if self._encode_state is None else self._encode_state(state)
 
     def render(self) -> Any:
-        """A picture, as `render_mode` says."""
+        """Returns a picture, as `render_mode` asks for."""
         return self.core.render()
 
     def close(self) -> None:
@@ -296,16 +300,16 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         self.core.rng = generator
 
     def content(self) -> Any:
-        """What the form holds, for the snapshot of an environment around it."""
-        told = (self._begun, set(self._known), set(self._done), dict(self._held))
-        return self._env.snapshot(), told, self._last, deepcopy(self.seeds)
+        """Returns what the form holds, for the snapshot of an environment around it."""
+        progress = self._begun, set(self._recorded), dict(self._held)
+        return self._env.snapshot(), progress, self._last, deepcopy(self.seeds)
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content()` gave."""
-        snapshot, (self._begun, known, done, held), self._last, seeds = content
-        self._going_on = {}
+        """Makes the form hold what `content()` returned."""
+        snapshot, (self._begun, recorded, held), self._last, seeds = content
+        self._quiet_flags = {}
         self._env.restore(snapshot)
-        self._known, self._done, self._held, self.seeds = set(known), set(done), dict(held), deepcopy(seeds)
+        self._recorded, self._held, self.seeds = set(recorded), dict(held), deepcopy(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
         planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step", "_five_step")
@@ -322,7 +326,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
 
 
 def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:
-    """What converts each agent's values; empty where all of them are the same on both sides."""
+    """Returns a converter for each agent's values; none where all of them are the same on both sides."""
     made = {agent: make(spec) for agent, spec in specs.items()}
     return {agent: convert or _same for agent, convert in made.items()} if any(made.values()) else {}
 

@@ -2,13 +2,13 @@
 
 | RLlib | core |
 |---|---|
-| the keys of the observations | who acts next |
+| the keys of the observations | the agents that act next |
 | an agent's own flag, or where it has none that of `"__all__"` | how it ended |
 | all agents ended, `"__all__"` or not | the end of the episode |
-| `agents`, and whoever is heard of | who is in play, until it ends |
+| `agents`, and every agent with an observation or reward | the agents in play, until they end |
 | no reward, or None | 0 |
 | `infos["__common__"]` | the same |
-| no final observation | the last one again, or zeros for who never had one, marked `info["synthetic_observation"]` |
+| no final observation | the last one again, or zeros where there was none, marked `info["synthetic_observation"]` |
 
 An agent that disappears from `agents` without an end waits until the episode ends, as it does for RLlib.
 
@@ -27,16 +27,16 @@ import gymnasium
 import numpy as np
 
 from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, Snapshot, SpecError, Streams
-from envoi.errors import nearest
-from envoi.protocol.env import ENDED, NOT_RESET
-from envoi.protocol.multi_env import COMMON, MASK, NOT_IN_PLAY, SYNTHETIC, check_actions
+from envoi.protocol.episode import NOT_BEGUN
+from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 from envoi.protocol.process import Info
+from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import zeros
 
 from ..gymnasium.specs import encoder, from_space
-from ..shared.arrival import ALONE, Copy, incoming
+from ..shared.arrival import IN_LOCAL, Copy, incoming
 from ..shared.copying import fresh, owned
 from ..shared.discounts import is_number
 from ..shared.introspection import Content
@@ -46,11 +46,11 @@ from .multi_form import ALL, RLlibMultiEnv
 __all__ = ["FromRLlibMulti", "from_multi_agent"]
 
 
-class FromRLlibMulti(ResetOptions, MultiEnv):
+class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
     """A `MultiAgentEnv` as a core environment of several agents.
 
-    Of a form of ours inside gymnasium's wrappers, or given here as it is, what RLlib's step cannot say (how each agent
-    ended, discounts, infos of agents that wait) is read from its `last`.
+    Where the source is a form of envoi, maybe inside gymnasium's wrappers, its `last` gives what RLlib's step has no
+    place for: how each agent ended, discounts, infos of waiting agents.
 
     Args:
         source: The environment, wrappers and all.
@@ -79,11 +79,8 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
         self._copy: Copy = copy
-        self._over: str | None = NOT_RESET
+        self._roster = Roster(self.possible_agents)
         self._closed = False
-        self._agents: tuple[Any, ...] = ()
-        self._turn: tuple[Any, ...] | None = None
-        self._ended: set[Any] = set()
         self._last: dict[Any, Any] = {}
         self._plan()
 
@@ -94,7 +91,6 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
     def _plan(self) -> None:
         native = self.source.unwrapped
         self._ours = native if isinstance(native, RLlibMultiEnv) else None
-        self._places = {agent: place for place, agent in enumerate(self.possible_agents)}
         self._incoming = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
         # The source may keep an action, or change it.
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
@@ -102,19 +98,11 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
         self._masked = frozenset() if self._ours else frozenset(filter(self._shows_mask, self.possible_agents))
 
     def _shows_mask(self, agent: Any) -> bool:
-        """Whether an agent's observation holds the mask of its actions, as RLlib's masking modules want it."""
+        """Returns whether an agent's observation holds the mask of its actions, as RLlib's masking modules expect."""
         spec, action = self.observation_spec[agent], self.action_spec[agent]
         if not isinstance(spec, dict) or MASK not in spec or not isinstance(action, Discrete):
             return False
         return getattr(spec[MASK], "shape", None) == (action.n,)
-
-    @property
-    def agents(self) -> tuple[Any, ...]:
-        return self._agents
-
-    @property
-    def turn(self) -> tuple[Any, ...] | None:
-        return self._turn
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         seed = check_seed(seed)
@@ -123,46 +111,47 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
             if self._ours:
                 self._ours.forget_seeds()  # here an equal seed always replays
         observations, infos = self.source.reset(seed=seed, options=fresh(options) if options else None)
-        held = getrefcount(observations) > ALONE
-        self._ended, self._agents = set(), ()
+        held = getrefcount(observations) > IN_LOCAL
+        unbegun = self._roster = Roster(self.possible_agents)
         if self._ours:
             begun = cast("MultiReset", self._ours.last)
-            self._turn, self._agents = self._ours.core.turn, self._ours.core.agents
+            self._roster = unbegun.begin(self._ours.core.agents, self._ours.core.turn)
             seen, infos = self._taken(self._ours.seen(*begun), True), begun.infos
         else:
-            self._check_known(observations)
+            unbegun.check_possible(observations, "reset")
             seen = self._taken(observations, held)
-            self._stand(self._in_order({*self._listed(), *seen}), seen)
-        infos = self._infos(infos, self._agents, seen)
-        self._last, self._over = dict(seen), None
+            playing = unbegun.order({*self._listed(), *seen})
+            self._roster = unbegun.begin(playing, _turn_of(playing, seen))
+        infos = self._infos(infos, self._roster.playing, seen)
+        self._last = dict(seen)
         return MultiReset(seen, infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        check_actions(actions, self.acting, self._over)
+        self._roster.check_actions(actions)
         rewarder, encode = self._rewarder, self._encode
         before = None if rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
         observations, *others = cast("Any", self.source.step(cast("Any", sent)))
-        held = getrefcount(observations) > ALONE
-        result = self._step_of_ours() if self._ours else self._step_of_others(observations, *others, held=held)
+        held = getrefcount(observations) > IN_LOCAL
+        result = self._step_of_form() if self._ours else self._step_of_foreign(observations, *others, held=held)
         self._last.update(result.observations)
         if rewarder is not None:
             given = reward_step(rewarder, result.rewards, before, actions, self.state)
             result = result._replace(rewards={agent: given.get(agent, 0.0) for agent in result.rewards})
-        if not self._agents:
-            self._over = ENDED
         return result
 
-    def _step_of_ours(self) -> MultiStep:
+    def _step_of_form(self) -> MultiStep:
         form = cast("RLlibMultiEnv", self._ours)
         step = cast("MultiStep", form.last)
-        self._ended |= {agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]}
-        self._turn, self._agents = form.core.turn, form.core.agents
+        ended = [agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]]
+        core, roster = form.core, self._roster
+        playing = core.agents
+        self._roster = roster.after(None if playing == roster.playing else playing, ended, core.turn)
         infos = {key: dict(info) for key, info in step.infos.items()}
         seen = self._taken(form.seen(step.observations, step.infos), True)
         return step._replace(observations=seen, infos=infos)
 
-    def _step_of_others(
+    def _step_of_foreign(
         self,
         observations: dict[Any, Any],
         rewards: dict[Any, Any],
@@ -171,12 +160,14 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
         infos: dict[Any, Info],
         held: bool,
     ) -> MultiStep:
-        for what in (observations, rewards):
-            self._check_known(what)
+        roster = self._roster
+        spoken = roster.playing
+        if new := {*observations, *rewards, *self._listed()}.difference(spoken):
+            heard = [agent for agent in (*observations, *rewards) if agent in new]
+            roster.check_possible(heard, "step")
+            roster.check_not_ended(heard, "step")
+            spoken = roster.order(new.union(spoken))
         seen = self._taken(observations, held)
-        playing = set(self._agents)
-        joined = {agent for agent in (*self._listed(), *seen, *rewards) if agent not in playing | self._ended}
-        spoken = self._in_order(playing | joined)
         of_all = bool(terminateds.get(ALL, False)), bool(truncateds.get(ALL, False))
         terminated: dict[Any, bool] = {}
         truncated: dict[Any, bool] = {}
@@ -196,11 +187,11 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
             discounts[agent] = 0.0 if terminated[agent] else 1.0
             if "discount" in said[agent] and is_number(said[agent]["discount"]):
                 discounts[agent] = said[agent].pop("discount")
-        self._ended.update(gone)
-        self._stand(tuple(agent for agent in spoken if agent not in self._ended), seen)
+        playing = tuple(agent for agent in spoken if agent not in gone) if gone else spoken
+        self._roster = roster.after(None if playing is roster.playing else playing, gone, _turn_of(playing, seen))
         given = {agent: rewards.get(agent) for agent in spoken}
         return MultiStep(
-            {agent: seen[agent] for agent in self._in_order(seen)},
+            {agent: seen[agent] for agent in roster.order(seen)} if gone else seen,
             {agent: 0.0 if reward is None else owned(reward) for agent, reward in given.items()},
             terminated,
             truncated,
@@ -208,32 +199,17 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
             said,
         )
 
-    def _listed(self) -> list[Any]:
-        """Whom the source says to be in play; some change this as agents come and go, others never do."""
+    def _listed(self) -> set[Any]:
+        """Returns the agents that the source lists and that have not ended; some sources list all, always."""
         listed = cast("Iterable[Any]", getattr(self.source.unwrapped, "agents", None) or ())
-        return [agent for agent in listed if agent in self._places and agent not in self._ended]
-
-    def _check_known(self, said: Mapping[Any, Any]) -> None:
-        for agent in said:
-            if agent in self._ended:
-                raise EpisodeError(
-                    f"{agent!r} ended before in this episode, and cannot come back; give it a name of its own"
-                )
-            if agent not in self._places:
-                near = nearest(str(agent), map(str, self.possible_agents))
-                raise SpecError(f"step: expected data of {list(self.possible_agents)}, got some of {agent!r}; {near}")
+        return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
         take = self._incoming
-        return {agent: take[agent](observations[agent], held) for agent in self._in_order(observations)}
-
-    def _in_order(self, agents: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(sorted(agents, key=self._places.__getitem__))
-
-    def _stand(self, agents: tuple[Any, ...], seen: Mapping[Any, Any]) -> None:
-        """Notes who is in play, and that of them those act next who are observed."""
-        acting = tuple(agent for agent in agents if agent in seen)
-        self._agents, self._turn = agents, None if acting == agents else acting
+        agents = tuple(observations)
+        if agents != self._roster.playing:
+            agents = self._roster.order(agents)
+        return {agent: take[agent](observations[agent], held) for agent in agents}
 
     def _infos(self, infos: Mapping[Any, Info], spoken: tuple[Any, ...], seen: Mapping[Any, Any]) -> dict[Any, Info]:
         said: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in spoken}
@@ -248,21 +224,19 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
         return said
 
     def observation(self, agent: Any) -> Any:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"observation: {NOT_RESET}")
-        if self._ours and agent in self._agents:
+        if self._ours and agent in self._roster.playing:
             return self._ours.observation(agent) if agent not in self.acting else self._last[agent]
         if agent in self._last:
             return self._last[agent]
-        if agent in self._agents:
+        if agent in self._roster.playing:
             raise EpisodeError(f"observation: {agent!r} waits for its first one; RLlib's environments give it in time")
-        raise EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY}")
+        raise self._roster.unseen(agent)
 
     @property
     def state(self) -> Any:
         """The source's own `state`, an attribute or a method, where it has one, else the last observations."""
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"state: {NOT_RESET}")
+        if self._roster.phase is NOT_BEGUN:
+            raise EpisodeError(f"state: {NOT_BEGUN}")
         if self._ours:
             return self._ours.core.state
         state = getattr(self.source.unwrapped, "state", None)
@@ -282,17 +256,16 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
 
     def snapshot(self) -> Snapshot:
         streams = None if self._streams is None else self._streams.copy()
-        standing = deepcopy((self._agents, self._turn, self._ended, self._last, self._over))
-        return Snapshot(type(self), (Content(self._parts()), standing, streams))
+        return Snapshot(type(self), (Content(self._parts()), self._roster, deepcopy(self._last), streams))
 
     def restore(self, snapshot: Snapshot) -> None:
-        content, standing, streams = self._content(snapshot)
+        content, self._roster, last, streams = self._content(snapshot)
         content.put_back(self._parts())
-        self._agents, self._turn, self._ended, self._last, self._over = deepcopy(standing)
+        self._last = deepcopy(last)
         self._streams = None if streams is None else streams.copy()
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
@@ -315,7 +288,7 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
         return self.source.unwrapped
 
     def __getstate__(self) -> dict[str, Any]:
-        planned = ("_incoming", "_encode", "_ours", "_places", "_masked")
+        planned = ("_incoming", "_encode", "_ours", "_masked")
         return {name: value for name, value in vars(self).items() if name not in planned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -324,6 +297,12 @@ class FromRLlibMulti(ResetOptions, MultiEnv):
 
     def __repr__(self) -> str:
         return f"from_rllib({self.source})"
+
+
+def _turn_of(playing: tuple[Any, ...], seen: Mapping[Any, Any]) -> tuple[Any, ...] | None:
+    """The agents in play that act next, which are those that are observed; None for all."""
+    acting = tuple(agent for agent in playing if agent in seen)
+    return None if acting == playing else acting
 
 
 def _possible(native: Any) -> tuple[Any, ...]:
@@ -354,5 +333,9 @@ def _space(native: Any, agent: Any, what: str) -> gymnasium.Space[Any]:
 
 
 def from_multi_agent(env: Any) -> MultiEnv:
-    """A `MultiAgentEnv`, also inside gymnasium's wrappers, as a core environment; ours gives its core back."""
+    """Returns a `MultiAgentEnv` as a core environment; of a form of envoi its core.
+
+    Args:
+        env: The environment, also inside gymnasium's wrappers.
+    """
     return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 from envoi import SpecError
-from envoi.batching.values import stack
+from envoi.lane_values import stack
 
 from ..gymnasium.specs import decoder, like_source
 from ..gymnasium_vector.form import ToGymnasiumVector

@@ -10,8 +10,9 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import BatchEnv, EpisodeError, LossyConversion, Step
-from envoi.batching.values import full_lanes_step, lane, take
+from envoi import AgentLanes, EpisodeError, LossyConversion, Step
+from envoi.lane_values import lane, take
+from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.env import quickest_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
@@ -96,12 +97,11 @@ class ToSB3(AnyForm, _VecEnv):
         return result.observation if self._encode is None else self._encode(result.observation)
 
     def _core_seeds(self) -> Any:
-        """The seeds of the coming reset: one a lane, or that of the first where lanes share a generator."""
-        seeds, first, n = self._seeds, self._seeds[0], self.num_envs
-        if first is None or seeds != [*range(first, first + n)]:
-            return None if seeds.count(None) == n else seeds
-        batch = next(layer for layer in core_layers(self.core) if isinstance(layer, BatchEnv))
-        return first if batch.seeds_of_lanes(first) == [first] * n else seeds
+        """The seeds of the coming reset, one a lane; agents that are lanes share an episode, and so the first seed."""
+        if self._seeds.count(None) == self.num_envs:
+            return None
+        shared = any(isinstance(layer, AgentLanes) for layer in core_layers(self.core))
+        return self._seeds[0] if shared else self._seeds
 
     def step_async(self, actions: Any) -> None:
         """Takes the actions, of shape (n, …), of the step that `step_wait` does.

@@ -63,9 +63,24 @@ def _count_in_a_step() -> int:
     return assemble([Part("the count of an observation that only a step holds", outward=lines, names=names)])(None)
 
 
-# Without the lock of the interpreter, counts say too little.
-ALONE = _count_in_a_step() if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
+def _counts_in_a_method() -> tuple[int, int, int]:
+    """Returns the reference counts, in the frame that asks, of values that little else holds."""
+    value = np.zeros(2)
+    (inside, *_) = _whole = (np.zeros(2),)
+    values = {"agent": np.zeros(2)}
+    one = values["agent"]
+    return sys.getrefcount(value), sys.getrefcount(inside), sys.getrefcount(one)
+
+
+# Without the lock of the interpreter, counts say too little: -1 makes every look a copy.
+_COUNTS_HOLD = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+ALONE = _count_in_a_step() if _COUNTS_HOLD else -1
 """The count that `sys.getrefcount` gives in an assembled step for an observation that nothing else holds."""
+
+IN_LOCAL, IN_TUPLE, IN_DICT = _counts_in_a_method() if _COUNTS_HOLD else (-1, -1, -1)
+"""The counts in a method that is written by hand, of the value of a local variable: if nothing else holds it; if only a
+tuple does, from which it was unpacked; if only a dict does, in which it was looked up."""
 
 
 ARRIVES_ALONE = """\

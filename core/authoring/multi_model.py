@@ -5,31 +5,32 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..errors import EpisodeError, SpecError
-from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
+from ..protocol.episode import NOT_BEGUN
 from ..protocol.multi_env import (
     COMMON,
     MASK,
-    NOT_IN_PLAY,
     SYNTHETIC,
     MultiEnv,
     MultiReset,
     MultiStep,
     RawMultiStep,
-    check_actions,
     full_multi_step,
 )
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
+from ..protocol.roster import HasRoster, Roster
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
+
+_NONE: frozenset[Any] = frozenset()
 
 
 class _Turn:
@@ -46,10 +47,10 @@ class _Turn:
         if env is None:
             return self
         is_its_own = cast("Any", type(env)).turn is self  # and not that of a base class
-        return cast("Any", env)._turn if is_its_own else self._function.__get__(env)
+        return cast("Any", env)._roster.turn if is_its_own else self._function.__get__(env)
 
 
-class MultiModel(MultiEnv):
+class MultiModel(HasRoster, MultiEnv):
     """An environment of several agents defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Matching(envoi.MultiModel):
@@ -68,11 +69,8 @@ class MultiModel(MultiEnv):
     context_space: ContextSpace | None = None
 
     _state: Any = None
-    _episode_state: EpisodeState = NOT_BEGUN
     _context: Mapping[str, Any] = {}
-    _agents: tuple[Any, ...] = ()
-    _turn: tuple[Any, ...] | None = None
-    _ended: frozenset[Any] = frozenset()
+    _roster: Roster = Roster(())
     _seen: dict[Any, Any] = {}  # noqa: RUF012 (replaced at each step, never written)
 
     @abstractmethod
@@ -177,48 +175,38 @@ class MultiModel(MultiEnv):
 
     # The rest runs the episode; authors do not override it.
 
-    @property
-    def agents(self) -> tuple[Any, ...]:
-        return self._agents
-
-    @property
-    def turn(self) -> tuple[Any, ...] | None:
-        return self._turn
-
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context
         if seed is not None:
             self._streams = Streams(seed)
         state = self.initial(self.streams.dynamics, context)
-        agents, ended, cut = self._standing(state, (), frozenset())
-        if ended or cut or not agents:
+        roster, terminated, truncated = self._roster_at(state, Roster(self.possible_agents).begin(()))
+        if terminated or truncated or not roster.playing:
             raise SpecError(f"initial: expected a state in which agents are in play and none has ended, got {state!r}")
-        turn = self._turn_at(state, agents)
-        acting = agents if turn is None else turn
+        acting = roster.acting
         seen = {agent: self.observe(state, agent, self.streams.observation) for agent in acting}
-        infos = self._infos(state, agents, acting)
+        infos = self._infos(state, roster.playing, acting)
         # Only now, as in `step`.
-        self._state, self._agents, self._turn, self._seen = state, agents, turn, seen
-        self._ended, self._episode_state = frozenset(), RUNNING
+        self._state, self._roster, self._seen = state, roster, seen
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.raw_step(actions))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        check_actions(actions, self._agents if self._turn is None else self._turn, self._episode_state)
-        before, streams, playing = self._state, self.streams, self._agents
+        earlier = self._roster
+        earlier.check_actions(actions)
+        before, streams, playing = self._state, self.streams, earlier.playing
         given = dict(actions)
         state = self.transition(before, given, streams.dynamics)
-        agents, ended, cut = self._standing(state, playing, self._ended)
-        gone = ended | cut
-        turn = self._turn_at(state, agents)
-        acting = agents if turn is None else turn
-        spoken = self._in_order(playing, agents)
+        roster, ended, cut = self._roster_at(state, earlier)
+        gone, acting = ended | cut, roster.acting
+        spoken = playing if roster.playing is playing else roster.order({*playing, *roster.playing})
         infos = self._infos(state, spoken, acting)
-        for agent in playing:
-            if agent in gone and agent not in self._seen:
-                self.observation(agent)  # it may be repeated, so before anything new is drawn
+        if gone:
+            for agent in playing:
+                if agent in gone and agent not in self._seen:
+                    self.observation(agent)  # it may be repeated, so before any new random number
         seen = {
             agent: self._look(state, agent, agent in gone, infos[agent], streams.observation)
             for agent in spoken
@@ -232,54 +220,36 @@ class MultiModel(MultiEnv):
             discounts = {agent: 0.0 if agent in ended else 1.0 for agent in spoken}
             discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
         # Only now, so that an error in a function of the author leaves the episode where it was.
-        self._state, self._agents, self._turn, self._ended = state, agents, turn, self._ended | gone
-        if not self._ended:
+        self._state, self._roster = state, roster
+        if not roster.ended:
             self._seen = dict(seen)
         else:
-            self._seen = {**{agent: last for agent, last in self._seen.items() if agent in self._ended}, **seen}
-        if not agents:
-            self._episode_state = OVER
+            self._seen = {**{agent: last for agent, last in self._seen.items() if agent in roster.ended}, **seen}
         return seen, rewards, terminated, truncated, discounts, infos
 
-    def _standing(
-        self, state: Any, playing: tuple[Any, ...], ended: frozenset[Any]
-    ) -> tuple[tuple[Any, ...], set[Any], set[Any]]:
-        """Returns the agents in play at `state`, and those that are terminated and truncated by reaching it."""
+    def _roster_at(self, state: Any, before: Roster) -> tuple[Roster, frozenset[Any], frozenset[Any]]:
+        """Returns the roster at `state`, and the agents terminated and truncated by the step there from `before`."""
         live, terminal, truncated = self.live(state), self.terminal(state), self.truncated(state)
-        if live is None and playing and not terminal and not truncated:
-            return playing, set(), set()
+        if live is None and before.playing and not terminal and not truncated:
+            return before.with_turn(self._turn_at(state, before.playing)), _NONE, _NONE
         if live is None:
-            live = playing or self.possible_agents
-        here = set(playing).union(live)
-        dead, cut = self._chosen(terminal, here, "terminal"), self._chosen(truncated, here, "truncated")
-        gone = dead | cut
-        left = set(live).difference(gone)
-        if left & ended:
-            raise EpisodeError(
-                f"live: {sorted(map(str, left & ended))} ended before in this episode, and cannot come back; "
-                "give a returning agent a name of its own"
-            )
-        if lost := set(playing) - left - gone:
-            raise SpecError(
-                f"live: {sorted(map(str, lost))} left without an end; say whether `terminal` or `truncated` ended them"
-            )
-        return self._in_order(left), dead, cut
+            live = before.playing or before.possible
+        here = {*before.playing, *live}
+        ended, cut = self._chosen(terminal, here, "terminal"), self._chosen(truncated, here, "truncated")
+        roster = before.after(live, ended | cut, where="live")
+        return roster.with_turn(self._turn_at(state, roster.playing)), ended, cut
 
-    def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> set[Any]:
+    def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> frozenset[Any]:
         if isinstance(agents, (bool, np.bool_)):
-            return set(here) if agents else set()
+            return frozenset(here) if agents else _NONE
         if isinstance(agents, Mapping):  # flags by agent, as in PettingZoo
             agents = [agent for agent, flag in cast("Mapping[Any, Any]", agents).items() if flag]
         if isinstance(agents, str):  # would be read as a collection of letters
             raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
-        chosen = set(agents)
+        chosen = frozenset(agents)
         if strange := chosen.difference(self.possible_agents):
             raise SpecError(f"{what}: {sorted(map(str, strange))} are not among {list(self.possible_agents)}")
         return chosen & here
-
-    def _in_order(self, *groups: Collection[Any]) -> tuple[Any, ...]:
-        named = {agent for group in groups for agent in group}
-        return tuple(agent for agent in self.possible_agents if agent in named)
 
     def _turn_at(self, state: Any, agents: tuple[Any, ...]) -> tuple[Any, ...] | None:
         turn = self._turn_in(state)
@@ -317,17 +287,12 @@ class MultiModel(MultiEnv):
     def observation(self, agent: Any) -> Any:
         if agent in self._seen:
             return self._seen[agent]
-        if agent not in self._agents:
-            self._refuse(agent)
+        if agent not in self._roster.playing:
+            raise self._roster.unseen(agent)
         # A waiting agent observes with a copy of the generator, so that the call does not affect later random numbers.
         seen = self.observe(self._state, agent, copy.deepcopy(self.streams.observation))
         self._seen = {**self._seen, agent: seen}
         return seen
-
-    def _refuse(self, agent: Any) -> NoReturn:
-        raise EpisodeError(
-            f"observation: {agent!r} {NOT_IN_PLAY if self._episode_state is RUNNING else self._episode_state}"
-        )
 
     @property
     def state(self) -> Any:
@@ -336,7 +301,7 @@ class MultiModel(MultiEnv):
         Raises:
             EpisodeError: There was no reset yet.
         """
-        if self._episode_state is NOT_BEGUN:
+        if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
 
@@ -359,12 +324,10 @@ class MultiModel(MultiEnv):
         return ModelReward(self)
 
     def snapshot(self) -> Snapshot:
-        standing = (self._agents, self._turn, self._ended, self._seen, self._episode_state)
-        return Snapshot(type(self), (self._state, standing, self._context, self.streams.copy()))
+        return Snapshot(type(self), (self._state, self._roster, self._seen, self._context, self.streams.copy()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._state, standing, self._context, streams = self._content(snapshot)
-        self._agents, self._turn, self._ended, self._seen, self._episode_state = standing
+        self._state, self._roster, self._seen, self._context, streams = self._content(snapshot)
         self._streams = streams.copy()
 
     def render(self) -> Any:

@@ -10,14 +10,15 @@ from numpy import array
 
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
-from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..lane_values import lane, stack
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.infos import Infos
 from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
 from ..protocol.process import Info
 from ..seeding import lane_seeds
 from ..spec import Array, Spec, SpecTree, spec_equal, zeros
 from ..wrapping.delegate import Around
-from .values import Infos, full_lanes_step, lane, stack
 
 WAITING = "waiting"
 """Key in a lane's info that marks a step in which the lane's agent is not in play."""
@@ -153,11 +154,11 @@ class AgentLanes(Around, BatchEnv):
                 reward = array(rewards)
                 if reward.dtype != self._reward_dtype:
                     reward = stack(self._own_reward_spec, rewards)
-                said = self._no_infos if infos is None else self._infos(infos)
-                return observation, reward, None, None, None, said
+                lane_infos = self._no_infos if infos is None else self._infos(infos)
+                return observation, reward, None, None, None, lane_infos
         observations, rewards, terminated, _, _, infos = step
         if terminated is not None or len(observations) < self.batch_size:
-            return self._told(full_multi_step(step), self.env.possible_agents)
+            return self._lanes_of(full_multi_step(step), self.env.possible_agents)
         self._last = [*observations.values()]
         return (
             stack(self.observation_spec, self._last),
@@ -180,9 +181,9 @@ class AgentLanes(Around, BatchEnv):
         if restart is not None:
             self._wait(restart)
         spec, playing = self.action_spec, self.env.agents
-        places = {agent: i for i, agent in enumerate(self.env.possible_agents)}
-        actions = {agent: lane(spec, action, places[agent]) for agent in playing}
-        return self._told(full_multi_step(self._step(actions)), playing)
+        lanes = enumerate(self.env.possible_agents)
+        actions = {agent: lane(spec, action, place) for place, agent in lanes if agent in playing}
+        return self._lanes_of(full_multi_step(self._step(actions)), playing)
 
     def _first_step(self) -> Step:
         """Resets all lanes, and returns their first step."""
@@ -196,7 +197,7 @@ class AgentLanes(Around, BatchEnv):
     def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
 
-    def _told(self, step: MultiStep, playing: Collection[Any]) -> Step:
+    def _lanes_of(self, step: MultiStep, playing: Collection[Any]) -> Step:
         """Returns the step of all lanes, after one in which the agents `playing` acted."""
         self._check_turn()
         agents = self.env.possible_agents

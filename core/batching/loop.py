@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .. import tree
-from ..authoring.batch_model import BatchModel
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..lane_values import lane, stack
 from ..protocol.batch_env import BatchEnv, Mask, as_mask
 from ..protocol.env import ENDED_LANES, Env, Reset, Step
+from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, lane_seeds
@@ -20,8 +21,8 @@ from ..spec import SpecTree, spec_difference
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
+from .batch_model import BatchModel
 from .model_batch import ModelBatch, batch_streams
-from .values import Infos, lane, stack
 
 if TYPE_CHECKING:
     from ..context import ContextSpace

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported
+from ..lane_values import alike, put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT, split
 from ..rewards.rewarder import ModelReward, Rewarder, drawing
 from ..seeding import Streams, lane_seeds
 from ..spec import Spec, zeros
-from .values import Infos, alike, put, take
 
 if TYPE_CHECKING:
-    from ..authoring.batch_model import BatchModel
     from ..context import ContextSpace
+    from .batch_model import BatchModel
 
 
 class ModelBatch(BatchEnv):

@@ -16,6 +16,7 @@ from .configspace import (
     UniformFloatContextFeature,
     UniformIntegerContextFeature,
 )
+from .context_set import ContextSet
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
 from .files import load_contexts, save_contexts
 from .sampled import Sampled
@@ -31,7 +32,7 @@ from .selectors import (
     Static,
     StaticSelector,
 )
-from .sets import Context, Contexts, ContextSet, fill
+from .sets import Context, Contexts, fill
 from .space import ContextSpace
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..authoring.batch_model import BatchModel
-from ..batching.values import alike
+from ..batching.batch_model import BatchModel
 from ..context import ContextSpace, UniformFloat
+from ..lane_values import alike
 from ..spec import Array, Discrete
 
 X_LIMIT = 2.4

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..authoring.batch_model import BatchModel
+from ..batching.batch_model import BatchModel
 from ..context import ContextSpace, UniformFloat
 from ..spec import Array, Discrete, MultiDiscrete
 

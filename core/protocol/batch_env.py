@@ -20,10 +20,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.values import stack
 from ..errors import SpecError
-from ..spec import sample
-from .env import Env, Reset, Step
+from ..lane_values import stack
+from ..spec import SpecTree, sample
+from .env import Env, Reset, Step, make_step
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -151,3 +151,20 @@ class BatchEnv(Env):
     def sample_action(self) -> Any:
         rng = self.streams.action
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(self.batch_size)])
+
+
+def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
+    """Returns a step of a batch with the flags and discounts that a fast step left out.
+
+    Args:
+        values: Six values of n lanes, of which `terminated` and `truncated` are None where no lane has ended, and
+            `discount` is None where every lane has the default: 0 after a termination, else 1.
+        discount_spec: The spec of a discount.
+        n: The number of lanes.
+    """
+    observation, reward, terminated, truncated, discount, infos = values
+    if terminated is None:
+        terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
+    if discount is None:
+        discount = stack(discount_spec, [0.0 if ended else 1.0 for ended in terminated])
+    return make_step((observation, reward, cast("Any", terminated), cast("Any", truncated), discount, infos))

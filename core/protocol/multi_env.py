@@ -23,11 +23,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from ..errors import EpisodeError, nearest
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
 from .env import DISCOUNT, REWARD
-from .episode import RUNNING, EpisodeState
 from .process import Info, Process
 
 Agent: TypeAlias = Hashable
@@ -234,30 +232,3 @@ class MultiEnv(Process):
         return (
             cast("dict[Any, SpecTree]", spec) if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
         )
-
-
-def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], state: EpisodeState | str | None = None) -> None:
-    """Checks that there is an action for each acting agent, and for no other.
-
-    Args:
-        actions: The actions by agent.
-        acting: The agents that must act.
-        state: The state of the episode, or the reason why no step is possible; None if one is.
-
-    Raises:
-        EpisodeError: No step is possible, an agent's action is missing, or an action belongs to another agent.
-    """
-    if state is not None and state is not RUNNING:
-        raise EpisodeError(f"step: {state}")
-    if len(actions) == len(acting) and all(agent in actions for agent in acting):
-        return
-    missing = [agent for agent in acting if agent not in actions]
-    extra = [agent for agent in actions if agent not in acting]
-    raise EpisodeError(
-        f"step: expected an action for each of {list(acting)}; "
-        f"missing {missing}, not to act now {extra}"
-        + (f" ({nearest(str(extra[0]), map(str, acting))})" if extra else "")
-    )
-
-
-NOT_IN_PLAY = "has not been in play in this episode"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..batching.values import Infos
 from ..protocol.env import Step
+from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK, MultiEnv, MultiStep
 from ..protocol.process import Info
 from ..spec import Array, SpecTree

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.values import Infos
 from ..errors import SpecError
+from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK
 from ..spec import Array, Discrete, MultiBinary
 from ..wrapping.change import Change, Specs

@@ -8,13 +8,14 @@ from typing import Any, cast
 import numpy as np
 
 from .. import tree
-from ..batching.values import Infos
 from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import Step
 from ..protocol.episode import ENDED_LANES, OVER, RUNNING
-from ..protocol.multi_env import COMMON, MultiReset, MultiStep, check_actions
+from ..protocol.infos import Infos
+from ..protocol.multi_env import COMMON, MultiReset, MultiStep
 from ..protocol.process import Info
+from ..protocol.roster import check_actions
 from ..spec import SpecTree
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted

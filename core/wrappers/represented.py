@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..authoring.batch_model import BatchModel
-from ..batching.values import stack, take
+from ..batching.batch_model import BatchModel
 from ..errors import NotRepresented, SpecError, nearest
+from ..lane_values import stack, take
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
 from ..protocol.process import Snapshot

@@ -70,7 +70,7 @@ class Terminated(Lifted):
             inner = inner.env
         if not isinstance(inner, Lanes):
             return np.broadcast_to(self._verdict(before, action, after), self.batch_size)
-        from ..batching.values import lane
+        from ..lane_values import lane
 
         each = [lane(self.action_spec, action, index) for index in range(len(after))]
         return np.array([self._verdict(*one) for one in zip(before, each, after, strict=True)], bool)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..batching.values import lane
 from ..errors import SpecError
+from ..lane_values import lane
 from ..protocol.env import Env, Reset, Step
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..spec import Array, Spec, SpecTree, validate

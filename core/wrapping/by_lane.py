@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.values import lane, stack
+from ..lane_values import lane, stack
 from ..spec import SpecTree
 from .change import SPECS, Change, Specs
 

@@ -12,12 +12,12 @@ from ..protocol.multi_env import (
     MultiReset,
     MultiStep,
     RawMultiStep,
-    check_actions,
     full_multi_step,
     make_multi_step,
     quickest_multi_step,
 )
 from ..protocol.process import Info
+from ..protocol.roster import check_actions
 from ..spec import Spec, zeros
 from .change import SPECS, Change, Specs
 from .changing import Changing

@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from .. import tree
-from ..batching.values import Infos, put, take
 from ..errors import EpisodeError, SpecError
+from ..lane_values import put, take
 from ..protocol.batch_env import as_mask
 from ..protocol.env import Reset, Step, full_step, make_step, quickest_step
 from ..protocol.episode import ENDED_LANES, OVER
+from ..protocol.infos import Infos
 from ..protocol.process import Info
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs

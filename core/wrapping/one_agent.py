@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import EpisodeError, SpecError
 from ..protocol.env import Env, Reset, Step
 from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
-from ..protocol.multi_env import COMMON, NOT_IN_PLAY, MultiEnv, MultiReset, MultiStep, check_actions
+from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..protocol.process import Info
+from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
 from ..spec import SpecTree
 from .delegate import Around

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.values import stack
+from ..lane_values import stack
 from ..protocol.env import Env, Reset, Step
 from ..spec import sample
 from .delegate import Around, Inner

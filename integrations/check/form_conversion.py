@@ -10,6 +10,9 @@ from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, convert
 from envoi.adapters.shared.agent_count import several_agents
 
+LANES_ONLY = ("gymnasium_vector", "sb3")
+"""Frameworks whose environments all have lanes."""
+
 LANES = 2
 """Lanes of the batch that a single-agent environment becomes where a framework has batches only."""
 
@@ -22,7 +25,7 @@ def make_form(framework: str, core: Env | MultiEnv, exact: bool = False) -> Any:
         core: The environment, which the form takes over.
         exact: Convert no spaces for the framework's convenience.
     """
-    if framework == "gymnasium_vector" and isinstance(core, Env) and core.batch_size is None:
+    if framework in LANES_ONLY and isinstance(core, Env) and core.batch_size is None:
         return convert(core, framework, n=LANES)
     if framework == "rllib":
         creator = convert(lambda: core, framework, **({"canonical": False} if exact else {}))
@@ -43,7 +46,7 @@ def bring_back(framework: str, form: Any, simultaneous: bool = False) -> Env | M
         kind = _rllib_importer(form)
     else:
         kinds = _importers(framework)
-        batched = bool(getattr(form, "batched", False)) or framework == "gymnasium_vector"
+        batched = bool(getattr(form, "batched", False)) or framework in LANES_ONLY
         kind = next(k for k in kinds if issubclass(k, BatchEnv) is batched)
     if simultaneous and "simultaneous" in inspect.signature(kind).parameters:
         return kind(form, simultaneous=True)

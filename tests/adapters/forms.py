@@ -30,7 +30,7 @@ from envoi.adapters.rllib.multi_form import RLlibMultiEnv
 from envoi.adapters.rllib.multi_source import FromRLlibMulti
 from envoi.adapters.rllib.vector_form import RLlibVectorEnv
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
-from envoi.batching.values import stack
+from envoi.lane_values import stack
 
 LANES = 3
 

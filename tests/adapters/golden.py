@@ -7,7 +7,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.tree import leaves, map_leaves
 
 

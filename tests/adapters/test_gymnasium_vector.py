@@ -32,7 +32,7 @@ from envoi.adapters import from_gymnasium_vector, load, losses, to_gymnasium, to
 from envoi.adapters.gymnasium.specs import to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
 from envoi.adapters.gymnasium_vector.specs import batched_decoder, batched_encoder, batched_space
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.models import CartPole
 from envoi.seeding import lane_seeds
 

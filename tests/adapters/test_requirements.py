@@ -27,7 +27,7 @@ from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, M
 from envoi.adapters import convert, from_env, losses
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
 from envoi.adapters.shared.loss import DroppedOptionsWarning
-from envoi.batching.values import lane
+from envoi.lane_values import lane
 from envoi.seeding import lane_seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")

@@ -22,7 +22,7 @@ from envoi.adapters import load, losses, to_rllib
 from envoi.adapters.rllib import bind_worker, from_rllib, recognises
 from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.rllib.vector_form import RLlibVectorEnv
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),

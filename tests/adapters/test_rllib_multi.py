@@ -910,7 +910,7 @@ def test_late_joiners_join_when_they_are_heard_of():
 def test_a_revival_and_strangers_are_refused_by_name():
     env = told(((A, B), {}, {A: True, **GO}, GO, {}), ((A, B), {}, GO, GO, {}))
     act(env)
-    with pytest.raises(EpisodeError, match=f"{A!r} ended before"):
+    with pytest.raises(EpisodeError, match=rf"\[{A!r}\] ended before"):
         act(env)
     env = told((("stranger", A), {}, GO, GO, {}))
     with pytest.raises(SpecError, match="stranger"):

@@ -133,7 +133,7 @@ def core(batch, steps=25, seed=5, mask=True):
     told, rng = [exact(batch.reset(seed=seed))], np.random.default_rng(0)
     for _ in range(steps):
         actions = [envoi.sample(batch.action_spec, rng) for _ in range(batch.batch_size)]
-        step = batch.step(envoi.batching.values.stack(batch.action_spec, actions))
+        step = batch.step(envoi.lane_values.stack(batch.action_spec, actions))
         told.append([exact(part) for part in step[:5]] + [sorted(map(repr, exact(info))) for info in step.info])
         over = step.terminated | step.truncated
         if over.any():

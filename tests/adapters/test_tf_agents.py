@@ -1539,7 +1539,7 @@ def test_nested_batches_keep_their_structure():
     assert list(observation) == ["z", "a"]
     assert observation["a"].left.shape == (3, 2)
     rng = np.random.default_rng(0)
-    actions = envoi.batching.values.stack(spec, [envoi.sample(spec, rng) for _ in range(3)])
+    actions = envoi.lane_values.stack(spec, [envoi.sample(spec, rng) for _ in range(3)])
     assert form.step(OrderedDict(actions)).step_type.tolist() == [1, 1, 1]
 
 

@@ -11,7 +11,7 @@ from traces import exact, trace
 import envoi
 from envoi import BatchModel, Infos, Lanes, ModelBatch, SpecError, TimeLimit, Validated
 from envoi.adapters import to_gymnasium_vector, to_tf_agents
-from envoi.batching.values import lane, put, stack, take
+from envoi.lane_values import lane, put, stack, take
 from envoi.models import MODELS, CartPole, Catch, make
 from envoi.seeding import lane_seeds
 

@@ -143,9 +143,9 @@ def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
         uniform = envoi.batch(model(), 3)
         uniform.context = {name: value}
         uniform.reset(seed=2)
-        assert exact(envoi.batching.values.take(uniform.state, i)) == exact(envoi.batching.values.take(first, i))
+        assert exact(envoi.lane_values.take(uniform.state, i)) == exact(envoi.lane_values.take(first, i))
         uniform.step(actions)
-        assert exact(envoi.batching.values.take(uniform.state, i)) == exact(envoi.batching.values.take(mixed.state, i))
+        assert exact(envoi.lane_values.take(uniform.state, i)) == exact(envoi.lane_values.take(mixed.state, i))
 
 
 def test_physics_follow_the_context():

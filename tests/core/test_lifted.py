@@ -14,8 +14,8 @@ import envoi
 import envoi.context
 import envoi.models
 from envoi.adapters import to_gymnasium
-from envoi.batching.values import lane
 from envoi.integrations.check import check_env
+from envoi.lane_values import lane
 from envoi.protocol.multi_env import COMMON
 
 

@@ -170,7 +170,7 @@ def test_lanes_of_a_seeded_environment_have_futures_of_their_own(make_env):
     env.reset(seed=0)
     lanes = envoi.batch(env, 8)
     seen = lanes.reset().observation
-    assert len({str(exact(envoi.batching.values.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
+    assert len({str(exact(envoi.lane_values.lane(env.observation_spec, seen, i))) for i in range(8)}) > 1
 
 
 @every_env

@@ -9,8 +9,8 @@ from strategies import Pair, arrays, discretes, generators, multi_binaries, mult
 
 import envoi
 import envoi.models
-from envoi.batching.values import lane, stack
 from envoi.integrations.check import check_env
+from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import MASK
 
 WRAPPERS = {

@@ -10,8 +10,8 @@ from strategies import array_leaves, generators, nested
 import envoi
 import envoi.models
 from envoi.adapters import to_gymnasium, to_tf_agents
-from envoi.batching.values import lane
 from envoi.integrations.check import check_env
+from envoi.lane_values import lane
 
 
 class Counting(envoi.Model):

@@ -8,7 +8,7 @@ from small_models import Walk
 from traces import exact
 
 import envoi
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.models import CartPole
 
 

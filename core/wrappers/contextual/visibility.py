@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...batching.values import SomeLanes
 from ...context.layout import Layout, appended, beside, by_name
 from ...context.visibility import Visible
 from ...errors import ContextError, SpecError
+from ...protocol.infos import SomeLanes
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID
 from ...spec import Array, SpecTree
 from .carl_options import Placing

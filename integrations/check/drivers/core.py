@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, MultiEnv
-from envoi.batching.values import lane, stack
+from envoi.lane_values import lane, stack
 from envoi.protocol.multi_env import Agent
 from envoi.spec import SpecTree
 
@@ -99,6 +99,7 @@ class BatchDriver(CoreDriver):
         self.reward_specs = dict.fromkeys(self.possible_agents, env.reward_spec)
         self.discount_specs = dict.fromkeys(self.possible_agents, env.discount_spec)
         self.ended = np.zeros(env.batch_size, bool)
+        self.restarts_in_step = "step" in env.restarts
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         observations, infos = unpack(self.env.reset(seed=seed, options=options), 2, "reset")
@@ -108,7 +109,11 @@ class BatchDriver(CoreDriver):
 
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         restarted = frozenset(np.flatnonzero(self.ended).tolist())
-        reply = unpack(self.env.step(self._stacked(actions), restart=self.ended), 6, "step")
+        if not self.restarts_in_step and restarted:
+            self.env.reset(mask=self.ended)
+        restart = self.ended if self.restarts_in_step else None
+        restarted = restarted if self.restarts_in_step else frozenset()
+        reply = unpack(self.env.step(self._stacked(actions), restart=restart), 6, "step")
         observations, rewards, terminated, truncated, discounts, infos = reply
         n = self.env.batch_size
         for name, flags in (("terminated", terminated), ("truncated", truncated)):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envoi import LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
+from envoi import AgentLanes, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi.adapters import FRAMEWORKS, Loss, losses
 
 from ..collector import Collector
 from ..differences import traces_differ, values_differ
 from ..drivers.base import Driver
-from ..drivers.core import core_driver
+from ..drivers.core import BatchDriver, core_driver
 from ..drivers.selection import framework_driver
 from ..env_under_test import EnvUnderTest, Extent
 from ..form_conversion import bring_back, counterpart, make_form
@@ -123,9 +123,17 @@ class FormUnderTest:
         returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
         original = counterpart(returned, env.new_driver().core_env())
         core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
-        driver = core_driver(returned)
-        actual = Collector(driver, seed).collect(env.extent.episodes, limit)
-        expected = Collector(core_driver(original), core_seed).collect(env.extent.episodes, limit)
+        episodes = env.extent.episodes
+        if self.framework == "sb3":
+            episodes = 1  # it begins the next one by itself, so that a reset without seeds begins another
+            seeds = [seed + index for index in range(returned.batch_size)]
+            # Lanes that share an episode take the seed of the first.
+            seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
+        driver, other = core_driver(returned), core_driver(original)
+        if isinstance(driver, BatchDriver):
+            other.restarts_in_step = driver.restarts_in_step
+        actual = Collector(driver, seed).collect(episodes, limit)
+        expected = Collector(other, core_seed).collect(episodes, limit)
         difference = traces_differ(expected, actual, driver)
         narrows = any(loss.field == "precision" for loss in self._losses)
         if difference is None or (narrows and _equal_within_float32(expected, actual)):

@@ -8,15 +8,15 @@ from typing import Any, cast
 import numpy as np
 
 from .. import tree
-from ..batching.model_batch import ModelBatch
-from ..batching.values import lane, take
+from ..authoring.model import Model
 from ..errors import ContextError
+from ..lane_values import lane, take
 from ..protocol.env import Reset, Step
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
-from .model import Model
+from .model_batch import ModelBatch
 
 
 class BatchModel(Model):

@@ -1,7 +1,4 @@
-"""Batched values: the values of n lanes as a single one, whose array leaves have a leading axis of n.
-
-Leaves that are not arrays (`Text`, `Sequence`, `Graph`, `OneOf`) become tuples with one entry per lane.
-"""
+"""Infos of many lanes."""
 
 from __future__ import annotations
 
@@ -11,99 +8,7 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tree
-from ..protocol.env import Step, make_step
-from ..protocol.process import Info
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
-
-_ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
-
-
-def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
-    """Stacks the values of all lanes.
-
-    Args:
-        spec: The spec of a single lane's value.
-        values: One value for each of n lanes.
-
-    Returns:
-        The structure of `spec`; array leaves of shape (n, …) in the spec's dtype.
-    """
-    if type(spec) is Array:
-        # By far the most common case. numpy is fastest if it may choose the dtype, and mostly it chooses this one.
-        array = np.array(values)
-        return array if array.dtype == spec.dtype else np.array(values, spec.dtype)
-    if isinstance(spec, Spec):
-        return np.array(values, spec.dtype) if isinstance(spec, _ARRAYS) else tuple(values)
-    return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
-
-
-def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
-    """What the `raw_step` of a batch gave as a `Step`, with flags and discounts filled in where it left them out."""
-    observation, reward, terminated, truncated, discount, infos = values
-    if terminated is None:
-        terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
-    if discount is None:
-        discount = stack(discount_spec, [0.0 if ended else 1.0 for ended in terminated])
-    return make_step((observation, reward, cast("Any", terminated), cast("Any", truncated), discount, infos))
-
-
-def lane(spec: SpecTree, values: Any, index: int) -> Any:
-    """Returns one lane's value of a batched value; its arrays are views.
-
-    Args:
-        spec: The spec of a single lane's value.
-        values: The batched value, with leaves of shape (n, …).
-        index: The index of the lane.
-    """
-    if isinstance(spec, Spec):
-        return values[index]
-    return tree.rebuild(spec, [lane(sub, values[key], index) for _, key, sub in tree.children(spec)])
-
-
-def take(values: Any, index: Any) -> Any:
-    """Returns the chosen lanes of a tree of arrays.
-
-    Args:
-        values: A tree of arrays of shape (n, …).
-        index: Any numpy index of the first axis; indices and masks copy, a single integer or a slice gives views.
-    """
-    return tree.map_leaves(lambda leaf: leaf[index], values)
-
-
-def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
-    """Returns an array of n equal lanes that takes the memory of one.
-
-    numpy computes with it as fast as with a scalar.
-
-    Args:
-        row: The value of each lane; it becomes read-only.
-        n: The number of lanes.
-
-    Returns:
-        A read-only array of shape (n, …), with a stride of 0 along its first axis.
-    """
-    row.flags.writeable = False
-    return np.ndarray((n, *row.shape), row.dtype, row, 0, (0, *row.strides))
-
-
-def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
-    """Returns a tree of arrays with new values in some lanes; the original is not changed.
-
-    Args:
-        values: A tree of arrays of shape (n, …).
-        index: The indices of k lanes, of shape (k,).
-        some: The new values of these lanes, of the same structure, with leaves of shape (k, …).
-    """
-
-    def replaced(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-        if not old.strides[0] and new.dtype == old.dtype and new.tobytes() == old[0].tobytes() * len(index):
-            return old  # equal in all lanes, before and after
-        result = old.copy(order="K")
-        result[index] = new
-        return result
-
-    return tree.map_leaves(replaced, values, some)
+from .process import Info
 
 
 class SomeLanes(dict[Any, Any]):

@@ -1,0 +1,269 @@
+"""The agents of an environment of several: which are in play, which have ended, and whose turn it is.
+
+A `Roster` never changes. A reset begins a new one, and a step in which agents join, end or pass the turn makes the next
+one from it, so that an error in between leaves everything as it was:
+
+    roster = Roster(("a", "b", "c")).begin(["a", "b"])     # c joins late
+    roster = roster.after(["b", "c"], ended=["a"])         # a ends, c joins
+    roster = roster.after(ended=["b", "c"])                # the episode is over
+    roster.after(["a"])                                    # EpisodeError: a has ended
+
+Every step in which nothing of this happens keeps the very same roster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import EpisodeError, SpecError, nearest
+from .episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
+
+NOT_IN_PLAY = "has not been in play in this episode"
+
+
+_MOST_TURNS = 64
+"""The number of turns whose rosters are kept: of agents that act one by one all, of random groups some."""
+
+
+class LeftWithoutEnd(EpisodeError, SpecError):
+    """An agent is in play no more, and was neither terminated nor truncated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The agents of an episode at one time.
+
+    Args:
+        possible: Every agent that may ever be in play, in the order in which all others are listed.
+        playing: The agents in play.
+        ended: The agents that have ended in this episode.
+        turn: The agents in play that act next, in the order of their turns; None where all in play act.
+        phase: How far the episode is.
+    """
+
+    possible: tuple[Any, ...]
+    playing: tuple[Any, ...] = ()
+    ended: frozenset[Any] = frozenset()
+    turn: tuple[Any, ...] | None = None
+    phase: EpisodeState = NOT_BEGUN
+    # Agents that take turns come back to the same few rosters, which those of equal agents share.
+    _by_turn: dict[Any, Roster] = field(default_factory=dict[Any, "Roster"], init=False, compare=False, repr=False)
+
+    @property
+    def acting(self) -> tuple[Any, ...]:
+        """The agents that act next."""
+        return self.playing if self.turn is None else self.turn
+
+    def begin(self, playing: Iterable[Any], turn: Sequence[Any] | None = None) -> Roster:
+        """Returns the roster at the beginning of an episode.
+
+        Args:
+            playing: The agents in play, in any order.
+            turn: Those of them that act first; None for all.
+
+        Raises:
+            SpecError: It is the turn of an agent that is not in play.
+        """
+        now = self.order(playing)
+        return Roster(self.possible, now, frozenset(), _checked_turn(turn, now), RUNNING)
+
+    def after(
+        self,
+        playing: Collection[Any] | None = None,
+        ended: Collection[Any] = (),
+        turn: Sequence[Any] | None = None,
+        where: object = "agents",
+    ) -> Roster:
+        """Returns the roster after a step; the very same one if nothing of it has changed.
+
+        Args:
+            playing: The agents in play now, in any order. An agent that is in `ended` as well has ended. None for all
+                that were in play and have not ended.
+            ended: The agents that this step terminated or truncated; those that had ended before may be among them.
+            turn: The agents that act next; None for all in play.
+            where: What lists the agents, for error messages: a name, or the environment itself.
+
+        Raises:
+            EpisodeError: An agent that has ended is in play.
+            LeftWithoutEnd: An agent is in play no more and has not ended.
+            SpecError: It is the turn of an agent that is not in play.
+        """
+        if playing is None and not ended and self.playing:
+            return self.with_turn(turn)
+        listed = set(self.playing if playing is None else playing)
+        now = self.order(listed.difference(ended))
+        self.check_not_ended(now, where)
+        all_ended = self.ended.union(self.order(ended))
+        if lost := [agent for agent in self.playing if agent not in all_ended and agent not in listed]:
+            raise LeftWithoutEnd(
+                f"{where}: {lost} left without an end, without being terminated or truncated; "
+                "one of the two must be true of an agent that leaves"
+            )
+        phase = RUNNING if now else OVER
+        if now == self.playing and len(all_ended) == len(self.ended) and phase is self.phase:
+            return self.with_turn(turn)
+        return Roster(self.possible, now, all_ended, _checked_turn(turn, now), phase)
+
+    def with_turn(self, turn: Sequence[Any] | None) -> Roster:
+        """Returns the roster with another turn; the very same one if it is the same.
+
+        Args:
+            turn: The agents that act next; None for all in play.
+
+        Raises:
+            SpecError: An agent among them is not in play.
+        """
+        turn = None if turn is None else tuple(turn)
+        if turn == self.turn:
+            return self
+        known = self._by_turn.get(turn)
+        if known is None:
+            known = Roster(self.possible, self.playing, self.ended, _checked_turn(turn, self.playing), self.phase)
+            if len(self._by_turn) < _MOST_TURNS:
+                self._by_turn[turn] = known
+                object.__setattr__(known, "_by_turn", self._by_turn)
+        return known
+
+    def abandoned(self) -> Roster:
+        """Returns the roster of an episode that cannot continue: all agents have ended."""
+        turn = None if self.turn is None else ()
+        return Roster(self.possible, (), self.ended.union(self.playing), turn, OVER)
+
+    def affected(self, before: Roster) -> tuple[Any, ...]:
+        """Returns the agents that a step speaks of: those in play before it or after it, and those that it ended.
+
+        Args:
+            before: The roster before the step, of the same episode.
+        """
+        if len(self.playing) + len(self.ended) == len(before.playing) + len(before.ended):
+            return before.playing  # no agent has joined
+        return self.order({*before.playing, *self.playing, *self.ended.difference(before.ended)})
+
+    def order(self, agents: Iterable[Any]) -> tuple[Any, ...]:
+        """Returns agents in the order of `possible`, each once.
+
+        Args:
+            agents: In any order; those that are not possible are left out.
+        """
+        named = set(agents)
+        return tuple(agent for agent in self.possible if agent in named)
+
+    def check_possible(self, agents: Iterable[Any], where: object = "agents") -> None:
+        """Checks that agents are among the possible ones.
+
+        Args:
+            agents: In any order.
+            where: What names them, for the error message.
+
+        Raises:
+            SpecError: One is not; the message suggests a near name.
+        """
+        if strange := set(agents).difference(self.possible):
+            named = sorted(strange, key=str)
+            near = nearest(str(named[0]), map(str, self.possible))
+            raise SpecError(f"{where}: expected some of {list(self.possible)}, got {named}; {near}")
+
+    def check_not_ended(self, agents: Iterable[Any], where: object = "agents") -> None:
+        """Checks that no agent comes back after its end.
+
+        Args:
+            agents: In any order.
+            where: What names them, for the error message.
+
+        Raises:
+            EpisodeError: Some have ended before in this episode.
+        """
+        ended = self.ended
+        if ended and (back := [agent for agent in agents if agent in ended]):
+            raise EpisodeError(
+                f"{where}: {back} ended before in this episode, and cannot come back; "
+                "give a returning agent a name of its own"
+            )
+
+    def check_actions(self, actions: Mapping[Any, Any]) -> None:
+        """Checks that exactly the agents whose turn it is act.
+
+        Args:
+            actions: By agent.
+
+        Raises:
+            EpisodeError: Before the episode, after it, or where the wrong agents act; the message names them.
+        """
+        acting = self.playing if self.turn is None else self.turn
+        if self.phase is RUNNING and len(actions) == len(acting):
+            for agent in acting:
+                if agent not in actions:
+                    break
+            else:
+                return
+        check_actions(actions, acting, self.phase)
+
+    def unseen(self, agent: Any) -> EpisodeError:
+        """Returns the error for a question about an agent that has not been seen in this episode.
+
+        Args:
+            agent: The agent.
+        """
+        return EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self.phase is RUNNING else self.phase}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Roster:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Roster, (self.possible, self.playing, self.ended, self.turn, self.phase)
+
+
+class HasRoster:
+    """Base of environments of several agents that keep a roster: `agents`, `turn` and `acting` are read from it."""
+
+    _roster: Roster
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        """See `envoi.MultiEnv.agents`."""
+        return self._roster.playing
+
+    @property
+    def turn(self) -> tuple[Any, ...] | None:
+        """See `envoi.MultiEnv.turn`."""
+        return self._roster.turn
+
+    @property
+    def acting(self) -> tuple[Any, ...]:
+        """See `envoi.MultiEnv.acting`."""
+        roster = self._roster
+        return roster.playing if roster.turn is None else roster.turn
+
+
+def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], phase: EpisodeState = RUNNING) -> None:
+    """Checks that there is an action for each acting agent, and for no other.
+
+    Args:
+        actions: The actions by agent.
+        acting: The agents that must act.
+        phase: How far the episode is.
+
+    Raises:
+        EpisodeError: The episode is not running, an agent's action is missing, or an action belongs to another agent.
+    """
+    if phase is not RUNNING:
+        raise EpisodeError(f"step: {phase}")
+    if len(actions) == len(acting) and all(agent in actions for agent in acting):
+        return
+    missing = [agent for agent in acting if agent not in actions]
+    extra = [agent for agent in actions if agent not in acting]
+    raise EpisodeError(
+        f"step: expected an action for each of {list(acting)}; "
+        f"missing {missing}, not to act now {extra}"
+        + (f" ({nearest(str(extra[0]), map(str, acting))})" if extra else "")
+    )
+
+
+def _checked_turn(turn: Sequence[Any] | None, playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if turn is None:
+        return None
+    if strange := [agent for agent in turn if agent not in playing]:
+        raise SpecError(f"turn: expected some of {list(playing)}, who are in play, got {strange}")
+    return tuple(turn)

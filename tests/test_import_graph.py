@@ -1,0 +1,116 @@
+"""Modules import one another in one direction only, and so do packages."""
+
+import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"core": "envoi", "adapters": "envoi.adapters", "integrations": "envoi.integrations"}
+
+
+@cache
+def modules():
+    """Returns the files of all modules, by the modules' names."""
+    found = {}
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def targets(name, path):
+    """Yields what a module imports, as pairs of a module and a name in it; imports for type checkers excepted."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    waiting = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            yield from ((".".join(filter(None, (base, node.module))), alias.name) for alias in node.names)
+
+
+@cache
+def exported():
+    """Returns the modules of the names that `envoi` exports."""
+    init = ast.parse(modules()["envoi"].read_text())
+    return {
+        alias.name: f"envoi.{node.module}"
+        for node in ast.walk(init)
+        if isinstance(node, ast.ImportFrom) and node.module and node.level
+        for alias in node.names
+    }
+
+
+@cache
+def graph():
+    """Returns for each module those of envoi's modules that it imports, inside of functions too."""
+    found = {name: set() for name in modules()}
+    for name, path in modules().items():
+        for module, attribute in targets(name, path):
+            if module == "envoi" and attribute in exported():
+                module = exported()[attribute]
+            elif f"{module}.{attribute}" in found:
+                module = f"{module}.{attribute}"
+            if module in found and module != name:
+                found[name].add(module)
+    return found
+
+
+def circle(edges):
+    """Returns a circle in a graph; None if there is none."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def room(name):
+    """Returns the package of a module; the module itself if that package holds others."""
+    package = name if modules()[name].name == "__init__.py" else name.rpartition(".")[0]
+    holds_packages = any(
+        path.name == "__init__.py" and other.startswith(f"{package}.") for other, path in modules().items()
+    )
+    return name if holds_packages else package
+
+
+def test_imports_are_found():
+    assert "envoi.protocol.env" in graph()["envoi.protocol.batch_env"]
+    assert "envoi.protocol.env" in graph()["envoi.adapters.gymnasium.form"], "by way of `from envoi import Env`"
+    assert "envoi.adapters.gymnasium.env_spec" in graph()["envoi.adapters.gymnasium.form"], "inside of a function"
+    assert "envoi.context" not in graph()["envoi.authoring.model"], "for type checkers only"
+
+
+def test_circles_are_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == {"b", "c"}
+
+
+def test_modules_import_in_one_direction():
+    assert circle(graph()) is None
+
+
+def test_packages_import_in_one_direction():
+    rooms = {}
+    for name, imported in graph().items():
+        rooms.setdefault(room(name), set()).update({room(other) for other in imported} - {room(name)})
+    assert len(rooms) > 30
+    assert circle(rooms) is None
+
+
+@pytest.mark.parametrize("folder", ["core", "adapters"])
+def test_a_folder_does_not_import_those_above(folder):
+    order = list(FOLDERS.values())
+    above = order[order.index(FOLDERS[folder]) + 1 :]
+    inside = [name for name, path in modules().items() if path.is_relative_to(ROOT / folder)]
+    assert not [(name, other) for name in inside for other in graph()[name] if other.startswith(tuple(above))]
