@@ -1,4 +1,4 @@
-"""Environments of dm_env as core ones. The table of conversions is in `envoi.adapters.dm_env`."""
+"""Imports environments of dm_env. The table of conversions is in `envoi.adapters.dm_env`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class FromDmEnv(SeedsSource, TakesContext):
     """A dm_env environment as a core one.
 
     Args:
-        source: The dm_env environment, wrappers and all.
-        seed: How to seed the source, see `from_dm_env`.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        factory: Makes the source anew for every seed.
+        source: The dm_env environment, possibly wrapped.
+        seed: A function that seeds the source, see `from_dm_env`.
+        copy: Which observations to copy, see `from_dm_env`.
+        factory: Makes a new source for each seed, or None.
 
     Attributes:
         source: The dm_env environment.
@@ -68,13 +68,13 @@ class FromDmEnv(SeedsSource, TakesContext):
     def _plan(self) -> None:
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
         self._incoming = _incoming(self.observation_spec, self._copy)
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
         self._choices: dict[Any, Any] | None = None
         if isinstance(self.action_spec, Discrete):
             known = Choices(self.action_spec)
-            self._choices = {**known} if len(known) == self.action_spec.n else known  # a bare dict is quicker
-        # The dtype of arrays that need a look only: one object for each kind.
+            self._choices = {**known} if len(known) == self.action_spec.n else known  # a plain dict is faster
+        # Steps compare dtypes by identity, which holds for most arrays: numpy has one object for each native dtype.
         spec = self.observation_spec
         is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
         self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
@@ -94,7 +94,7 @@ class FromDmEnv(SeedsSource, TakesContext):
             self._take_context()
         _, _, _, observation = self.source.reset()
         if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
+            self._dtype = None  # every step calls `incoming`: `own_size` holds only for the declared shape
         if self._form is None or self._form.last is None:
             return self._incoming(observation), {}
         return self._form.last.observation, {**self._form.last.info}
@@ -137,9 +137,9 @@ class FromDmEnv(SeedsSource, TakesContext):
         raise EpisodeError(f"step: {self._over}")
 
     def _choice(self, action: Any) -> Any:
-        """A choice that is none of the known ones, or comes as an array."""
+        """Returns the encoded value of a choice that is not in the table, or that is an array."""
         if type(action) is not ndarray:
-            hash(action)  # a list is no choice
+            hash(action)  # raises TypeError for a list
         return cast("Any", self._encode)(action)
 
     def _complete(
@@ -169,7 +169,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._kept(before, action)
 
     def _kept(self, before: Any, action: Any) -> Any:
-        """The step that our own form has just made, with all that a dm_env step cannot hold."""
+        """Returns the six values of the step that the form of envoi has just made, including what a `TimeStep` lacks."""
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
         if self._rewarder is not None:
@@ -224,4 +224,4 @@ def _incoming(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
     take = incoming(spec, copy)
     if copy is False or not any(isinstance(leaf, Strings) for _, leaf in leaves(spec)):
         return take
-    return lambda value: take(deepcopy(value))  # who holds an array of objects is not counted
+    return lambda value: take(deepcopy(value))  # references to the objects in an array are not counted

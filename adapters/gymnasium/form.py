@@ -1,4 +1,4 @@
-"""Core environments in the form of gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
+"""Exports core environments to gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .specs import NAME, decoder, encoder, like_source, to_space
 class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
-    A step calls the core's step and returns five of its six values. Everything else (spaces, what needs another
-    container) is decided here, once.
+    A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
+    decided at construction.
 
     Args:
         core: An environment of one lane.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
@@ -37,7 +37,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     _planned = ("_encode", "_decode", "_step", "step")
 
     def __init__(self, core: Env, validate: bool = False) -> None:
-        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
         super().__init__(core, validate)
         self.observation_space, self.action_space = self._spaces()
@@ -73,19 +73,27 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
-        return not is_of(core.unwrapped, NAME)  # which is then the `unwrapped` of a form
+        return not is_of(core.unwrapped, NAME)  # otherwise `form.unwrapped` is the native environment
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """The native environment under all wrappers where it is one of gymnasium, else this form.
+        """The native environment inside all wrappers if it is one of gymnasium, else this form.
 
-        Without one, the form has the public attributes of the model or of the source of another framework.
+        In the latter case, the form has the public attributes of its model, or of its source of another framework.
         """
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
-        """Begins an episode; see `gymnasium.Env.reset`."""
+        """Starts a new episode; see `gymnasium.Env.reset`.
+
+        Args:
+            seed: The seed of all random streams, an integer of at least 0; None to continue them.
+            options: The options for the core.
+
+        Returns:
+            The observation and the info.
+        """
         observation, info = self._env.reset(seed=seed, options=options)
         if seed is not None:
             self._np_random_seed = seed
@@ -104,7 +112,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium.env_spec`; None if unknown."""
+        """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
         from .env_spec import spec_of
 
         return spec_of(self.core)
@@ -117,7 +125,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed of the generator, -1 where it is unknown; of a native environment of gymnasium, what it says."""
+        """The seed of the generator, or -1 if it is unknown; for a native environment of gymnasium, its own."""
         native = self.unwrapped
         return self._np_random_seed if native is self else native.np_random_seed
 

@@ -1,4 +1,4 @@
-"""Environments of gymnasium as core ones. The table of conversions is in `envoi.adapters.gymnasium`."""
+"""Imports environments of gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NATIVE_REWARD = Array((), "float64", name="reward")
 class FromGymnasium(TakesContext):
     """A gymnasium environment as a core one.
 
-    A step calls the source's step, casts the observation where the source was careless, copies it where the
-    source still holds it, and reads a discount from `info["discount"]`.
+    A step calls the source's step, casts the observation if its dtype differs from the space's, copies it if the source
+    still holds it, and reads a discount from `info["discount"]`.
 
     Args:
-        source: The gymnasium environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The gymnasium environment, possibly wrapped.
+        copy: Which observations to copy, see `from_gymnasium`.
 
     Attributes:
         source: The gymnasium environment.
@@ -53,7 +53,7 @@ class FromGymnasium(TakesContext):
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
         if core is not None:
             self.discount_spec = core.discount_spec
-            if source is self.form_inside:  # no wrapper changes its rewards
+            if source is self.form_inside:  # no wrapper around it changes rewards
                 self.reward_spec = core.reward_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
@@ -61,11 +61,11 @@ class FromGymnasium(TakesContext):
     def _plan(self) -> None:
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
-        # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
+        # Steps compare dtypes by identity, which holds for most arrays: numpy has one object for each native dtype.
         is_array = self._copy == "auto" and isinstance(spec, Array)
         self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
         self._shape = getattr(spec, "shape", ())
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
         self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
 
@@ -77,7 +77,7 @@ class FromGymnasium(TakesContext):
             self._take_context()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
         if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
+            self._dtype = None  # every step calls `incoming`: `own_size` holds only for the declared shape
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
@@ -124,7 +124,7 @@ class FromGymnasium(TakesContext):
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Returns the six values of a step with more to it than an observation and a reward."""
+        """Returns the six values of a step that has more than an observation, a float reward and an ordinary info."""
         reward = owned(reward)
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
@@ -155,7 +155,7 @@ class FromGymnasium(TakesContext):
         self.unwrapped.np_random = generator
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
@@ -163,7 +163,12 @@ class FromGymnasium(TakesContext):
         return [*layers, *each.values()]
 
     def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
-        """The source's `"observation"` or `"action"` space."""
+        """Returns a space of the source.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
         return getattr(self.source, f"{what}_space")
 
     @property
@@ -172,7 +177,7 @@ class FromGymnasium(TakesContext):
 
 
 def bare(source: Any) -> Any:
-    """Returns the native environment under gymnasium's wrappers, or the form of envoi there, which speaks for its own.
+    """Returns the native environment inside gymnasium's wrappers; for a form of envoi the form, not its `unwrapped`.
 
     Args:
         source: An environment or a vector environment of gymnasium.
@@ -184,10 +189,10 @@ def bare(source: Any) -> Any:
 
 
 def replay_seeds(native: Any) -> None:
-    """Makes an equal seed replay in a form for RLlib, which continues in training where it comes again.
+    """Makes a form for RLlib treat the next seed as new, because in training it ignores a repeated seed.
 
     Args:
-        native: The native environment under all wrappers.
+        native: The native environment inside all wrappers.
     """
     forget_seeds = getattr(native, "forget_seeds", None)
     if forget_seeds is not None:

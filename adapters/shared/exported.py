@@ -1,4 +1,4 @@
-"""The life of a form, once for all frameworks: its core, metadata, snapshots, pickles and end."""
+"""The base of the forms of all frameworks: core, metadata, snapshots, pickles and closing."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .reached_attributes import ReachesInside
 class AnyForm(Planned, ReachesInside):
     """A core environment as an environment of a framework, the base of all forms.
 
-    A copy of it has a core of its own, since a shallow one would share the episode. A class lists in `_memory` the
-    names of the attributes that change during an episode, apart from those of its bases; snapshots of environments
-    around the form hold them.
+    `copy.copy` of a form copies its core too, because a shallow copy would share the episode. A class lists in
+    `_memory` the names of the attributes that change during an episode, apart from those of its bases; snapshots of
+    environments around the form contain them.
 
     Args:
         core: The core environment.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        metadata: The core's, a copy.
-        render_mode: The core's.
+        metadata: A copy of the core's metadata.
+        render_mode: The core's render mode.
     """
 
     metadata: Any
     render_mode: Any
 
     _framework: ClassVar[str]
-    """Its name, as the registry has it."""
+    """The framework's name in the registry."""
 
     _of_lanes: ClassVar[bool] = False
     """True for a form of batches."""
@@ -67,24 +67,24 @@ class AnyForm(Planned, ReachesInside):
         self.core.assign_lane(number)
 
     def render(self) -> Any:
-        """A picture, as `render_mode` says."""
+        """Renders the current state in the core's `render_mode`."""
         return self.core.render()
 
     def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
+        """Releases the resources of the environment; may be called again."""
         if not self._closed:
             self._closed = True
             self.core.close()
 
     def content(self) -> Any:
-        """Returns what a snapshot of an environment that this form is a part of holds of it."""
+        """Returns the part of a snapshot that describes this form, for environments around it."""
         return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content` returned.
+        """Restores what `content` returned.
 
         Args:
-            content: What `content` returned.
+            content: The result of `content`.
         """
         snapshot, *held = content
         self._env.restore(snapshot)

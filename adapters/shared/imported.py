@@ -1,16 +1,16 @@
-"""The life of an importer, once for all frameworks: a template, whose hooks say what differs.
+"""The base of the importers of all frameworks: a template with hooks for the differences.
 
-| hook | |
+| hook | purpose |
 |---|---|
 | `_describe` | sets specs, `metadata` and `render_mode` |
-| `_plan` | sets what the steps need, see `Planned` |
-| `_seed_source` | seeds the source before its reset, where the reset itself takes no seed |
+| `_plan` | sets the attributes that steps need, see `Planned` |
+| `_seed_source` | seeds the source before its reset, if the reset itself takes no seed |
 | `_begin` | resets the source |
-| `_parts` | the layers of the source, which snapshots keep |
+| `_parts` | the layers of the source, whose attributes snapshots contain |
 | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
 
-A source may be a form of envoi, inside wrappers of its framework. Its core then answers for state, generator, options
-and lanes, since the framework may have no place for them.
+A source may be a form of envoi, possibly inside wrappers of its framework. State, generator, options and lanes are then
+those of its core, because the framework may not support them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FromSource(Process):
     source: Any
 
     _framework: ClassVar[str]
-    """Its name, as the registry has it."""
+    """The framework's name in the registry."""
 
     _closed: bool = False
 
@@ -65,11 +65,11 @@ class Imported(Planned, ResetOptions, FromSource):
     """Base of importers of one agent, of several, and of many lanes.
 
     A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
-    bases; snapshots hold them.
+    bases; snapshots contain them.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
     """
 
     _memory: ClassVar[tuple[str, ...]] = ("_over", "_streams")
@@ -77,7 +77,7 @@ class Imported(Planned, ResetOptions, FromSource):
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
         self.source = source
         self._copy: Copy = copy
-        # Steps read these two, and read an instance's own attributes faster than those of its class.
+        # Attributes of the instance, because steps read these faster than attributes of the class.
         self._observation: Any = None
         self._rewarder = None
         self._closed = False
@@ -90,7 +90,7 @@ class Imported(Planned, ResetOptions, FromSource):
         """Sets the specs, `metadata` and `render_mode`, as the source has them."""
 
     def _find_form(self) -> None:
-        """Looks for a form inside the source; call it again where another source takes its place."""
+        """Finds the form of envoi inside the source; called again if the source is replaced."""
         native = self.unwrapped
         self._form_inside = native if isinstance(native, CoreHolder) else None
 
@@ -100,7 +100,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def core_inside(self) -> Any:
-        """The core environment of `form_inside`; None where there is none."""
+        """The core environment of `form_inside`, or None."""
         form = self._form_inside
         return None if form is None else form.core
 
@@ -114,7 +114,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def state(self) -> Any:
-        """The state of the source where it shows one, else the observation; see the importer's module."""
+        """The state of the source if it has one, else the observation; see the importer's module."""
         self._check_begun("state")
         form = self._form_inside
         return self._source_state() if form is None else form.core.state
@@ -124,7 +124,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator where it has one; settable."""
+        """The source's generator if it has one, else the import's own; settable."""
         core = self.core_inside
         return (self._source_rng() or self.streams.dynamics) if core is None else core.rng
 
@@ -141,7 +141,7 @@ class Imported(Planned, ResetOptions, FromSource):
         return None
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
-        """Makes the source draw from a generator, as far as it can."""
+        """Replaces the source's generator, if it has one."""
 
     def snapshot(self) -> Snapshot:
         held = [getattr(self, name) for name in declared_names(type(self), "_memory")]
@@ -154,19 +154,19 @@ class Imported(Planned, ResetOptions, FromSource):
             setattr(self, name, value)
 
     def _hold_source(self) -> Any:
-        """Returns all that the source holds.
+        """Returns a copy of all attributes of the source.
 
         Raises:
-            SnapshotUnsupported: Something in it cannot be copied.
+            SnapshotUnsupported: An attribute cannot be copied.
         """
         return Content(self._parts())
 
     def _put_back_source(self, content: Any) -> None:
-        """Makes the source hold again what `_hold_source` gave."""
+        """Restores what `_hold_source` returned."""
         content.put_back(self._parts())
 
     def _parts(self) -> list[Any]:
-        """Returns the layers of the source, outermost first, and its spaces: the objects that a restore keeps."""
+        """Returns the layers of the source, outermost first, and its spaces: objects that a restore does not replace."""
         return [self.source]
 
     def render(self) -> Any:
@@ -177,8 +177,8 @@ class ImportedEnv(Imported, Env):
     """Base of importers of one agent.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The framework's environment.
@@ -198,7 +198,7 @@ class ImportedEnv(Imported, Env):
         if options and not self.has_place:
             self._give_options(options)
         if seed is not None:
-            seed = check_seed(seed)  # as a Python int, for a source may take no other
+            seed = check_seed(seed)  # a Python integer, because sources may accept no other
             self._seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
@@ -206,11 +206,11 @@ class ImportedEnv(Imported, Env):
         return Reset(observation, info)
 
     def _seed_source(self, seed: Any) -> None:
-        """Seeds the source before its reset, beyond the seed that its reset takes."""
+        """Seeds the source before its reset, in addition to the seed that its reset takes."""
 
     @abstractmethod
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
-        """Resets the source; returns the observation and a dict of the info, both as the core has them."""
+        """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
 
     @property
     def observation(self) -> Any:
@@ -223,9 +223,9 @@ class ImportedBatch(Imported, BatchEnv):
     """Base of importers of many lanes, which the source steps together.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        n: How many lanes it has.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        n: The number of lanes.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The framework's environment.
@@ -264,5 +264,5 @@ class ImportedLanes(FromSource, Lanes):
 
     @property
     def is_unchanged(self) -> bool:
-        """True while the source alone does what this batch does."""
+        """True as long as the source behaves like this batch, because no lane was changed."""
         return all(lane.is_unchanged for lane in self.envs)
