@@ -169,7 +169,7 @@ class FromDmEnv(SeedsSource, TakesContext):
         return self._kept(before, action)
 
     def _kept(self, before: Any, action: Any) -> Any:
-        """Returns the six values of the step that the form of envoi has just made, including what a `TimeStep` lacks."""
+        """Returns the six values of the latest step of the form of envoi, including those that a `TimeStep` lacks."""
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
         if self._rewarder is not None:

@@ -1,4 +1,4 @@
-"""Vector environments of gymnasium, whose lanes only step together, as core batches."""
+"""Imports vector environments of gymnasium whose lanes can only be stepped together."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .sync_source import different, metadata_of, mode_of
 
 
 class FromGymnasiumVector(ImportedBatch):
-    """A vector environment, of which only all lanes together can be stepped, as a core batch.
+    """A vector environment as a core batch, whose lanes can only be stepped together.
 
-    Its lanes begin anew as its own auto-reset mode has it, and in no other way:
+    Its lanes are reset only as its own auto-reset mode permits:
 
     | source | `step(actions, restart=…)` | `reset(mask=…)` |
     |---|---|---|
@@ -40,21 +40,21 @@ class FromGymnasiumVector(ImportedBatch):
     | `SAME_STEP` | no lane: all act | the lanes that have ended, or any if it takes masks |
     | `DISABLED` | no lane: all act | any |
 
-    A source of mode `SAME_STEP` has begun the next episode when it tells of the last one's end. A step reports that
-    end, and `reset(mask=over)` after it the beginning, which was kept. It could not be kept for a step longer: a step
-    of the others would be one of that lane too.
+    A source in mode `SAME_STEP` reports the end of an episode when it has begun the next one. The import's step returns
+    that end, and `reset(mask=over)` after it returns the first observation, which was kept. It can be kept only until
+    the next step, because a step of the other lanes is also one of that lane.
 
     Args:
-        source: The vector environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The vector environment, possibly wrapped.
+        copy: Which observations to copy, see `from_gymnasium_vector`.
 
     Attributes:
         source: The vector environment.
         mode: Its auto-reset mode.
-        restarts: How its lanes can begin anew, see `BatchEnv`.
+        restarts: The ways in which its lanes can be reset, see `BatchEnv`.
 
     Raises:
-        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+        LossyConversion: A `Sequence` space stacks elements that are not arrays, or the lanes have different spaces.
     """
 
     _framework = NAME
@@ -73,7 +73,7 @@ class FromGymnasiumVector(ImportedBatch):
         for kind in ("observation", "action"):
             space = getattr(source, f"single_{kind}_space")
             setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
-        # Custom spaces of gymnasium's own may differ from lane to lane.
+        # gymnasium's own classes permit different spaces per lane, with `observation_mode="different"`.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs
         ):
@@ -81,7 +81,7 @@ class FromGymnasiumVector(ImportedBatch):
         # MO-gymnasium's convention for rewards that are not one number.
         rewards = getattr(base, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
-        # One of our own forms, inside wrappers of gymnasium.
+        # A form of envoi, possibly inside wrappers of gymnasium.
         self._form = base if callable(getattr(base, "said", None)) and isinstance(base.core, Env) else None
         if self._form is not None:
             self.reward_spec, self.discount_spec = self._form.core.reward_spec, self._form.core.discount_spec
@@ -116,7 +116,7 @@ class FromGymnasiumVector(ImportedBatch):
             raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
         given = self._seed(seed)
         streams = batch_streams(seed, n) or self._streams
-        # What the source began by itself is served where nothing else is asked for.
+        # A reset without a seed and options returns the episode that the source has begun already.
         served = chosen & self._kept if given is None and not options else np.zeros(n, bool)
         rest = chosen & ~served
         wanted = None if options is None else fresh(options)
@@ -128,7 +128,7 @@ class FromGymnasiumVector(ImportedBatch):
                 if "live" not in self.restarts:
                     raise EpisodeError(
                         f"reset: lanes {np.flatnonzero(rest).tolist()} of {self.source}, in mode {self.mode.name}, "
-                        "cannot begin anew by themselves; reset all lanes, without a mask"
+                        "cannot be reset by themselves; reset all lanes, without a mask"
                     )
                 begun, said = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
                 observation, infos = self._put(observation, infos, rest, begun, said)
@@ -147,14 +147,14 @@ class FromGymnasiumVector(ImportedBatch):
         return self._incoming(observation), self._read(said)
 
     def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, said: Any) -> tuple[Any, Any]:
-        """Observation and infos with those of some lanes replaced."""
+        """Returns observation and infos with those of some lanes replaced."""
         index = np.flatnonzero(lanes)
         some = [lane(self.observation_spec, new, i) for i in index.tolist()]
         infos = [said[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
         return with_lanes(self.observation_spec, observation, index, some), infos
 
     def _seed(self, seed: Any) -> Any:
-        """A seed as the source takes it: one number is left to its own convention, one a lane to what it can."""
+        """Returns a seed that the source accepts: one per lane only if the source supports it, else a single one."""
         if not isinstance(seed, (Sequence, np.ndarray)):
             return check_seed(seed)
         seeds = lane_seeds(cast("Any", seed), self.batch_size)
@@ -199,8 +199,8 @@ class FromGymnasiumVector(ImportedBatch):
             ended, live = self._over & ~restart, restart & ~self._over
             if np.count_nonzero(live):
                 raise EpisodeError(
-                    f"step: lanes {np.flatnonzero(live).tolist()} of {self.source} cannot begin anew, for they have "
-                    "not ended; it resets the lanes that have, in the step after"
+                    f"step: lanes {np.flatnonzero(live).tolist()} of {self.source} cannot be reset, because they have "
+                    "not ended; it resets only lanes that have, in the following step"
                 )
         else:
             ended = self._over
@@ -226,7 +226,7 @@ class FromGymnasiumVector(ImportedBatch):
         return read(said, self.batch_size)
 
     def _end(self, observation: Any, infos: Infos, said: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
-        """Observation and infos with the final ones where lanes ended; keeps what the source began there."""
+        """Returns observation and infos with the final ones of lanes that ended; keeps those of their new episodes."""
         n, index = self.batch_size, np.flatnonzero(over)
         if "final_obs" not in said:
             raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(said)}")
@@ -248,7 +248,7 @@ class FromGymnasiumVector(ImportedBatch):
         return merged, Infos(ended)
 
     def _discounts(self, infos: Infos, terminated: Mask) -> tuple[Any, Infos]:
-        """The discounts that infos say, and the infos without them."""
+        """Returns the discounts, read from the infos, and the infos without them."""
         lanes = [dict(info) for info in infos]
         said = [
             info.pop("discount") if "discount" in info and is_number(info["discount"]) else 0.0 if ended else 1.0
@@ -258,22 +258,27 @@ class FromGymnasiumVector(ImportedBatch):
 
     @property
     def state(self) -> Any:
-        """The state of a core batch inside; of others, which lay theirs out as they like, the observation."""
-        if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # where the inner state is the next episode's
+        """The state of a core batch inside; for any other source the observation."""
+        if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # there it is already the next episode's
             return self.observation
         return self._form.core.state
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of one lane."""
+        """Returns the source's space of one lane.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
         return getattr(self.source, f"single_{what}_space")
 
     def native_lanes_space(self, what: str) -> Any:
-        """The source's space of all lanes."""
+        """Returns the source's batched `"observation"` or `"action"` space."""
         return getattr(self.source, f"{what}_space")
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, or one for the batch where each lane has its own; settable."""
+        """The source's generator, or one of the import if each lane has its own; settable."""
         generator = self.unwrapped.np_random
         return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
 
@@ -292,12 +297,12 @@ class FromGymnasiumVector(ImportedBatch):
         return super()._hold_source()
 
     def _check_copies(self) -> None:
-        # A copy of a pipe closes the pipe when it is forgotten.
+        # A copy of a pipe closes the pipe when it is deleted.
         if isinstance(self.unwrapped, AsyncVectorEnv):
-            raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied, because its lanes are in other processes")
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         layers: list[Any] = [self.source]
         while isinstance(layers[-1], VectorWrapper):
             layers.append(layers[-1].env)

@@ -1,10 +1,10 @@
-"""The base of the forms of PettingZoo's two APIs: all but resets and steps.
+"""The base of the forms of PettingZoo's two APIs: everything but resets and steps.
 
 | core | PettingZoo, in an agent's info |
 |---|---|
 | a discount that is not the default (0 if terminated, else 1) | `"discount"` |
 | `infos["__common__"]`, of no specific agent | `"__common__"`, a copy for each agent |
-| the action mask | `"action_mask"`; it is read from an observation's `"action_mask"` too, which stays there |
+| the action mask | `"action_mask"`; an import also reads it from an observation's `"action_mask"`, which stays there |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..shared.loss import Loss
 NAME = "pettingzoo"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
-"""The keys, in each info, of the agents that act next while others wait: of one (PettingZoo's own key), of several."""
+"""The info keys of the agents that act next while others wait: one agent (PettingZoo's own key), or several."""
 
 
 def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
@@ -43,7 +43,7 @@ def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to PettingZoo and back."""
+    """Lists the parts of a core environment that PettingZoo cannot express."""
     multi = several_agents(env)
     described = {"state": multi.state_spec} if multi.state_spec is not None else {}
     for agent in multi.possible_agents:
@@ -63,15 +63,15 @@ class Form(AnyForm):
 
     Args:
         core: The core environment, of one agent or of several.
-        validate: Check every value against its spec.
-        at_once: Whether the form can be stepped with all actions at once, as far as that is known.
+        validate: If True, every value is checked against its spec.
+        at_once: True if the form can be stepped with all actions at once, as far as is known.
 
     Attributes:
         core: The core environment.
-        multi: The same, as one of several agents.
-        observation_spaces: By agent.
-        action_spaces: By agent.
-        state_space: Only where the core describes its state.
+        multi: The core environment as one of several agents.
+        observation_spaces: The space of each agent's observations.
+        action_spaces: The space of each agent's actions.
+        state_space: The space of `state()`; only if the core has a `state_spec`.
     """
 
     _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
@@ -104,7 +104,7 @@ class Form(AnyForm):
         encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
         exact = self._env is not multi
         decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
-        # Only those that do something.
+        # Only the agents whose values need a conversion.
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
@@ -114,20 +114,20 @@ class Form(AnyForm):
 
     @property
     def possible_agents(self) -> list[Any]:
-        """All agents that may appear; a new list each time."""
+        """All possible agents; a new list each time."""
         return list(self.multi.possible_agents)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        """The space of an agent's observations; the same object each time."""
+        """Returns the space of an agent's observations; the same object each time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
-        """The space of an agent's actions; the same object each time."""
+        """Returns the space of an agent's actions; the same object each time."""
         return self.action_spaces[agent]
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The core's `rng`, under the name that PettingZoo's environments give theirs; settable."""
+        """The core's `rng`, under the name that PettingZoo's environments use; settable."""
         return self.multi.rng
 
     @np_random.setter
@@ -135,10 +135,10 @@ class Form(AnyForm):
         self.multi.rng = generator
 
     def state(self) -> Any:
-        """The state, a value of `state_space`.
+        """Returns the state, a value of `state_space`.
 
         Raises:
-            NotImplementedError: The core does not describe its state.
+            NotImplementedError: The core has no `state_spec`.
         """
         if self.multi.state_spec is None:
             raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
@@ -146,21 +146,21 @@ class Form(AnyForm):
         return state if self._encode_state is None else self._encode_state(state)
 
     def render(self) -> Any:
-        """Returns a picture, as `render_mode` asks for."""
+        """Renders the current state in the core's `render_mode`."""
         return self.multi.render()
 
     def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
+        """Releases the resources of the environment; may be called again."""
         if not self._closed:
             self._closed = True
             self.multi.close()
 
     def content(self) -> Any:
-        """Returns what the environment holds now, apart from the core as an object."""
+        """Returns the part of a snapshot that describes this form, for environments around it."""
         return self._env.snapshot(), {name: value for name, value in vars(self).items() if name not in self._lasting}
 
     def put_back(self, content: Any) -> None:
-        """Makes the environment hold what `content()` returned."""
+        """Restores what `content` returned."""
         snapshot, held = content
         self._env.restore(snapshot)
         attributes = vars(self)
@@ -182,10 +182,10 @@ class Form(AnyForm):
 
 
 def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns infos with agents alone as keys: each gets a copy of what is under `"__common__"`.
+    """Returns infos with only agents as keys; each info gets a copy of the entry `"__common__"`.
 
     Args:
-        infos: By agent, or `"__common__"`.
+        infos: The infos by agent, and possibly `"__common__"`.
     """
     if COMMON not in infos:
         return cast("dict[Any, Any]", infos)

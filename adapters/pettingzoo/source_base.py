@@ -43,17 +43,17 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
     """Base of the importers of both APIs.
 
     Args:
-        source: The PettingZoo environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        at_once: Whether all agents in play act in every step, as far as that is known.
+        source: The PettingZoo environment, possibly wrapped.
+        copy: Which observations to copy, see `from_pettingzoo`.
+        at_once: True if all agents in play act in every step, as far as is known.
 
     Attributes:
         source: The PettingZoo environment.
-        at_once: The same.
-        turns_in_infos: Whether the infos of a step may name the agents that act next.
+        at_once: True if all agents in play act in every step, as far as is known.
+        turns_in_infos: True if the infos of a step may name the agents that act next.
 
     Raises:
-        LossyConversion: The source does not say which agents may appear, or a space is of an unknown kind.
+        LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
 
     turns_in_infos = False
@@ -61,7 +61,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
     _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
 
     _memory: tuple[str, ...] = ("_roster", "_saw", "_news", "_next_seed", "_streams")
-    """The attributes of the importer that snapshots hold."""
+    """The attributes of the importer that snapshots contain."""
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
         self.source, self.at_once = source, at_once
@@ -70,7 +70,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         if possible is None:
             hint = "give the environment a list `possible_agents` of all that may appear"
             raise LossyConversion("possible_agents", "absence", str(source), "the core", hint)
-        # A tuple, for some sources remove the dead from their list.
+        # A tuple, because some sources remove ended agents from their list.
         self.possible_agents = agents = tuple(possible)
         self.observation_spec = {
             a: from_space(source.observation_space(a), f"observation_space({a!r})") for a in agents
@@ -82,11 +82,11 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         self.render_mode = getattr(source, "render_mode", None)
         self._roster = Roster(agents)
         self._saw: dict[Any, Any] = {}
-        self._news: Any = None  # the observations of the last step where `_saw` has them not yet
+        self._news: Any = None  # the observations of the last step, if they are not in `_saw` yet
         self._next_seed: int | None = None
         self._closed = False
         self._rewarder = None
-        # Made here once; the class would make new ones at each look.
+        # Stored once, because the properties of the class make new ones at each access.
         self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
         self._plan()
         if self._form is not None and self._form.multi.possible_agents == agents:  # maybe inside wrappers
@@ -95,19 +95,24 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
                 self.reward_spec = self._form.multi.reward_spec
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        """Returns the source's space of an agent, or None for an unknown agent.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: The agent.
+        """
         return getattr(self.source, f"{what}_space")(agent) if agent in self.possible_agents else None
 
     def _plan(self) -> None:
         native = self.source.unwrapped
         self._form = native if isinstance(native, Form) else None
         self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
-        # Of arrays that need a look only: numpy's own object, to which the dtypes of most arrays are identical.
+        # Steps compare dtypes by identity, which holds for most arrays: numpy has one object for each native dtype.
         self._dtypes = {
             agent: np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
             for agent, spec in self.observation_spec.items()
         }
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
@@ -122,7 +127,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
         # Flags and infos of a quiet step.
         self._false = dict.fromkeys(agents, False)
-        # Where masks come from observations there is always something to say.
+        # If masks come from observations, infos are never empty.
         self._silent = None if self._masked else {agent: {} for agent in agents}
         self._prepare_turn()
 
@@ -137,7 +142,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
 
     @property
     def _seen(self) -> dict[Any, Any]:
-        """The latest observation of each agent, put together when it is asked for after quiet steps."""
+        """The latest observation of each agent, updated on access after quiet steps."""
         if (news := self._news) is not None:
             news = self._unpacked(news) if isinstance(news, bytes) else news
             self._saw.update({agent: news[agent] for agent in self._roster.playing})
@@ -158,10 +163,10 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
 
     def _enter(self, roster: Roster) -> None:
-        """Makes a roster the present one, and prepares what its steps need."""
+        """Makes a roster the current one, and prepares its steps."""
         playing = roster.playing
         if playing != self._roster.playing:
-            self._saw = self._seen  # while the agents are known that `_news` is of
+            self._saw = self._seen  # before the change, because `_news` is in the order of the previous agents
         self._roster = roster
         if playing and playing != self._prepared_for:
             self._prepare()
@@ -169,11 +174,11 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             self._prepare_turn()
 
     def _abandon(self) -> None:
-        """Ends the episode for all, where the source cannot continue it."""
+        """Ends the episode of all agents, because the source cannot continue it."""
         self._enter(self._roster.abandoned())
 
     def _next_roster(self, playing: Collection[Any], ended: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
-        """Returns the roster after a step; where a roster cannot follow, the episode is over and the error says why."""
+        """Returns the roster after a step; if it is not a possible one, ends the episode and raises an error."""
         try:
             return self._roster.after(playing, ended, turn, self.source)
         except (EpisodeError, SpecError):
@@ -181,12 +186,12 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             raise
 
     def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns the actions in the order of the agents that act; EpisodeError where the wrong ones do."""
+        """Returns the actions in the order of the acting agents; raises EpisodeError if others act."""
         self._roster.check_actions(actions)
         return {agent: actions[agent] for agent in self._roster.acting}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source, and returns its result."""
+        """Resets the source and returns its result."""
         seed = check_seed(seed)
         if seed is not None:
             self._streams, self._next_seed = Streams(seed), None
@@ -203,7 +208,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return first if playing else first.abandoned()
 
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
-        """Returns the source's agents in the core's order; SpecError if one is not possible."""
+        """Returns the source's agents in the core's order; raises SpecError if one is not possible."""
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
@@ -218,12 +223,12 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
     def _heard(
         self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
-        """Returns the source's infos as the core has them.
+        """Converts the source's infos for the core.
 
         Args:
-            infos: The source's.
-            spoken: The agents that the step is about.
-            discounts: Takes the discounts that are in the infos; None leaves them there.
+            infos: The source's infos.
+            spoken: The agents of the step.
+            discounts: A dict to which the discounts in the infos are moved; None leaves them in the infos.
         """
         heard: dict[Any, Any] = {}
         common: dict[Any, Any] = {}
@@ -233,7 +238,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             known += agent in infos
             own = heard[agent] = {**said} if said else {}
             if own:
-                if MASK in own:  # recorded beside the observation, and so as lasting
+                if MASK in own:  # recorded together with the observation, so it must not change
                     own[MASK] = owned(own[MASK])
                 if discounts is not None and "discount" in own and is_number(own["discount"]):
                     discounts[agent] = own.pop("discount")
@@ -273,7 +278,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
 
     @property
     def state(self) -> Any:
-        """The source's `state()` where it has one, else what each agent saw last."""
+        """The source's `state()` if it has one, else the latest observation of each agent."""
         if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         if self._form is not None:
@@ -285,9 +290,9 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's `np_random` where it has one; settable.
+        """The source's `np_random` if it has one, else a generator of the import; settable.
 
-        A source without one is seeded from it at its next reset, for PettingZoo knows no other way.
+        A source without `np_random` is seeded from a new one at its next reset, because PettingZoo has no other way.
         """
         if self._form is not None:
             return self._form.multi.rng
@@ -316,7 +321,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         self._prepare()
 
     def _parts(self) -> list[Any]:
-        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         found = [self.source]
         while not isinstance(found[-1], Form):
             held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))

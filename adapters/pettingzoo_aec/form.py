@@ -1,4 +1,4 @@
-"""Core environments in the form of PettingZoo's AEC API. See `envoi.adapters.pettingzoo_aec`."""
+"""Exports core environments to PettingZoo's AEC API. See `envoi.adapters.pettingzoo_aec`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
 
 
 class _AfterReset:
-    """An attribute that a reset sets; unlike a `__getattr__`, it does not slow down the others."""
+    """An attribute that `reset` sets. Unlike a `__getattr__`, it does not slow down other attributes."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -41,18 +41,18 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
 
     Args:
         core: The core environment, of one agent or of several.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The same, as one of several agents.
-        agents: The agents in play, and those that have ended and not had their last turn; from the first reset on, as
-            all that follow. PettingZoo's own code changes this list.
-        agent_selection: Whose turn it is.
-        rewards: Of the last step, by agent.
-        terminations: By agent.
-        truncations: By agent.
-        infos: By agent.
+        multi: The core environment as one of several agents.
+        agents: The agents in play, and those that have ended but not had their last turn. This and the following
+            attributes exist from the first reset on. PettingZoo's own code changes this list.
+        agent_selection: The agent whose turn it is.
+        rewards: The rewards of the last step, by agent.
+        terminations: The flags, by agent.
+        truncations: The flags, by agent.
+        infos: The infos, by agent.
     """
 
     agents = cast("list[Any]", _AfterReset())
@@ -70,7 +70,12 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         super().__init__(core, validate, bool(acts_at_once(multi)))
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Begins an episode; see `pettingzoo.AECEnv.reset`."""
+        """Starts a new episode; see `pettingzoo.AECEnv.reset`.
+
+        Args:
+            seed: The seed of all random streams, an integer of at least 0; None to continue them.
+            options: The options for the core.
+        """
         self._observations, infos = self._env.reset(seed=seed, options=options)
         multi = self.multi
         self.agents = agents = list(multi.agents)
@@ -87,10 +92,10 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         """Acts for `agent_selection`; see `pettingzoo.AECEnv.step`.
 
         Args:
-            action: A value of its action space; None if it has ended.
+            action: A value of the agent's action space; None if it has ended.
 
         Raises:
-            EpisodeError: Before the first reset, or after the end.
+            EpisodeError: The step is before the first reset, or after the end.
             ValueError: An agent that has ended acts.
         """
         if not getattr(self, "agents", None):
@@ -101,7 +106,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             return
         if agent in self._decoders:
             action = self._decoders[agent](action)
-        if self._validate:  # now, and not when the last has acted
+        if self._validate:  # at once, and not when the last agent has acted
             validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
         actions, acting = self._actions, self._acting
         actions[agent] = action
@@ -117,11 +122,11 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         try:
             observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
         except BaseException:
-            self._actions = {**actions}  # a copy of its own; if the core refused an action, another can be given
+            self._actions = {**actions}  # a copy; if the core refused an action, it can be replaced
             raise
         self._actions = {}
         self._observations = observations
-        # In a quiet step the agents and their flags are still those of before.
+        # In a quiet step the agents and their flags stay the same.
         if terminated is not None:
             self.agents, self.terminations, self.truncations = [*rewards], terminated, truncated
             infos = with_discounts(infos, discounts, terminated)
@@ -139,13 +144,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             infos = self._with_masks(infos)
         self.rewards, self.infos = rewards, infos
         if terminated is not None and (True in terminated.values() or True in truncated.values()):
-            # Own dicts: PettingZoo's code removes the dead from them.
+            # Copies, because PettingZoo's code removes ended agents from them.
             self.rewards, self.infos = {**rewards}, {**infos}
             self.terminations, self.truncations = {**terminated}, {**truncated}
             self._deads_step_first()
 
     def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns infos in which every agent has a mask where there are any, as PettingZoo's wrappers expect.
+        """Returns infos in which every agent has a mask if any agent has, as PettingZoo's wrappers expect.
 
         The mask of an agent that does not act is all zeros.
         """
@@ -160,13 +165,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
 
     def observe(self, agent: Any) -> Any:
-        """Returns an agent's observation: of now, or the final one if it has ended."""
+        """Returns an agent's current observation, or its final one if it has ended."""
         seen = self._observations
         seen = seen[agent] if agent in seen else self.multi.observation(agent)
         return self._encoders[agent](seen) if agent in self._encoders else seen
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Returns the values for `agent_selection`, rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
+        """Returns the values of `agent_selection`, with rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
         agent = self.agent_selection
         return (
             self.observe(agent) if observe else None,

@@ -49,12 +49,12 @@ __all__ = ["FromRLlibMulti", "from_multi_agent"]
 class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
     """A `MultiAgentEnv` as a core environment of several agents.
 
-    Where the source is a form of envoi, maybe inside gymnasium's wrappers, its `last` gives what RLlib's step has no
-    place for: how each agent ended, discounts, infos of waiting agents.
+    If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
+    agent's own flags, discounts, and infos of waiting agents.
 
     Args:
-        source: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The environment.
@@ -85,20 +85,25 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         self._plan()
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        """Returns the source's space of an agent, or None for an unknown agent.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: The agent.
+        """
         return _space(cast("Any", self.source.unwrapped), agent, what) if agent in self.possible_agents else None
 
     def _plan(self) -> None:
         native = self.source.unwrapped
         self._ours = native if isinstance(native, RLlibMultiEnv) else None
         self._incoming = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encode = {agent: encode for agent, encode in encoders.items() if encode}
         self._masked = frozenset() if self._ours else frozenset(filter(self._shows_mask, self.possible_agents))
 
     def _shows_mask(self, agent: Any) -> bool:
-        """Returns whether an agent's observation holds the mask of its actions, as RLlib's masking modules expect."""
+        """Returns True if an agent's observation contains the action mask, as RLlib's masking modules expect."""
         spec, action = self.observation_spec[agent], self.action_spec[agent]
         if not isinstance(spec, dict) or MASK not in spec or not isinstance(action, Discrete):
             return False
@@ -109,7 +114,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         if seed is not None:
             self._streams = Streams(seed)
             if self._ours:
-                self._ours.forget_seeds()  # here an equal seed always replays
+                self._ours.forget_seeds()  # in the core, a repeated seed always restarts the streams
         observations, infos = self.source.reset(seed=seed, options=fresh(options) if options else None)
         held = getrefcount(observations) > IN_LOCAL
         unbegun = self._roster = Roster(self.possible_agents)
@@ -178,7 +183,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         gone = [agent for agent in spoken if terminated[agent] or truncated[agent]]
         for agent in gone:
             if agent not in seen:
-                # RLlib repeats the last one too.
+                # RLlib also repeats the last observation.
                 has_one = agent in self._last
                 seen[agent] = self._last[agent] if has_one else zeros(self.observation_spec[agent])
                 said[agent][SYNTHETIC] = True
@@ -200,7 +205,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         )
 
     def _listed(self) -> set[Any]:
-        """Returns the agents that the source lists and that have not ended; some sources list all, always."""
+        """Returns the agents that the source lists and that have not ended; some sources always list all."""
         listed = cast("Iterable[Any]", getattr(self.source.unwrapped, "agents", None) or ())
         return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
@@ -234,7 +239,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
     @property
     def state(self) -> Any:
-        """The source's own `state`, an attribute or a method, where it has one, else the last observations."""
+        """The source's own `state`, an attribute or a method, if it has one, else the latest observations."""
         if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         if self._ours:
@@ -265,7 +270,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         self._streams = None if streams is None else streams.copy()
 
     def _parts(self) -> list[Any]:
-        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
@@ -300,25 +305,25 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
 
 def _turn_of(playing: tuple[Any, ...], seen: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-    """The agents in play that act next, which are those that are observed; None for all."""
+    """Returns the agents in play that act next, which are those that are observed; None for all."""
     acting = tuple(agent for agent in playing if agent in seen)
     return None if acting == playing else acting
 
 
 def _possible(native: Any) -> tuple[Any, ...]:
-    """The possible agents of an environment, in the order in which it declares them."""
+    """Returns the possible agents of an environment, in the order in which it declares them."""
     declared = getattr(native, "observation_spaces", None) or getattr(
         getattr(native, "observation_space", None), "spaces", None
     )
     ids = getattr(native, "_agent_ids", None) or set()
     agents = getattr(native, "possible_agents", None) or getattr(native, "agents", None) or ()
     if isinstance(ids, set) and set(agents) <= ids and ids:
-        # RLlib made the list of a set, whose order differs from process to process.
+        # RLlib made the list from a set, whose order differs between processes.
         agents = sorted(ids, key=str)
     if not agents and isinstance(declared, Mapping):
         agents = tuple(cast("Mapping[Any, Any]", declared))
     if not agents:
-        raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it says neither")
+        raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it has neither")
     return tuple(agents)
 
 
@@ -333,9 +338,9 @@ def _space(native: Any, agent: Any, what: str) -> gymnasium.Space[Any]:
 
 
 def from_multi_agent(env: Any) -> MultiEnv:
-    """Returns a `MultiAgentEnv` as a core environment; of a form of envoi its core.
+    """Imports a `MultiAgentEnv`; for a form of envoi returns its core.
 
     Args:
-        env: The environment, also inside gymnasium's wrappers.
+        env: The environment, possibly inside gymnasium's wrappers.
     """
     return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)

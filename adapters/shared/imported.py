@@ -166,7 +166,7 @@ class Imported(Planned, ResetOptions, FromSource):
         content.put_back(self._parts())
 
     def _parts(self) -> list[Any]:
-        """Returns the layers of the source, outermost first, and its spaces: objects that a restore does not replace."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         return [self.source]
 
     def render(self) -> Any:

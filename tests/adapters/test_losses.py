@@ -123,7 +123,7 @@ CASES = {
     "gymnasium": {**GYMNASIUM, Row("several agents", "number", "refused"): [SEVERAL]},
     "gymnasium_vector": {
         **GYMNASIUM,
-        Row("a batch whose lanes cannot begin anew as the auto-reset mode needs", "restarts", "refused"): [
+        Row("a batch whose lanes cannot be reset as the auto-reset mode requires", "restarts", "refused"): [
             Case(lambda: Unrestarting(2), "autoreset")
         ],
         Row("several agents of different spaces", "spaces", "refused"): [SEVERAL],

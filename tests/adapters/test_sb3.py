@@ -465,7 +465,7 @@ def test_lanes_that_only_step_together_return_the_values_of_the_same_lanes_alone
             together.snapshot()
         with pytest.raises(SnapshotUnsupported, match="other processes"):
             copy.deepcopy(together)
-        with pytest.raises(EpisodeError, match="cannot begin anew by themselves"):
+        with pytest.raises(EpisodeError, match="cannot be reset by themselves"):
             together.reset(mask=np.array([True, False, False]))
         assert exact(together.reset(seed=[9, 3, 4])[0]) == exact(
             np.stack([gym_cartpole().reset(seed=seed)[0] for seed in (9, 3, 4)])
