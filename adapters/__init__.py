@@ -1,11 +1,10 @@
-"""Environments of any framework, in the form of any other.
+"""Conversions of environments between frameworks, by way of the core.
 
     from envoi.adapters import load, to_gymnasium
 
     env = to_gymnasium(load("envoi:catch"))
 
-Importing this imports no framework; a framework is imported when its form is first asked for, and looked at
-only if it is installed.
+Importing this package imports no framework; a framework is imported on first use.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`to_<framework>` and `from_<framework>`, from the spoke of that framework."""
+    """Returns `to_<framework>` or `from_<framework>`, from the package of that framework."""
     way, _, framework = name.partition("_")
     if way in ("to", "from") and framework in FRAMEWORKS:
-        spoke = FRAMEWORKS[framework].load()
-        if hasattr(spoke, name):
-            return getattr(spoke, name)
+        adapter = FRAMEWORKS[framework].load()
+        if hasattr(adapter, name):
+            return getattr(adapter, name)
     raise AttributeError(f"module 'envoi.adapters' has no attribute {name!r}")

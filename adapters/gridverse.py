@@ -1,21 +1,21 @@
-"""gym-gridverse's outer environments, to here.
+"""Imports outer environments of gym-gridverse.
 
 | gym-gridverse | core |
 |---|---|
 | a representation's `Space` with bounds | `Array` with these bounds |
-| its kind: categorical, discrete or continuous | `kinds`, and `metadata["kinds"]`, which every form carries on |
+| its kind: categorical, discrete or continuous | `kinds`, and `metadata["kinds"]`, which every form has too |
 | a representation | a dict of such arrays |
 | `Action`, an enumeration | `Discrete`, in the order of the action space |
-| `(reward, terminal)` | reward, terminated; nothing truncates |
+| `(reward, terminal)` | reward, terminated; no step is truncated |
 
-They are known by their methods alone: gym-gridverse itself, and the old gym that it needs, are never imported.
+Environments are recognised by their methods, so neither gym-gridverse nor the old gym that it needs is imported.
 
-What is lost: options of a reset, which outer environments do not know; the first ones are warned of. An outer
-environment without an observation representation is refused; without a state representation it has no `state`, and
-other rewarders are given the inner environment's own objects.
+What is lost: reset options, which outer environments do not take; the first ones give a warning. An outer environment
+without an observation representation is refused. One without a state representation has no `state`, and rewarders
+receive the objects of the inner environment instead.
 
-An inner environment draws observations from the generator of its dynamics, so that whether somebody looks changes
-the future. Here every state is looked at exactly once.
+An inner environment samples its observations from the generator of its dynamics, so each look at an observation
+changes the future. Here every state is observed exactly once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FromGridverse(ImportedEnv):
             `kinds["state"][name]` where states are represented.
 
     Raises:
-        SpecError: It is of another framework.
+        SpecError: It belongs to another framework.
         LossyConversion: It has no observation representation.
     """
 
@@ -82,14 +82,14 @@ class FromGridverse(ImportedEnv):
         self.action_spec = Discrete(source.action_space.num_actions, name="action")
 
     def _plan(self) -> None:
-        self._incoming = incoming(self.observation_spec, True)  # representations may hand out what they hold
+        self._incoming = incoming(self.observation_spec, True)  # copied: a representation may return its own buffers
 
     def _seed_source(self, seed: int) -> None:
         self.source.inner_env.set_seed(seed)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         if seed is None and getattr(self.source.inner_env, "_rng", self) is None:
-            # Never seeded, it would draw from a generator that all such environments share.
+            # Without a seed it would use a generator that all gym-gridverse environments share.
             self.source.inner_env.set_seed(int(self.streams.dynamics.integers(2**31)))
         self.source.reset()
         return self._incoming(self.source.observation), {}
@@ -110,7 +110,7 @@ class FromGridverse(ImportedEnv):
 
     @property
     def state(self) -> Any:
-        """The represented state.
+        """The represented state: a dict of arrays.
 
         Raises:
             NotRepresented: The source has no state representation.
@@ -164,20 +164,23 @@ def _read_kinds(representation: Any) -> dict[str, str]:
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` has the methods of an outer environment."""
+    """Returns True if an object has the methods of an outer environment."""
     if any(not hasattr(type(env), name) and name not in getattr(env, "__dict__", ()) for name in _PARTS):
         return False
     return all(hasattr(vars(env)["inner_env"], name) for name in _INNER_PARTS) if "inner_env" in vars(env) else False
 
 
 def from_gridverse(env: Any) -> Env:
-    """An outer environment of gym-gridverse as a core one.
+    """Imports an outer environment of gym-gridverse.
 
     Args:
         env: An `OuterEnv`.
 
+    Returns:
+        The core environment.
+
     Raises:
-        SpecError: It is of another framework.
+        SpecError: It belongs to another framework.
         LossyConversion: It has no observation representation.
     """
     return imported(env, "gridverse", (), FromGridverse)

@@ -19,7 +19,7 @@ Loader = Callable[..., Any]
 
 
 def load(name: str, **arguments: Any) -> Env | MultiEnv:
-    """An environment by name, as a core one.
+    """Makes a core environment by name.
 
         load("gymnasium:CartPole-v1")
         load("gymnasium:FrozenLake-v1?map_name=8x8&is_slippery=False")
@@ -28,11 +28,15 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
 
     Args:
         name: `scheme:name`, with optional `?argument=value&…`; values are Python literals, or else strings.
-        **arguments: More arguments for whatever makes the environment.
+        **arguments: More arguments for the function that makes the environment; they override those in the name.
+
+    Returns:
+        The core environment.
 
     Raises:
-        UnknownName: There is no such scheme or environment; the message suggests near ones.
+        UnknownName: There is no such scheme or environment; the message suggests similar names.
         MissingBackend: Its framework is not installed.
+        SpecError: The name's arguments cannot be parsed, or the environment does not take them.
     """
     scheme, colon, rest = name.partition(":")
     if not colon or not rest or scheme not in SCHEMES:
@@ -44,14 +48,14 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     rest, _, query = rest.partition("?")
     arguments = {**_arguments(name, query), **arguments}
     core = from_env(SCHEMES[scheme](rest, **arguments))
-    from .shared.origin import mark  # which imports what wrappers are
+    from .shared.origin import mark  # imports the wrappers, which `import envoi.adapters` leaves out
 
     mark(core, f"{scheme}:{rest}", arguments)
     return core
 
 
 def _guess(name: str) -> str:
-    """What a name without a scheme may have meant."""
+    """Returns the full name that a name without a scheme may be short for."""
     import difflib  # only errors need it
 
     from envoi import models
@@ -61,7 +65,7 @@ def _guess(name: str) -> str:
 
 
 WORDS = {"true": True, "false": False, "none": None, "null": None}
-"""What arguments in a name may also say, in any case."""
+"""Values of arguments that are recognised in any case, besides Python literals."""
 
 
 def _arguments(name: str, query: str) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def _arguments(name: str, query: str) -> dict[str, Any]:
 
 
 def _load_envoi(name: str, **arguments: Any) -> Any:
-    from envoi import models  # the bundled environments take longer to import than all else here
+    from envoi import models  # takes longer to import than the rest of this module
 
     try:
         return models.make(name, **arguments)
@@ -105,7 +109,7 @@ def _load_python(name: str, **arguments: Any) -> Any:
             public = [known for known in vars(made) if not known.startswith("_")]
             raise UnknownName(f"python:{name}: {module_name} has no {part!r}; {nearest(part, public)}")
         made = getattr(made, part)
-    # Of a ready environment a copy: whoever loads it twice wants two.
+    # A ready environment is copied, so that each call of `load` returns a separate one.
     return made(**arguments) if callable(made) else copy.deepcopy(made)
 
 
@@ -118,4 +122,4 @@ SCHEMES: dict[str, Loader] = {
     "envoi": _load_envoi,
     "python": _load_python,
 }
-"""How to make an environment, by the scheme of its name."""
+"""Functions that make an environment, by the scheme of its name."""

@@ -1,4 +1,4 @@
-"""The frameworks there are, looked at only when they are asked for."""
+"""The table of supported frameworks, each imported on first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Framework:
     """A row of the registry.
 
     Attributes:
-        name: The name of the spoke, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
-        package: What must be importable.
-        extra: What to install: `pip install 'envoi[<extra>]'`.
-        schemes: The schemes of names that its `load(scheme, name, **arguments)` makes environments of.
-        extends: The frameworks whose environments its own are by inheritance; such an environment is its own first.
-        takes_lanes: Whether batches go there as such.
-        is_target: Whether environments go there too; otherwise they only come from there.
-        stands_alone: The spoke works, on types of its own, where the framework is not installed.
+        name: The name of the adapter, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
+        package: The Python package that must be importable.
+        extra: The extra that installs it: `pip install 'envoi[<extra>]'`.
+        schemes: The schemes of the names that the adapter's `load(scheme, name, **arguments)` accepts.
+        extends: Frameworks that this one inherits from. An environment of both belongs to this one.
+        takes_lanes: True if a batch is exported as one environment of n lanes.
+        is_target: True if environments can be exported to it; False if they can only be imported from it.
+        stands_alone: True if the adapter works, with types of its own, where the framework is not installed.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Framework:
 
     @property
     def in_use(self) -> bool:
-        """Whether one of its environments can exist: somebody imported the framework, or its spoke."""
+        """True if one of its environments can exist, because the framework or its adapter has been imported."""
         if self.package in sys.modules and sys.modules[self.package] is None:  # how an import is forbidden
             return False
         return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules
 
     def load(self) -> ModuleType:
-        """The spoke's module.
+        """Returns the adapter, `envoi.adapters.<name>`.
 
         Raises:
             MissingBackend: The framework is not installed.
@@ -68,7 +68,7 @@ FRAMEWORKS = {
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
         Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True),
-        # By its methods, so whatever is imported.
+        # Recognised by its methods, so no package of its own has to be importable.
         Framework("gridverse", "envoi", is_target=False),
     )
 }
@@ -76,10 +76,10 @@ TARGETS = tuple(name for name, row in FRAMEWORKS.items() if row.is_target)
 
 
 def framework(name: str) -> Framework:
-    """The framework of a name.
+    """Returns a row of the registry by name.
 
     Raises:
-        UnknownName: There is none; the message lists near names.
+        UnknownName: There is no such framework; the message lists similar names.
     """
     if name not in FRAMEWORKS:
         raise UnknownName(f"{name}: no such framework; {nearest(name, FRAMEWORKS)}")
@@ -94,17 +94,17 @@ def _target(name: str) -> Framework:
 
 
 def home(env: Any) -> Framework | None:
-    """The framework of an environment, of those that are imported already; None where none recognises it."""
+    """Returns the framework of an environment, among those already imported, or None if none recognises it."""
     return next((row for row in reversed(FRAMEWORKS.values()) if is_of(env, row.name)), None)
 
 
 def is_of(env: Any, name: str) -> bool:
-    """Whether an environment is of a framework, and not of a more specific one that extends it.
+    """Returns True if an environment belongs to a framework, and to no more specific one that extends it.
 
-    A `MultiAgentEnv` of RLlib inherits from `gymnasium.Env`; it is of RLlib, and not of gymnasium.
+    RLlib's `MultiAgentEnv` inherits from `gymnasium.Env`; it belongs to RLlib, not to gymnasium.
 
     Args:
-        env: Anything.
+        env: Any object.
         name: The framework's name.
     """
     row = FRAMEWORKS[name]
@@ -114,14 +114,15 @@ def is_of(env: Any, name: str) -> bool:
 
 
 def refuse_others(env: Any, name: str) -> None:
-    """Refuses the environment of another framework, for `from_<name>`.
+    """Refuses an environment of another framework in `from_<name>`.
 
     Args:
-        env: What `from_<name>` was given. What no framework recognises passes: it may behave like its environments.
-        name: The framework that it should be of.
+        env: The argument of `from_<name>`. An object that no framework recognises passes, because it may have the
+            methods of an environment without inheriting from its class.
+        name: The expected framework.
 
     Raises:
-        SpecError: It is of another framework, whose `from_…` the message names.
+        SpecError: The environment belongs to another framework, whose `from_…` the message names.
     """
     row = None if is_of(env, name) else home(env)
     if row is not None:
@@ -133,13 +134,16 @@ def refuse_others(env: Any, name: str) -> None:
 
 
 def from_env(env: Any) -> Env | MultiEnv:
-    """An environment of any framework as a core one. Looks only at frameworks that are imported already.
+    """Imports an environment of any framework. Considers only frameworks that have been imported already.
 
     Args:
-        env: The environment; a core one is returned as it is.
+        env: The environment; a core environment is returned as it is.
+
+    Returns:
+        The core environment.
 
     Raises:
-        SpecError: Nothing recognises it.
+        SpecError: No framework recognises it.
     """
     if isinstance(env, (Env, MultiEnv)):
         return env
@@ -159,29 +163,35 @@ def from_env(env: Any) -> Env | MultiEnv:
 
 
 def convert(env: Any, target: str, **arguments: Any) -> Any:
-    """Any environment in the form of a framework: `convert(env, "gymnasium")` is `to_gymnasium(env)`.
+    """Converts an environment to a framework: `convert(env, "gymnasium")` is `to_gymnasium(env)`.
 
     Args:
         env: A core environment or one of any framework.
         target: The framework's name.
-        **arguments: For its `to_…`.
+        **arguments: Arguments for its `to_…` function.
+
+    Returns:
+        The environment of that framework.
 
     Raises:
-        UnknownName: There is no such target.
+        UnknownName: No framework of that name can be exported to.
     """
     return getattr(_target(target).load(), f"to_{target}")(env, **arguments)
 
 
 def losses(env: Any, target: str) -> list[Loss]:
-    """What of an environment would not survive the way to a framework and back; empty is lossless.
+    """Lists the parts of an environment that a framework cannot express.
 
     Args:
-        env: A core environment or one of any framework. What one that was brought here cannot do (be seeded,
-            where nothing can seed its source; be reset with options, where that knows none) is lost on every way.
+        env: A core environment or one of any framework. The limits of an import (a source that cannot be seeded,
+            or that takes no reset options) are losses for every target.
         target: The framework's name.
 
+    Returns:
+        The losses; an empty list if the conversion is lossless.
+
     Raises:
-        UnknownName: There is no such target.
+        UnknownName: No framework of that name can be exported to.
     """
     core, row = from_env(env), _target(target)
     arrived: list[Loss] = getattr(core, "arrival_losses", [])

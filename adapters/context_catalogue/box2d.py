@@ -7,10 +7,11 @@ of its own instead, they are the constants of the source. Where the defaults dif
 |---|---|---|---|
 | BipedalWalker | `TERRAIN_HEIGHT` | 400 / 30 / 4 | 600 / 30 / 4 |
 
-The constants of these environments are globals of their modules, one for the whole process. An environment with a
-context of its own therefore gets copies of its class's methods, as attributes of the instance, that read globals of
-its own. No other environment notices, not in another thread either; the copies cost what the methods cost; and they
-are the only trace, for these environments are copied and pickled as the arguments they were made with.
+The constants of these environments are globals of their modules, shared by the whole process. An environment whose
+context differs from the default therefore gets copies of its class's methods, as attributes of the instance, that read
+globals of its own. Other environments are not affected, not even in other threads, and the copies are as fast as the
+methods. Pickles and deep copies do not contain them, because these environments are pickled as the arguments that
+they were made with.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _MODULE = "gymnasium.envs.box2d."
 
 
 class _Task:
-    """One environment: its features, and what they mean for the source.
+    """The features of one environment, and the way to set them on it.
 
     Attributes:
-        module: The module that it was written in, whose globals are its constants.
+        module: The module of its class, whose globals are its constants.
         constants: Features that are such constants.
-        others: Features that the source keeps elsewhere.
-        unsure: The elements of the observation whose bounds are no more than what the source's authors expect of its
-            own constants, such as speeds.
+        others: Features that are kept elsewhere.
+        unsure: Indices of the observation's elements whose bounds are only estimates for the default constants, such
+            as speeds. Under any other context they are unbounded.
     """
 
     module: ClassVar[str]
@@ -55,7 +56,7 @@ class _Task:
         self.space = ContextSpace([*known, *self.others])
 
     def default(self, name: str, constants: Mapping[str, Any]) -> float:
-        """What the source has by itself."""
+        """Returns the value that the environment has before any context is set."""
         return constants[name]
 
     def apply(self, context: Mapping[str, Any]) -> None:
@@ -71,10 +72,10 @@ class _Task:
                 own[name] = MethodType(_with_globals(method, names), self.native)
 
     def derive(self, names: dict[str, Any], context: Mapping[str, Any]) -> None:
-        """Completes the globals with what follows from them."""
+        """Adds the globals that are computed from the constants, and those that depend on other features."""
 
     def bounds(self, least: Mapping[str, Any], most: Mapping[str, Any]) -> Bounds:
-        """The lowest and the highest observation."""
+        """Returns the lowest and the highest observation under contexts between two."""
         space = self.native.observation_space
         low, high = space.low.copy(), space.high.copy()
         if not least == most == self.space.defaults:
@@ -132,7 +133,7 @@ class _LunarLander(_Task):
             self.native.wind_power, self.native.turbulence_power = context["wind_power"], context["turbulence_power"]
 
     def derive(self, names: dict[str, Any], context: Mapping[str, Any]) -> None:
-        # Each reset makes a world, in which gravity points straight down.
+        # Each reset makes a world in which gravity points straight down.
         world, sideways = names["Box2D"].b2World, context["GRAVITY_X"]
         names["Box2D"] = SimpleNamespace(b2World=lambda gravity: world(gravity=(sideways, gravity[1])))
 
@@ -220,13 +221,13 @@ _TASKS = {"LunarLander": _LunarLander, "BipedalWalker": _BipedalWalker, "CarRaci
 
 
 def bindable(native: Any) -> Bindable | None:
-    """What contexts one of these environments can take; None for another.
+    """Returns the features of one of these environments, or None for any other environment.
 
     Args:
-        native: The bare environment.
+        native: The unwrapped environment.
     """
     kind = type(native)
     if kind.__name__ not in _TASKS or not kind.__module__.startswith(_MODULE):
-        return None  # a subclass would call the methods of its parent, which read the globals of all
+        return None  # a subclass would call methods of its parent, which read the shared globals
     task = _TASKS[kind.__name__](native)
     return Bindable(task.space, task.apply, task.bounds if task.unsure else None)

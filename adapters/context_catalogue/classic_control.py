@@ -10,8 +10,8 @@ are those that the source does not know. Where the defaults of the two differ, g
 | MountainCarContinuous | `goal_position` | 0.45 | 0.5 |
 | Pendulum | `max_speed`, which newer versions call `gravity` | 8 | 8 |
 
-The initial state is uniform between bounds of its own. Under others than the source's, it is drawn anew after the
-source has reset itself, unless the `options` of that reset say between which bounds.
+The initial state is uniform between bounds that are features. If they differ from the source's, it is sampled again
+after the source's own reset, unless the `options` of that reset give bounds.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ..shared.contexts import Bindable, Bounds
 
 _INF = math.inf
 _OPTIONS = {"low", "high", "x_init", "y_init"}
-"""The options of a reset by which the caller chooses the initial state."""
+"""Reset options that give the bounds of the initial state."""
 
 
 class _Task:
-    """One environment: its features, and what they mean for the source.
+    """The features of one environment, and the way to set them on it.
 
     Attributes:
-        constants: Attributes of the source.
-        start: The bounds of the initial state, by the source's own defaults.
+        constants: Features that are attributes of the source.
+        start: Features that are bounds of the initial state, with the source's values as defaults.
         ordered: See `Bindable`.
     """
 
@@ -63,11 +63,11 @@ class _Task:
             vars(self.native).pop("reset", None)
 
     def box(self, context: Mapping[str, Any]) -> Bounds:
-        """The lowest and the highest initial state."""
+        """Returns the lowest and the highest initial state under a context."""
         raise NotImplementedError
 
     def bounds(self, least: Mapping[str, Any], most: Mapping[str, Any]) -> Bounds:
-        """The lowest and the highest observation."""
+        """Returns the lowest and the highest observation under contexts between two."""
         raise NotImplementedError
 
 
@@ -107,10 +107,10 @@ class _CartPole(_Task):
         return np.full(4, context["initial_state_lower"]), np.full(4, context["initial_state_upper"])
 
     def bounds(self, least: Mapping[str, Any], most: Mapping[str, Any]) -> Bounds:
-        """The source's twice the thresholds, unless the last step of an episode can go further.
+        """Returns bounds of twice the thresholds, as the source declares, or wider if the last step can go further.
 
-        Until then cart and pole have stayed within the thresholds, so their accelerations, and by these the speeds
-        that they can have gathered on a way of that length, are bounded.
+        Before the last step, cart and pole are within the thresholds. That bounds their accelerations, and with the
+        length of the way also their speeds.
         """
         share = most["masspole"] / (most["masspole"] + least["masscart"])  # of the pole in the whole mass, at most
         push = most["force_mag"] / (least["masspole"] + least["masscart"])
@@ -136,7 +136,7 @@ class _CartPole(_Task):
 
 
 def _gathered(start: float, acceleration: float, way: float, tau: float) -> float:
-    """A bound of the speed, after steps of `tau` seconds with at most that acceleration, on a way of that length."""
+    """Returns a bound of the speed after steps of `tau` seconds, given bounds of acceleration and way."""
     return 1.000001 * (start + acceleration * tau + math.sqrt(2 * acceleration * way))
 
 
@@ -248,10 +248,10 @@ _TASKS = {
 
 
 def bindable(native: Any) -> Bindable | None:
-    """What contexts one of these environments can take; None for another.
+    """Returns the features of one of these environments, or None for any other environment.
 
     Args:
-        native: The bare environment.
+        native: The unwrapped environment.
     """
     for kind in type(native).__mro__:
         if kind.__name__ in _TASKS and kind.__module__.startswith("gymnasium."):

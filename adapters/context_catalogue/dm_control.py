@@ -1,8 +1,8 @@
-"""The contexts of dm_control's suite: what of the physics may differ from one episode to the next.
+"""The context features of dm_control's suite: parameters of the physics that may differ between episodes.
 
-The features are the ones that CARL (Benjamins et al., 2023, https://github.com/automl/CARL) has for its dm_control
-environments, by its names and with its bounds. CARL writes the XML of a model anew for every context and compiles it;
-here the fields of the living model are set, which takes 0.1 ms, and 2 ms where masses or the finger's lengths change.
+The features are those that CARL (Benjamins et al., 2023, https://github.com/automl/CARL) has for its dm_control
+environments, with its names and bounds. CARL rewrites and recompiles the XML of a model for every context. Here the
+fields of the compiled model are set, which takes 0.1 ms, or 2 ms if masses or the finger's lengths change.
 
 | feature | default | what it is |
 |---|---|---|
@@ -17,22 +17,23 @@ here the fields of the living model are set, which takes 0.1 ms, and 2 ms where 
 | `limb_length_0`, `limb_length_1`, `spinner_radius`, `spinner_length` | the model's | finger only, m |
 | `mass`, `target_x`, `target_y` | the model's | point_mass only, kg and m |
 
-An environment has those of them that its model can feel: no friction where nothing touches or the contacts have no
-such direction, no gravity where it is switched off (finger, fish) or nothing can fall (reacher), no wind across a
-plane that nothing leaves, no stiffness where all joints are slack.
+An environment has only the features that affect its model: no friction if nothing touches or the contacts have no
+such dimension, no gravity if it is switched off (finger, fish) or nothing can fall (reacher), no wind across a
+plane that nothing leaves, no stiffness if all joints are slack.
 
-What is different from CARL:
+Differences from CARL:
 
-- It also has features that do nothing, such as the gravity of its finger and its fish.
+- CARL also has features without effect, such as the gravity of its finger and its fish.
 - `joint_stiffness` is a factor, 1 by default. CARL multiplies by its default of 0, which slackens the fish.
-- `geom_density` counts for bodies whose mass the model states, too. A body needs some mass: from 0.001, not 0.
-- The control timestep stays: a control step has the number of integration steps that comes nearest to it, one at
-  least. CARL refuses a `timestep` that does not divide it. A time limit stays the same in seconds, too.
+- `geom_density` also scales bodies whose mass the model states. A body needs some mass, so the factor is at least
+  0.001; CARL allows 0.
+- The control timestep stays the same: a control step has the nearest number of integration steps, at least one. CARL
+  refuses a `timestep` that does not divide it. A time limit stays the same in seconds, too.
 - The finger is the suite's. CARL's has a slanted spinner and a tip further out, which its touch sensors do not follow.
-- The finger that cannot reach its spinner is refused as in CARL, but when the context is set.
-- Not here: the point mass' `starting_x`, `starting_y` (its task draws the start) and `area_size` (only painted).
+- A finger that cannot reach its spinner is refused as in CARL, but as soon as the context is set.
+- The point mass has neither `starting_x` and `starting_y` (its task samples the start) nor `area_size` (only visible).
 
-What a task itself sets at each reset stays its own: the finger's spinner in `spin` has the damping of the task.
+Values that a task sets at each reset are not changed: the finger's spinner in `spin` has the damping of the task.
 """
 
 from __future__ import annotations
@@ -51,37 +52,38 @@ from ..shared.introspection import layers
 from .dm_features import FINGER, FINGER_LENGTHS, FingerSpace, domain_of, engine, finger, kinds_of
 
 _DYNAMICS, _IN_FORCE = "_envoi_dynamics", "_envoi_context"
-"""Where an environment keeps its `Dynamics` and what context its model has: they are copied and restored with it."""
+"""Attributes of an environment for its `Dynamics` and its model's context, so that both are copied and restored."""
 
 _SET = (
     *("opt.gravity", "opt.wind", "opt.density", "opt.viscosity", "geom_friction", "pair_friction"),
     *("dof_damping", "dof_dampingpoly", "jnt_stiffness", "jnt_stiffnesspoly"),
     *("actuator_gainprm", "actuator_biasprm", "actuator_forcerange"),
 )
-"""What of a model features set. Not every version of MuJoCo has every field here."""
+"""Fields of a model that features set. Not every version of MuJoCo has every field."""
 
 _MASSES = (
     *("body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0"),
     *("tendon_invweight0", "actuator_acc0", "stat.meaninertia", "stat.meanmass"),
 )
-"""The masses of a model, and what MuJoCo derives from them."""
+"""Masses of a model, and the fields that MuJoCo derives from them."""
 
 _SHAPE = (
     *("body_pos", "body_ipos", "body_iquat", "geom_pos", "geom_size", "geom_rbound", "geom_aabb", "bvh_aabb"),
     *("site_pos", "dof_length", "cam_poscom0", "light_poscom0", "stat.meansize", "stat.extent", "stat.center"),
 )
-"""The lengths and places in a model, and what MuJoCo derives from them."""
+"""Lengths and positions in a model, and the fields that MuJoCo derives from them."""
 
 
 def bindable(source: Any) -> Bindable | None:
-    """The context features of an environment of dm_control's suite, or of one that is made of the same parts.
+    """Returns the features of an environment of dm_control's suite, or of one made of the same parts.
 
     Args:
-        source: The environment, wrappers and all; its model as it was made.
+        source: The environment, possibly wrapped, whose model no context has changed yet.
 
     Returns:
-        The features and what sets them. None where `source` is not around a `dm_control.rl.control.Environment` with a
-        MuJoCo model: so for dm_control's composer and locomotion, which compile a model anew for every episode.
+        The features and the function that sets them. None if `source` does not wrap a
+        `dm_control.rl.control.Environment` with a MuJoCo model, as in dm_control's composer and locomotion, which
+        compile a model for every episode.
     """
     control, simulation = sys.modules.get("dm_control.rl.control"), sys.modules.get("dm_control.mujoco.engine")
     if control is None or simulation is None or not isinstance(source, control.dm_env.Environment):
@@ -94,13 +96,13 @@ def bindable(source: Any) -> Bindable | None:
 
 
 class Dynamics:
-    """The features of one environment, and the values that its model has by itself.
+    """The features of one environment, and its model's default values.
 
     Args:
-        native: A `dm_control.rl.control.Environment`, its model as it was made.
+        native: A `dm_control.rl.control.Environment`, whose model no context has changed yet.
 
     Attributes:
-        space: The features that the model can feel.
+        space: The features that affect the model.
     """
 
     def __init__(self, native: Any) -> None:
@@ -121,12 +123,12 @@ class Dynamics:
         self._keep(self.space.defaults)
 
     def apply(self, context: Mapping[str, Any]) -> None:
-        """Sets the features in the model; the state of an episode stays.
+        """Sets the features in the model; the state of an episode stays the same.
 
         Args:
-            context: A value for every feature. The defaults give back exactly the model as it was.
+            context: A value for every feature. The defaults restore exactly the original model.
         """
-        # What it has already is not set again, for tasks change the model as well, at every reset.
+        # A context already in force is not set again, because tasks change the model too, at every reset.
         if vars(self._native).get(_IN_FORCE, self.space.defaults) != context:
             self._set(context)
         self._keep(context)
@@ -159,7 +161,7 @@ class Dynamics:
         self._native._n_sub_steps, self._native._step_limit = steps, limit
 
     def _tried(self, trials: Mapping[str, float], defaults: Mapping[str, float]) -> set[str]:
-        """The features that change how the model accelerates, in some position where no constraint holds it."""
+        """Returns the features that change the model's accelerations in a random position without constraints."""
         mujoco = engine()
         model, rng = self._native.physics.model.ptr, np.random.default_rng(0)
         data, flags = mujoco.MjData(model), model.opt.disableflags
@@ -178,7 +180,7 @@ class Dynamics:
             still, medium = acceleration({}), {"density": defaults["density"] + 1000}
             blown = acceleration(medium)
             for name, change in trials.items():
-                wind = name.startswith("wind")  # which is felt in a medium
+                wind = name.startswith("wind")  # has an effect only in a medium
                 before = blown if wind else still
                 after = acceleration({**(medium if wind else {}), name: defaults[name] + change})
                 if np.abs(after - before).max(initial=0) > 1e-9 * np.abs(before).max(initial=0):
@@ -211,4 +213,4 @@ def _derive_from_masses(model: Any) -> None:
     mujoco = engine()
     before = model.dof_M0.mean()
     mujoco.mj_setConst(model, mujoco.MjData(model))
-    model.stat.meaninertia *= model.dof_M0.mean() / before  # the scale of the solver's tolerance
+    model.stat.meaninertia *= model.dof_M0.mean() / before  # scales the solver's tolerance

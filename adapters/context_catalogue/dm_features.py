@@ -1,6 +1,6 @@
-"""The context features of MuJoCo's models: their bounds and defaults, how they are set, and who can feel them.
+"""The context features of MuJoCo's models: bounds, defaults, the way to set each, and the models that it affects.
 
-What they mean is in `envoi.adapters.context_catalogue.dm_control`, which sets them.
+`envoi.adapters.context_catalogue.dm_control` sets them, and describes their meaning.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FINGER, POINT_MASS = "dm_control.suite.finger", "dm_control.suite.point_mass"
 
 
 def engine() -> Any:
-    """MuJoCo's bindings, whose names no type checker knows."""
+    """Returns MuJoCo's bindings, untyped because they have no stubs."""
     return import_module("mujoco")
 
 
-# What a model can feel.
+# Tests whether a feature affects a model.
 
 
 def _always(model: Any) -> bool:
@@ -35,7 +35,7 @@ def _always(model: Any) -> bool:
 
 
 def _touches(model: Any, dimensions: int) -> bool:
-    """Whether there may be a contact of so many dimensions (3 slides, 4 twists too, 6 rolls too), by MuJoCo's rules."""
+    """Returns True if a contact of so many dimensions (3 slides, 4 twists too, 6 rolls too) is possible in MuJoCo."""
     mujoco = engine()
     off = mujoco.mjtDisableBit
     if model.opt.disableflags & (off.mjDSBL_CONSTRAINT | off.mjDSBL_CONTACT):
@@ -50,13 +50,14 @@ def _touches(model: Any, dimensions: int) -> bool:
     for signature in model.exclude_signature:
         apart |= (bodies[:, None] == signature >> 16) & (bodies == signature & 0xFFFF)
     rank, condim = model.geom_priority, model.geom_condim
-    # That of the geom of higher priority, else the larger; so a pair has it if either geom has it and is not outranked.
+    # MuJoCo takes the dimensions of the geom of higher priority, or the larger ones if the priorities are equal. So a
+    # pair has these dimensions if either geom has them and the other's priority is not higher.
     has = (condim[:, None] >= dimensions) & (rank[:, None] >= rank)
     return bool(((meets | meets.T) & ~(apart | apart.T) & (has | has.T)).any() or (model.pair_dim >= dimensions).any())
 
 
 def _is_scalable(model: Any) -> bool:
-    """Whether the force of every actuator is gain · control + bias, of kinds whose parameters scale it."""
+    """Returns True if each actuator's force is gain · control + bias, of types whose parameters scale it."""
     mujoco = engine()
     gains, biases = mujoco.mjtGain, mujoco.mjtBias
     known = np.isin(model.actuator_gaintype, (gains.mjGAIN_FIXED, gains.mjGAIN_AFFINE))
@@ -69,15 +70,15 @@ def _is_scalable(model: Any) -> bool:
 
 @dataclass(frozen=True)
 class Kind:
-    """A feature, in every model.
+    """A feature as it applies to any model.
 
     Attributes:
         low: The lowest value.
-        high: The highest.
-        default: The value in a model as it was made, or a function of that model.
-        change: Sets it in a model where it has its own value.
-        felt: Whether a model can feel it; None to try that on its accelerations.
-        trial: What is added to the default for that.
+        high: The highest value.
+        default: The value in an unchanged model, or a function of that model.
+        change: Sets the feature in a model that has its default.
+        felt: Returns True if the feature affects a model; None to find out by trying it on the model's accelerations.
+        trial: The difference from the default for that trial.
     """
 
     low: float
@@ -88,13 +89,18 @@ class Kind:
     trial: float = 1
 
     def feature(self, name: str, model: Any) -> UniformFloat:
-        """The feature of one model, as it was made."""
+        """Returns the feature of one model.
+
+        Args:
+            name: The feature's name.
+            model: The model, unchanged; it gives the default, and widens the bounds if the default is outside of them.
+        """
         default = float(self.default(model) if callable(self.default) else self.default)
         return UniformFloat(name, min(self.low, default), max(self.high, default), default)
 
 
 def _leave(model: Any, value: float) -> None:
-    """For what is more than a change of fields, see `Dynamics`."""
+    """Does nothing, for features that are more than a change of fields: `Dynamics` sets them."""
 
 
 def _set_gravity(model: Any, value: float) -> None:
@@ -143,7 +149,7 @@ def _target(axis: int) -> Kind:
     def move(model: Any, value: float) -> None:
         model.geom("target").pos[axis] = value
 
-    # As far as the mass itself gets.
+    # The mass itself cannot get further.
     return Kind(-0.29, 0.29, lambda model: model.geom("target").pos[axis], move, _always)
 
 
@@ -182,12 +188,12 @@ _KINDS = {
 
 
 def kinds_of(domain: str | None) -> dict[str, Kind]:
-    """The features of a domain, and then the ones of all, so that a factor on masses comes after a mass."""
+    """Returns the features of a domain, then those of all domains, so that a factor on masses comes after a mass."""
     return {**(OWN_KINDS[domain] if domain else {}), **_KINDS}
 
 
 def domain_of(physics: Any) -> str | None:
-    """The domain of `OWN_KINDS` that a simulation is of; None for others, and for its class around another model."""
+    """Returns the domain of `OWN_KINDS` that a simulation belongs to, or None for others and for changed models."""
     mujoco = engine()
     name, model = type(physics).__module__, physics.model.ptr
     if name not in OWN_KINDS:
@@ -198,7 +204,7 @@ def domain_of(physics: Any) -> str | None:
 
 
 def _description(domain: str) -> ElementTree.Element:
-    """The suite's own description of a domain's model, without its looks, which take long to compile."""
+    """Returns the suite's XML description of a domain's model, without textures, which take long to compile."""
     tree = ElementTree.fromstring(sys.modules[domain].get_model_and_assets()[0])  # noqa: S314 (the suite's own)
     for include in tree.findall("include"):
         tree.remove(include)
@@ -215,13 +221,13 @@ def _text(tree: ElementTree.Element) -> str:
 
 
 class FingerSpace(ContextSpace):
-    """The features of the finger, which must reach its spinner."""
+    """The features of the finger, with the constraint that it reaches its spinner."""
 
     def verify(self, context: Mapping[str, Any]) -> None:
         super().verify(context)
         full = {**self.defaults, **context}
         reach = full["limb_length_0"] + full["limb_length_1"] + full["spinner_length"] / 2
-        # So far from one hinge to the other; CARL asks for the same.
+        # The distance between the two hinges; CARL has the same constraint.
         if reach < 0.4:
             raise ContextError(
                 f"context['limb_length_0']: limb_length_0 + limb_length_1 + spinner_length / 2 is {reach:g}, expected "
@@ -230,7 +236,11 @@ class FingerSpace(ContextSpace):
 
 
 def finger(lengths: Mapping[str, float]) -> Any:
-    """A model of the finger with other lengths, compiled from the suite's own description."""
+    """Compiles a model of the finger with other lengths, from the suite's own description.
+
+    Args:
+        lengths: A value for each name in `FINGER_LENGTHS`, in m.
+    """
     mujoco = engine()
     proximal, distal, radius, length = (lengths[name] for name in FINGER_LENGTHS)
     tree = _description(FINGER)

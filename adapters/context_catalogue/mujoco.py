@@ -11,8 +11,8 @@ Names are those of CARL's Brax tasks, and for what every MuJoCo model has, those
 | `actuator_strength`, `joint_damping` | factors on the forces of all actuators and on the damping of all joints |
 | `mass_<body>` | in kg, one for each named body; its inertia grows with it, as if its density did |
 
-A task has the features that change something there: where nothing can touch, friction does not. Brax's `elasticity`
-and `ang_damping` have no equal in MuJoCo, and its targets belong to another task.
+A task has only the features that have an effect there: without contacts, for example, it has no `friction`. Brax's
+`elasticity` and `ang_damping` have no counterpart in MuJoCo, and its targets belong to another task.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _IDLE = {
     "ReacherEnv": {"gravity", "friction", "mass_target"},  # the arm turns around the vertical
     "SwimmerEnv": {"gravity", "friction", "joint_damping"},  # likewise, and its joints are not damped
 }
-"""The classes of the tasks, and which features would change nothing there."""
+"""The classes of the tasks, and the features that have no effect on each."""
 
 _CHANGED = ("geom_friction", "actuator_gainprm", "actuator_biasprm", "dof_damping", "body_mass", "body_inertia")
 
 
 class _Task:
-    """The features of one task, and what they mean for its model."""
+    """The features of one task, and the way to set them on its model."""
 
     def __init__(self, native: Any, idle: set[str]) -> None:
         self.native = native
@@ -71,7 +71,7 @@ class _Task:
             yield UniformFloat(name, min(1e-6, mass), math.inf, mass)
 
     def apply(self, context: Mapping[str, Any]) -> None:
-        model, mujoco = self.native.model, import_module("mujoco")  # which the source has imported
+        model, mujoco = self.native.model, import_module("mujoco")  # already imported by the source
         masses = model.body_mass.copy()
         for name, plain in self._plain.items():
             getattr(model, name)[:] = plain
@@ -88,7 +88,7 @@ class _Task:
                 model.body_mass[body] = context[name]
                 model.body_inertia[body] *= factor
         if not np.array_equal(masses, model.body_mass):
-            # What MuJoCo derives from masses when it compiles a model, on data of its own: an episode may be going on.
+            # Recomputes what MuJoCo derives from masses, on fresh data, so that a running episode is not affected.
             mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
@@ -97,10 +97,10 @@ def _counts(model: Any, body: int) -> bool:
 
 
 def bindable(native: Any) -> Bindable | None:
-    """What contexts one of these tasks can take; None for another environment.
+    """Returns the features of one of these tasks, or None for any other environment.
 
     Args:
-        native: The bare environment.
+        native: The unwrapped environment.
     """
     for kind in type(native).__mro__:
         if kind.__name__ in _IDLE and kind.__module__.startswith("gymnasium."):

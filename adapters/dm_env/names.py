@@ -1,4 +1,4 @@
-"""Environments of the suites that are written for dm_env, by name: dm_control and bsuite."""
+"""Makes environments of dm_control and bsuite by name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _PACKAGES = {"dm_control": "dm-control", "bsuite": "bsuite"}
 
 
 def load(scheme: str, name: str, **arguments: Any) -> Any:
-    """An environment of a suite, by its name there.
+    """Makes an environment of a suite.
 
     Args:
         scheme: `"dm_control"` or `"bsuite"`.
         name: `"cartpole/swingup"`, a domain and a task; or `"catch/0"`, an experiment and the number of its setting.
-        **arguments: For dm_control `environment_kwargs`, `visualize_reward` and `task_kwargs`, or one by one what its
-            tasks take, such as `random` (or `seed`) and `time_limit`. For bsuite what the experiment takes, instead of
-            what its setting says.
+        **arguments: For dm_control `environment_kwargs`, `visualize_reward` and `task_kwargs`, or the tasks' arguments
+            one by one, such as `random` (or `seed`) and `time_limit`. For bsuite arguments of the experiment, which
+            override those of its setting.
 
     Raises:
-        UnknownName: There is no such environment; the message suggests near ones.
-        MissingBackend: The suite is not installed, or something that it needs.
+        UnknownName: There is no such environment; the message suggests similar ones.
+        MissingBackend: The suite, or a package that it needs, is not installed.
         SpecError: The environment does not take these arguments.
     """
     make = _dm_control if scheme == "dm_control" else _bsuite
@@ -64,7 +64,7 @@ def _check(scheme: str, name: str, known: Iterable[str]) -> None:
 def _module(package: str, name: str) -> ModuleType:
     try:
         with warnings.catch_warnings():
-            # dm_control warns where there is no display, which few need.
+            # dm_control warns if there is no display, which is needed only for rendering.
             warnings.simplefilter("ignore")
             return importlib.import_module(f"{package}.{name}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""dm_env's specs. The table of what becomes what is in `envoi.adapters.dm_env`."""
+"""Conversions of dm_env's specs; the table is in `envoi.adapters.dm_env`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ NAME = "dm_env"
 
 
 def to_spec(spec: SpecTree, path: str = "spec") -> Any:
-    """The dm_env spec with exactly the values of a (possibly nested) spec.
+    """Converts a core spec, possibly nested, to a dm_env spec with exactly the same values.
+
+    Args:
+        spec: The core spec.
+        path: The spec's path, for errors.
 
     Raises:
         LossyConversion: dm_env has no such spec; the message names the leaf.
@@ -38,19 +42,22 @@ def to_spec(spec: SpecTree, path: str = "spec") -> Any:
 
 
 def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
-    """The core spec with exactly the values of a (possibly nested) dm_env spec.
+    """Converts a dm_env spec, possibly nested, to a core spec with exactly the same values.
 
     Args:
         spec: The dm_env spec.
-        path: How to call it in an error.
-        action: It describes actions, whose bounded integers are choices.
+        path: The spec's path, for errors.
+        action: True if it describes actions, whose bounded integer scalars become `Discrete`.
+
+    Returns:
+        The core spec; the original one if `to_spec` made `spec` from it.
 
     Raises:
-        LossyConversion: It is a kind of spec that nobody but its author knows, or of arrays of objects.
+        LossyConversion: A leaf is not one of dm_env's own specs, or is of arrays of objects.
     """
     if is_branch(spec):
         inner = [from_spec(sub, path + part, action) for part, _, sub in children(spec)]
-        # Other kinds of dict may not be made from pairs.
+        # The constructors of other classes of dict may not accept pairs.
         return dict(zip(spec, inner, strict=True)) if _is_strange(spec) else rebuild(spec, inner)
     made_from = origin(spec)
     if made_from is not None:

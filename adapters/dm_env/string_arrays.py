@@ -1,4 +1,4 @@
-"""Arrays of strings, as a spec: what no array of numbers holds and no framework but one can say."""
+"""A spec of arrays of strings, which only dm_env has."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from envoi.spec.base import set_fields, shown
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Strings(Spec):
-    """Arrays of Python strings of any length: what a foreign `StringArray` says. One of shape () may be a plain string.
+    """The spec of arrays of Python strings of any length, from dm_env's `StringArray`; one of shape () may be a string.
 
     Args:
         shape: Sizes of the axes.
         string_type: `str` or `bytes`.
-        name: What the value is called.
+        name: The name of the value, or None.
     """
 
     shape: tuple[int, ...]

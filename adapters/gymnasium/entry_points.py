@@ -1,4 +1,4 @@
-"""Entry points of the specs that `envoi.adapters.gymnasium.env_spec` writes: what `gymnasium.make` calls."""
+"""The entry points in specs of `envoi.adapters.gymnasium.env_spec`: the functions that `gymnasium.make` calls."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .written_values import imported, read
 
 
 def make_by_name(name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
-    """The form of an environment that `envoi.adapters.load` makes.
+    """Makes the form of an environment that `envoi.adapters.load` makes.
 
     Args:
-        name: Its name.
-        **arguments: Its arguments, as a spec has them.
+        name: The environment's name.
+        **arguments: Its arguments, as serialised in a spec.
     """
     return to_gymnasium(load(name, **{key: read(value) for key, value in arguments.items()}))
 
@@ -37,14 +37,14 @@ def wrap(
     positional: Any = (),
     agent: Any = None,
 ) -> gymnasium.Env[Any, Any]:
-    """A form with a core wrapper around its core.
+    """Makes a form with a core wrapper around its core.
 
     Args:
         env: The form, or another environment of gymnasium.
-        wrapper: The class, `"module:name"`.
-        arguments: Its arguments by name, but for the environment, as a spec has them.
-        positional: Its arguments that have a place only.
-        agent: The agent, where the class wraps it as one of several.
+        wrapper: The wrapper's class, `"module:name"`.
+        arguments: Its arguments by name, without the environment, as serialised in a spec.
+        positional: Its arguments that can only be passed by position.
+        agent: The agent, if the class wraps an environment of several agents; otherwise None.
     """
     core: Any = core_of(env)
     if agent is not None:
@@ -53,16 +53,23 @@ def wrap(
 
 
 def wrapped(core: Any, wrapper: str, arguments: Mapping[str, Any], positional: Any = ()) -> Any:
-    """Returns a core environment with a core wrapper around it; arguments are as `wrap` takes them."""
+    """Returns a core environment with a core wrapper around it.
+
+    Args:
+        core: The core environment.
+        wrapper: The wrapper's class, `"module:name"`.
+        arguments: Its arguments by name, as serialised in a spec.
+        positional: Its arguments that can only be passed by position.
+    """
     return imported(wrapper)(core, *read(list(positional)), **read(dict(arguments)))
 
 
 def set_context(env: gymnasium.Env[Any, Any], *, context: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """A form whose environment plays in another context from the next reset on.
+    """Makes a form whose environment has another context from the next reset on.
 
     Args:
         env: The form, or another environment of gymnasium.
-        context: The context, as a spec has it.
+        context: The context, as serialised in a spec.
     """
     core: Any = core_of(env)
     core.context = read(dict(context))
@@ -72,12 +79,12 @@ def set_context(env: gymnasium.Env[Any, Any], *, context: Mapping[str, Any]) -> 
 def limit_base(
     env: gymnasium.Env[Any, Any], *, max_episode_steps: int | None, instead_of: int | None
 ) -> gymnasium.Env[Any, Any]:
-    """An environment with its own time limit, in the place of the one that `gymnasium.make` has put around it.
+    """Replaces the `TimeLimit` that `gymnasium.make` put around an environment by the environment's own limit.
 
     Args:
-        env: The environment, as `make` has it beneath additional wrappers.
-        max_episode_steps: Its limit; None for none.
-        instead_of: The limit of the spec. Another one was given to `make`, and stays.
+        env: The environment, as `make` has it inside the additional wrappers.
+        max_episode_steps: Its own limit; None for none.
+        instead_of: The limit of the spec. If `env` has another one, it was an argument of `make`, and is kept.
     """
     found = None
     if isinstance(env, TimeLimit) and env.spec is not None:
@@ -89,7 +96,7 @@ def limit_base(
 
 
 def core_of(env: gymnasium.Env[Any, Any]) -> Any:
-    """The core of what `gymnasium.make` has made; where it has put a `TimeLimit` around a form, the core with it."""
+    """Returns the core of an environment that `gymnasium.make` has made, with its `TimeLimit` as a core wrapper."""
     from .form import ToGymnasium
 
     if not (type(env) is TimeLimit and isinstance(env.env, ToGymnasium) and env.spec is not None):

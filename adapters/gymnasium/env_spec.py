@@ -1,28 +1,28 @@
-"""gymnasium's `spec` of a form: how `gymnasium.make` makes an environment like it once more.
+"""The `EnvSpec` of a gymnasium form, from which `gymnasium.make` makes an equal environment.
 
     gymnasium.make(form.spec)
     gymnasium.make(EnvSpec.from_json(form.spec.to_json()))
 
 | the core environment | its `EnvSpec` |
 |---|---|
-| came from gymnasium | the source's own |
-| came by name, from `envoi.adapters.load` | makes it by that name, with the same arguments |
-| is a model whose class can be imported and has no constructor | makes one of that class |
-| anything else | None, as of an environment that gymnasium's registry does not know |
+| imported from gymnasium | the source's own |
+| made by name, with `envoi.adapters.load` | makes it by that name, with the same arguments |
+| a model whose class can be imported and has no constructor | makes an instance of that class |
+| anything else | None, as for an environment that is not in gymnasium's registry |
 | a core wrapper around one of these | one `WrapperSpec` more, innermost first |
-| core wrappers around what a `vector_entry_point` makes | a `vector_entry_point` that makes and wraps it |
+| core wrappers around the result of a `vector_entry_point` | a `vector_entry_point` that makes and wraps it |
 
-A wrapper with an argument that cannot be written down (a lambda, an object) has `kwargs=None` in its `WrapperSpec`, and
-`make` then refuses, as for such wrappers of gymnasium's own. So has an entry `Rewarder`, which says that another
-rewarder was set, and a `Contextual` around a batch, whose lanes share one selector. A context that was set on an
-environment is an entry `Context`. Attributes that were changed by hand, and `validate=True`, are not in a spec.
+If a wrapper has an argument that cannot be serialised (a lambda, an object), its `WrapperSpec` has `kwargs=None`, and
+`make` refuses it, as for gymnasium's own wrappers. The same holds for an entry `Rewarder`, which shows that another
+rewarder was set, and for a `Contextual` around a batch, whose lanes share one selector. A context that was set on an
+environment is an entry `Context`. Attributes changed by hand, and `validate=True`, are not in a spec.
 
-`max_episode_steps` is the most steps that an episode of the form has. `make` puts a `TimeLimit` of as many steps around
-the bare environment, beneath all wrappers. Where that would end episodes elsewhere than the form does, because a
-wrapper changes the pace or notices truncations, an entry `BaseLimit` puts the right limit back. It is None for what
-`load` gives if that is a `FixedLength`, for there is no wrapper around it to put one beneath.
+`max_episode_steps` is the maximal number of steps in an episode of the form. `make` puts a `TimeLimit` of that many
+steps around the bare environment, inside all wrappers. If that would end episodes at other steps than the form does,
+because a wrapper changes the number of steps or reacts to truncations, an entry `BaseLimit` restores the right limit.
+It is None for a `FixedLength` made by `load`, which has no wrapper entry to put a limit inside of.
 
-A spec is computed when it is read.
+A spec is computed each time it is read.
 """
 
 from __future__ import annotations
@@ -57,33 +57,35 @@ BASE_LIMIT = "BaseLimit"
 
 
 def spec_of(core: Any) -> EnvSpec | None:
-    """The spec of the gymnasium form of a core environment; one that the caller may change.
+    """Returns the `EnvSpec` of the gymnasium form of a core environment.
 
     Args:
-        core: The core environment: of one agent, or of several of whom there is one.
+        core: The core environment, of one agent, or a `MultiEnv` of a single one.
 
     Returns:
-        None where nothing says how to make the environment.
+        A spec of its own, which the caller may change; None if no spec can describe the environment.
     """
     return _spec(core, any(isinstance(layer, Contextual) for layer in core_layers(core)))
 
 
 def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
-    """The spec of the vector form of a core batch, for `gymnasium.make_vec`.
+    """Returns the `EnvSpec` of the vector form of a core batch, for `gymnasium.make_vec`.
 
     Args:
         core: The core batch.
-        mode: How a lane that has ended is reset.
+        mode: The auto-reset mode.
 
     Returns:
-        None where nothing says how to make the environment, or its lanes are made differently or are agents.
+        A spec; None if no spec can describe the environment, its lanes are made differently, or they are agents.
     """
     spec, base, n = spec_of(core), core_layers(core)[-1], core.batch_size
-    if spec is None or spec.vector_entry_point == f"{VECTOR_ENTRY_POINTS}:make_lanes":  # as `make_vec` has made it
+    if (
+        spec is None or spec.vector_entry_point == f"{VECTOR_ENTRY_POINTS}:make_lanes"
+    ):  # made by `make_vec` from such a spec
         return spec
     looped = isinstance(base, Lanes)
     if isinstance(getattr(base, "source", None), VectorEnv):
-        if looped:  # a `SyncVectorEnv`, which seeds its environments in a way of its own
+        if looped:  # a `SyncVectorEnv`, which seeds its environments differently
             spec.kwargs = {**spec.kwargs, "vectorization_mode": VectorizeMode.SYNC.value}
             if n != 1:
                 spec.kwargs["num_envs"] = n
@@ -96,7 +98,7 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         return None
     try:
         lane: Any = spec.to_json()
-    except (TypeError, ValueError):  # an argument that JSON has no word for, but a copy serves
+    except (TypeError, ValueError):  # an argument that JSON cannot express; the spec itself serves as well
         lane = spec
     kwargs = {"lane": lane, "autoreset_mode": mode.value, "vectorization_mode": "vector_entry_point"}
     if n != 1:
@@ -116,15 +118,15 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
 
 
 def _wrapped_batch(spec: EnvSpec, base: Any) -> EnvSpec:
-    """The spec of core wrappers around a vector environment that a vector entry point made.
+    """Returns the spec of core wrappers around a vector environment that a vector entry point made.
 
     Args:
-        spec: That of the source, with an entry for each wrapper, which `make_vec` refuses beside such an entry point.
+        spec: The source's spec, with an entry for each wrapper; `make_vec` refuses entries with such an entry point.
         base: The core batch inside the wrappers.
 
     Returns:
-        One that makes the vector environment, then the wrappers. `spec` itself where lanes are made one by one, where
-        there is no wrapper, and where one cannot be written down.
+        A spec that makes the vector environment, then the wrappers. `spec` itself if lanes are made one by one, if
+        there is no wrapper, or if one cannot be serialised.
     """
     mode = VectorizeMode.VECTOR_ENTRY_POINT.value
     wrappers = [entry for entry in spec.additional_wrappers if entry.entry_point != f"{ENTRY_POINTS}:limit_base"]
@@ -148,12 +150,17 @@ def _wrapped_batch(spec: EnvSpec, base: Any) -> EnvSpec:
 
 
 def assign(core: Any, spec: EnvSpec | None) -> None:
-    """Takes over the spec that gymnasium's `make` gives an environment when it has made one."""
+    """Records the spec that `gymnasium.make` assigns to an environment.
+
+    Args:
+        core: The core environment of the form.
+        spec: The spec; None for none.
+    """
     mark(core, spec=spec)
 
 
 def _spec(core: Any, contextual: bool) -> EnvSpec | None:
-    """The spec of a core environment, which may lie under a `Contextual`."""
+    """Returns the spec of a core environment; `contextual` is True if it may be inside a `Contextual`."""
     if isinstance(core, Lanes) and origin_of(core) is None and _source_spec(core) is None:
         specs = [_spec(env, contextual) for env in core.envs]
         return specs[0] if all(spec == specs[0] for spec in specs[1:]) else None
@@ -177,7 +184,7 @@ def _spec(core: Any, contextual: bool) -> EnvSpec | None:
 
 
 def _base_spec(core: Any) -> EnvSpec | None:
-    """The spec of what the wrappers lie around; None where that lies further in, or is not known."""
+    """Returns the spec of the environment inside all wrappers; None if `core` is a wrapper, or it is not known."""
     spec, origin = _source_spec(core), origin_of(core)
     if spec is not None and (origin is None or origin.name):
         return spec
@@ -188,25 +195,23 @@ def _base_spec(core: Any) -> EnvSpec | None:
         spec = None if place is None else _by_name(f"python:{place}", {}, place.rpartition(":")[2])
     limit, exact = limit_of(core)
     if spec is not None and spec.max_episode_steps is None and exact:
-        spec.max_episode_steps = limit  # else `make` would end episodes differently by its `TimeLimit`
+        spec.max_episode_steps = limit  # if not exact, `make`'s `TimeLimit` would end episodes differently
     return spec
 
 
 def _source_spec(core: Any) -> EnvSpec | None:
-    """The spec of the environment of gymnasium that a core one was made of."""
+    """Returns the spec of the gymnasium source of an import, or None."""
     source = getattr(core, "source", None)
     spec = _copied(source) if isinstance(source, (gymnasium.Env, VectorEnv)) else None
-    if (
-        spec is not None and spec.vector_entry_point == f"{VECTOR_ENTRY_POINTS}:make_wrapped"
-    ):  # as `make_vec` has made it
-        return spec_inside(**spec.kwargs)
+    if spec is not None and spec.vector_entry_point == f"{VECTOR_ENTRY_POINTS}:make_wrapped":
+        return spec_inside(**spec.kwargs)  # `make_vec` has made it from such a spec
     return spec
 
 
 def _copied(source: Any) -> EnvSpec | None:
     try:
         return deepcopy(source.spec)
-    except Exception:  # whatever an author's own property raises, or what a copy of their arguments does
+    except Exception:  # any that an author's property, or a copy of their arguments, may raise
         return None
 
 
@@ -224,7 +229,7 @@ def _by_name(name: str, arguments: Mapping[str, Any], title: str) -> EnvSpec:
     return EnvSpec(
         title,
         entry_point=f"{ENTRY_POINTS}:make_by_name",
-        order_enforce=False,  # forms do that themselves
+        order_enforce=False,  # forms check the order of calls themselves
         disable_env_checker=True,
         kwargs={"name": name, **kwargs},
     )
@@ -234,11 +239,11 @@ def _written_or_not(value: Any) -> Any:
     try:
         return written(value)
     except UnwrittenValue:
-        return value  # `make` takes it as it is, and only `to_json` refuses
+        return value  # `make` accepts it as it is; only `to_json` fails
 
 
 def _class_alone(model: Any) -> str | None:
-    """Where the class of a model is, if that says all: no constructor, and nothing set by hand."""
+    """Returns the place of a model's class if it describes the model: no constructor, no attributes set by hand."""
     kind = type(model)
     set_here = [name for name in own_names(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
@@ -247,13 +252,13 @@ def _class_alone(model: Any) -> str | None:
 
 
 def _settings(core: Any, contextual: bool) -> tuple[WrapperSpec, ...]:
-    """Entries for what was set on an environment after it had been made."""
+    """Returns entries for the rewarder and context that were set on an environment after its construction."""
     origin, found = origin_of(core) or Origin(), []
     rewarder, context = rewarder_of(core), context_of(core)
     if rewarder != origin.rewarder:
         kind = type(rewarder or envoi.NativeReward)
         found.append(WrapperSpec("Rewarder", f"{kind.__module__}:{kind.__qualname__}", None))
-    if context != origin.context and not contextual:  # under a `Contextual` it is that of the last episode
+    if context != origin.context and not contextual:  # inside a `Contextual` it is that of the last episode
         try:
             kwargs: Any = {"context": written(dict(context or {}))}
         except UnwrittenValue:
@@ -263,7 +268,7 @@ def _settings(core: Any, contextual: bool) -> tuple[WrapperSpec, ...]:
 
 
 def _entry(wrapper: Any) -> WrapperSpec:
-    """The entry of a core wrapper."""
+    """Returns the entry of a core wrapper."""
     kind = wrapper._kind
     place = place_of(kind)
     try:
@@ -276,14 +281,14 @@ def _entry(wrapper: Any) -> WrapperSpec:
     except UnwrittenValue:
         place = None
     if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
-        place = None  # its one selector serves all lanes, which `make_vec` makes each by itself
+        place = None  # its lanes share one selector, but `make_vec` makes lanes separately
     if place is None:
         return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
     return WrapperSpec(kind.__name__, f"{ENTRY_POINTS}:wrap", kwargs)
 
 
 def _named(kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Arguments by their names, and beside them those that can only be given by their place."""
+    """Returns arguments by name, and separately those that can only be passed by position."""
     parameters = list(inspect.signature(kind.__init__).parameters.values())[2:]  # after `self` and `env`
     by_name = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(args) > len(by_name) or any(one.kind is one.POSITIONAL_ONLY for one in parameters):
@@ -295,10 +300,10 @@ def _named(kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tupl
 
 
 def limit_of(core: Any) -> tuple[int | None, bool]:
-    """The most steps that an episode has, if there is a limit.
+    """Returns the maximal number of steps in an episode of a core environment.
 
     Returns:
-        The limit, and whether a `TimeLimit` of as many steps around the environment would change nothing.
+        The limit, or None; and True if a `TimeLimit` of that many steps around the environment would change nothing.
     """
     if isinstance(core, Lanes) and _source_spec(core) is None:
         return limit_of(core.envs[0])
@@ -307,7 +312,7 @@ def limit_of(core: Any) -> tuple[int | None, bool]:
         return (None if spec is None else spec.max_episode_steps), True
     limit, exact = limit_of(core.env)
     if isinstance(core, FixedLength):
-        return core.fix_length, False  # where it ends an episode that has terminated, nothing is truncated
+        return core.fix_length, False  # at its end, an episode that has terminated before is not truncated
     own = _own_limit(core)
     if own is not None and (limit is None or own <= limit):
         return own, True
@@ -322,7 +327,7 @@ def _own_limit(wrapper: Any) -> int | None:
 
 
 def _unnoticed(core: Any) -> bool:
-    """Whether a lower limit on the bare environment cuts episodes off just where the same limit around `core` does."""
+    """Returns True if a lower limit on the bare environment truncates at the same steps as that limit around `core`."""
     for layer in core_layers(core):
         if origin_of(layer) is not None or not isinstance(layer, Around):
             spec = _source_spec(layer)
@@ -338,7 +343,7 @@ def _unnoticed(core: Any) -> bool:
 
 
 def _limit_the_base(spec: EnvSpec, limit: int | None, core: Any) -> None:
-    """Sets `max_episode_steps`, while the bare environment keeps the limit that it has."""
+    """Sets a spec's `max_episode_steps`, with an entry by which the bare environment keeps its own limit."""
     entries = list(spec.additional_wrappers)
     known = next((one.kwargs for one in entries if one.entry_point == f"{ENTRY_POINTS}:limit_base"), None)
     if known is not None:
@@ -350,7 +355,7 @@ def _limit_the_base(spec: EnvSpec, limit: int | None, core: Any) -> None:
 
 
 def _within(base: Any) -> int:
-    """How many wrappers the entry point of a source brings, beneath those that gymnasium's `make` adds."""
+    """Returns the number of wrapper entries of a source inside the wrappers that `gymnasium.make` adds."""
     layer, found = getattr(base, "source", None), 0
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, (TimeLimit, OrderEnforcing, PassiveEnvChecker)):
@@ -370,15 +375,15 @@ def spec_inside(
     wrappers_inside: Any = (),
     **arguments: Any,
 ) -> EnvSpec:
-    """The spec of the vector environment inside core wrappers.
+    """Returns the spec of the vector environment inside core wrappers, from the `kwargs` of their spec.
 
     Args:
-        batch: It, without its number of lanes, which may be in JSON.
-        num_envs: How many lanes.
+        batch: The spec of the vector environment without its number of lanes, possibly as JSON.
+        num_envs: The number of lanes.
         limit: The time limit of the form that the spec was read from.
-        max_episode_steps: Another one in the place of the vector environment's.
-        vectorization_mode: Of the form; not needed here.
-        wrappers_inside: The wrappers; not needed here.
+        max_episode_steps: The time limit; if it differs from `limit`, it replaces the vector environment's.
+        vectorization_mode: The form's mode; ignored.
+        wrappers_inside: The wrappers; ignored.
         **arguments: More arguments for the vector environment.
     """
     spec = EnvSpec.from_json(batch) if isinstance(batch, str) else deepcopy(batch)

@@ -1,4 +1,4 @@
-"""Environments of gymnasium's registry, by id."""
+"""Makes environments of gymnasium's registry by id."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ from typing import Any
 
 import gymnasium
 
-from envoi import (
-    MissingBackend,
-    SpecError,
-    UnknownName,
-)
+from envoi import MissingBackend, SpecError, UnknownName
 from envoi.errors import nearest
 
 
 def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
-    """An environment of gymnasium's registry, by its id.
+    """Makes an environment of gymnasium's registry.
 
     Args:
         scheme: `"gymnasium"`.
         name: The id, such as `"CartPole-v1"`.
-        **arguments: For `gymnasium.make`.
+        **arguments: Arguments for `gymnasium.make`.
 
     Raises:
-        UnknownName: There is no such id; the message suggests near ones.
-        MissingBackend: Something that the environment needs is not installed.
+        UnknownName: There is no such id; the message suggests similar ones.
+        MissingBackend: A package that the environment needs is not installed.
         SpecError: The environment does not take these arguments.
     """
     arguments = {"disable_env_checker": True, **arguments}

@@ -1,17 +1,17 @@
-"""qgym's environments (InitialMapping, Routing, Scheduling, and others of its template), to here.
+"""Imports environments of qgym (InitialMapping, Routing, Scheduling, and others of its template).
 
-They are environments of gymnasium, and come in as such (`envoi.adapters.gymnasium`); what qgym adds is added here:
+They are environments of gymnasium and are imported as such (`envoi.adapters.gymnasium`), with qgym's additions:
 
 | qgym | core |
 |---|---|
 | `rewarder` | `rewarder`, a `QgymReward`, which can be called for any transition; settable, to one of either kind |
 | `_state` | `state`, a copy |
-| `rng`, and the generators that circuits and graphs are drawn from | `rng`, and `reset(seed=…)` seeds every one |
+| `rng`, and the generators that sample circuits and graphs | `rng`, and `reset(seed=…)` seeds each of them |
 | a visualiser | `render_mode` |
 
-What is lost: nothing. What differs on purpose: qgym's own `reset(seed)` leaves the generator of its problems alone, so
-that equal seeds give different episodes. Here a seed fixes everything that the environment can reach; without one
-nothing is touched.
+What is lost: nothing. One difference is intended: qgym's own `reset(seed)` does not seed the generator of its problems,
+so that equal seeds give different episodes. Here a seed applies to all generators that the environment can reach, and
+without a seed none is changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["FromQgym", "QgymReward"]
 
 
 class QgymReward(Rewarder):
-    """A rewarder of qgym as one of the core's: states are qgym's own, as `state` of a `FromQgym` gives them.
+    """A rewarder of qgym as a core rewarder, whose states are qgym's own (`FromQgym.state`).
 
     Args:
         rewarder: qgym's rewarder.
@@ -64,10 +64,10 @@ FOREIGN_REWARDERS[Source] = QgymReward
 
 
 class _Replaced:
-    """Takes a rewarder's place for one step whose reward the core computes: it gives 0 and computes nothing.
+    """Replaces a rewarder for one step whose reward the core computes: returns 0 without any computation.
 
     Args:
-        rewarder: The rewarder that it stands in for, which has all other attributes.
+        rewarder: The replaced rewarder; all other attributes are its own.
     """
 
     __slots__ = ("_rewarder",)
@@ -86,8 +86,8 @@ class FromQgym(FromGymnasium):
     """An environment of qgym as a core one.
 
     Args:
-        source: The environment, with wrappers of gymnasium or without.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The environment, possibly with wrappers of gymnasium.
+        copy: Which observations to copy, see `from_gymnasium`.
 
     Attributes:
         source: The environment.
@@ -98,12 +98,12 @@ class FromQgym(FromGymnasium):
     def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy)
         visualiser = self._native._visualiser
-        if self.render_mode is None and visualiser is not None:  # which qgym never says itself
+        if self.render_mode is None and visualiser is not None:  # qgym does not set `render_mode` itself
             self.render_mode = visualiser.render_data.render_mode
-        # The reward as somebody above the environment changes it is not what its rewarder computes.
+        # If a wrapper changes the reward, it is not what the rewarder computes.
         self._is_plain = all(type(layer).step in _KEEP_REWARDS for layer in _wrappers(source))
         self.reward_spec = self._native_rewarder().spec
-        self._replaces = False  # is a rewarder set that does not need the source's?
+        self._replaces = False  # True if a rewarder is set that does not use the source's
         self._rewarders_set = 0
 
     @property
@@ -115,11 +115,11 @@ class FromQgym(FromGymnasium):
 
     @property
     def rewarder(self) -> Rewarder:
-        """What computes the reward; settable, to a `Rewarder`, a function, or a rewarder of qgym.
+        """The rewarder; settable, to a `Rewarder`, a function, or a rewarder of qgym.
 
-        One of qgym is given to the source, which then computes with it, unless a wrapper changes the source's rewards.
-        Set on the source itself it counts too, but `reward_spec` follows only what is set here. While another one is
-        set, the source keeps its own and does not call it.
+        A rewarder of qgym is set on the source, which computes with it, unless a wrapper changes the source's rewards.
+        Setting it on the source directly works too, but does not change `reward_spec`. While a rewarder of another
+        kind is set, the source keeps its own without calling it.
         """
         return super().rewarder
 
@@ -129,7 +129,7 @@ class FromQgym(FromGymnasium):
         if isinstance(given, QgymReward) and self._is_plain:
             self._give(given)
         FromGymnasium.rewarder.__set__(self, given)
-        # What a wrapper makes of the source's reward may be in infos too.
+        # The source computes its reward if a wrapper uses it, because infos may contain it too.
         self._replaces = self._is_plain and self._rewarder is not None and not asks_for_native_reward(given)
         self._rewarders_set += 1
 
@@ -137,7 +137,7 @@ class FromQgym(FromGymnasium):
         native = self._native
         if hasattr(given.rewarder, "reward_range"):
             native.rewarder = given.rewarder
-        else:  # qgym's own setter asks for it
+        else:  # qgym's own setter requires `reward_range`
             native._rewarder, native.reward_range = given.rewarder, given.reward_range
 
     def _seed_source(self, seed: int) -> None:
@@ -149,10 +149,10 @@ class FromQgym(FromGymnasium):
 
     def step(self, action: Any) -> Step:
         step = self._step_unrewarded(action) if self._replaces else super().step(action)
-        return step._replace(info=deepcopy(step.info))  # it holds parts of the state, which the next step changes
+        return step._replace(info=deepcopy(step.info))  # it shares parts of the state, which the next step changes
 
     def _step_unrewarded(self, action: Any) -> Step:
-        """Makes a step in which the source's own rewarder is not called."""
+        """Acts once without a call of the source's own rewarder."""
         native = self._native
         held = native._rewarder
         native._rewarder = _Replaced(held)
@@ -167,9 +167,9 @@ class FromQgym(FromGymnasium):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, which by default its problems are drawn from; settable.
+        """The source's generator, which by default samples its problems; settable.
 
-        A new one takes its place wherever it was shared; all other generators of the source follow from it.
+        A new one replaces it wherever it is shared, and all other generators of the source are seeded from the new one.
         """
         return self._native.rng
 
@@ -184,7 +184,7 @@ class FromQgym(FromGymnasium):
         self._streams = Streams.from_generator(generator)
 
     def _generators(self) -> list[_Place]:
-        """Where the source keeps its generators, those included that it makes when first asked."""
+        """Returns all attributes and entries with generators of the source, including those made on first access."""
         native = self._native
         _ = native.rng, native._state.rng
         return list(_places(native))
@@ -200,12 +200,12 @@ class FromQgym(FromGymnasium):
         rewarder, reward_range = native._rewarder, getattr(native, "reward_range", None)
         with self._without_visualiser():
             super().restore(held)
-        if rewarders_set != self._rewarders_set:  # what was set since remains set, as in every environment
+        if rewarders_set != self._rewarders_set:  # restoring does not undo a change of rewarder, as in all environments
             native._rewarder, native.reward_range = rewarder, reward_range
 
     @contextmanager
     def _without_visualiser(self) -> Iterator[None]:
-        """A window cannot be copied, and is none of the future."""
+        """Removes the visualiser for a while, because a window cannot be copied and does not affect the future."""
         native = self._native
         visualiser, native._visualiser = native._visualiser, None
         try:
@@ -225,7 +225,7 @@ _KEEP_REWARDS = {
         TimeLimit,
     )
 }
-"""The steps of wrappers that hand the reward on as it is."""
+"""The `step` methods of wrappers that do not change the reward."""
 
 
 def _wrappers(source: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
@@ -234,11 +234,11 @@ def _wrappers(source: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, An
         source = source.env
 
 
-# The generators of a source: its own, its state's, those of the circuits and graphs, of its spaces, of its rewarder.
+# The generators of a source: its own, and those of its state, circuits, graphs, spaces and rewarder.
 
 
 class _Place(NamedTuple):
-    """An attribute, or an entry of a dict or list, that holds a generator."""
+    """An attribute, or an entry of a dict or list, whose value is a generator."""
 
     path: str
     generator: Any
@@ -246,7 +246,7 @@ class _Place(NamedTuple):
 
 
 def _places(root: Any) -> Iterator[_Place]:
-    """Every place that holds a generator, from the nearest on; of what an object cannot be asked for, none."""
+    """Yields each place with a generator inside an object, breadth first."""
     seen, coming = {id(root)}, deque([("", root)])
     while coming:
         above, holder = coming.popleft()
@@ -270,9 +270,9 @@ def _members(holder: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _seed(places: list[_Place], entropy: int | list[int]) -> None:
-    """Seeds each generator, in place, for it may be shared.
+    """Seeds each generator in place, because it may be shared.
 
-    Each is seeded by where it is, so that one which is only made later changes nothing for the others.
+    The seed of each also depends on its path, so that a generator which appears later does not affect the others.
     """
     known: set[int] = set()
     for path, generator, _ in places:

@@ -1,4 +1,4 @@
-"""gymnasium's spaces and their values. The table of what becomes what is in `envoi.adapters.gymnasium`."""
+"""Conversions of gymnasium's spaces and their values; the table is in `envoi.adapters.gymnasium`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,15 @@ from ..shared.value_conversion import Convert, branch_decoder
 NAME = "gymnasium"
 
 _ORIGIN = "_envoi_spec"
-"""The attribute in which a space remembers the spec that it was made from."""
+"""The attribute of a space for the spec that it was made from."""
 
 
 def to_space(spec: SpecTree, path: str = "spec") -> spaces.Space[Any]:
-    """The space with exactly the values of a (possibly nested) spec.
+    """Converts a core spec, possibly nested, to a space with exactly the same values.
+
+    Args:
+        spec: The core spec.
+        path: The spec's path, for errors.
 
     Raises:
         LossyConversion: gymnasium has no such space; the message names the leaf.
@@ -53,7 +57,7 @@ def to_space(spec: SpecTree, path: str = "spec") -> spaces.Space[Any]:
 
 def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
     if isinstance(spec, dict):
-        # A plain dict would be sorted.
+        # gymnasium would sort the keys of a plain dict.
         items = ((key, to_space(sub, path + part)) for part, key, sub in children(spec))
         return spaces.Dict(cast("Any", OrderedDict(items)))
     if isinstance(spec, (list, tuple)):
@@ -74,7 +78,7 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
             raise LossyConversion(path, "shape", f"{spec.shape}", NAME, "use an empty Array instead")
         return spaces.MultiBinary(spec.shape[0] if len(spec.shape) == 1 else spec.shape)
     if isinstance(spec, Text):
-        # A set of letters would be sampled in the order of their hashes, which differ from process to process.
+        # gymnasium would sample from a set in the order of hashes, which differ between processes; a string is ordered.
         return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.letters)
     if isinstance(spec, Sequence):
         return spaces.Sequence(to_space(spec.spec, f"{path}[…]"), stack=spec.stack)
@@ -84,7 +88,7 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
     if isinstance(spec, OneOf):
         return spaces.OneOf([to_space(sub, f"{path}[{i}]") for i, sub in enumerate(spec.specs)])
     if isinstance(spec, Foreign) and isinstance(spec.origin, spaces.Space):
-        return deepcopy(spec.origin)  # somebody may seed it
+        return deepcopy(spec.origin)  # a copy, because users may seed it
     raise LossyConversion(path, "type", repr(spec), NAME)
 
 
@@ -100,11 +104,11 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
     if kind in "bu":
         least, most = (0, 1) if kind == "b" else (0, int(np.iinfo(spec.dtype).max))
     else:
-        least, most = -np.inf, np.inf  # for a signed integer, gymnasium makes it the whole range
+        least, most = -np.inf, np.inf  # for a signed integer, gymnasium takes the whole range of the dtype
     low = least if spec.low is None else np.array(spec.low)
     high = most if spec.high is None else np.array(spec.high)
     box = spaces.Box(cast("Any", low), cast("Any", high), spec.shape, cast("Any", spec.dtype))
-    if kind == "i":  # set here, for gymnasium rounds what it reads from infinities of single elements
+    if kind == "i":  # set here, because gymnasium derives it from rounded numbers if single elements are infinite
         box.bounded_below, box.bounded_above = np.array(spec.bounded_below), np.array(spec.bounded_above)
     return box
 
@@ -132,20 +136,19 @@ def _innermost(core: Any, agent: Any = None) -> tuple[Any, Any]:
 def like_source(
     space: spaces.Space[Any], core: Any, what: str, agent: Any = None, lanes: bool = False
 ) -> spaces.Space[Any]:
-    """A space of a form, as the source of its core environment has it where the two hold the same values.
+    """Returns a copy of the source's space for a form, if both have the same values.
 
-    Then it is a copy of the source's, whose generator draws what the source's will draw; the source's own is neither
-    shared nor advanced.
+    The copy's generator samples the same values as the source's will; the source's own is neither shared nor advanced.
 
     Args:
-        space: The space, made from a spec of `core`.
+        space: The form's space, made from a spec of `core`.
         core: The core environment.
         what: `"observation"` or `"action"`.
-        agent: Whose space it is, where there are several agents.
-        lanes: It is the space of all lanes of a batch together.
+        agent: The agent, if there are several.
+        lanes: True if it is the batched space of all lanes.
 
     Returns:
-        The copy; or `space` itself, where the source has no such space, or one of other values.
+        The copy; or `space` itself if the source has no such space, or one with other values.
     """
     inner, agent = _innermost(core, agent)
     if not lanes:
@@ -162,20 +165,28 @@ def like_source(
 
 
 def from_space(space: spaces.Space[Any], path: str = "space") -> SpecTree:
-    """The spec with exactly the values of a space.
+    """Converts a space to a core spec with exactly the same values.
+
+    Args:
+        space: The space.
+        path: The space's path, for errors.
+
+    Returns:
+        The core spec; the original one if `to_space` made the space from it. A space of a class that only its author
+        knows becomes a `Foreign` spec.
 
     Raises:
-        LossyConversion: It stacks what no array holds.
+        LossyConversion: A `Sequence` stacks elements that are not arrays.
     """
     origin = getattr(space, _ORIGIN, None)
-    # Somebody may have changed the space since. gymnasium's `==` sees neither small differences nor order.
+    # The space may have been changed since. gymnasium's `==` ignores small differences, and the order of keys.
     if origin is not None and spec_equal(_plain(_make_space(origin, path), path), _plain(space, path)):
         return origin
     return _read_space(space, path, from_space)
 
 
 def _plain(space: spaces.Space[Any], path: str) -> SpecTree:
-    """The spec of a space by what it says, not by what it remembers."""
+    """Reads a space from its fields, and not from the core spec that it may remember."""
     return _read_space(space, path, _plain)
 
 
@@ -215,7 +226,7 @@ def _from_box(space: spaces.Box) -> Array:
 
 
 def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> NDArray[Any] | None:
-    """A bound of a `Box` as `Array` takes it."""
+    """Returns a bound of a `Box` in the form that `Array` takes."""
     if bound.dtype.kind == "f":
         return None if (bound == infinity).all() else bound
     end = integer_range(bound.dtype)[infinity > 0]
@@ -225,18 +236,18 @@ def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> 
     return np.where(free, infinity, bound.astype(object)) if free.any() else bound
 
 
-# Values: what has another container or type there than here.
+# Values: conversions of types and containers.
 
 
 def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """A core value as gymnasium wants it, or None where the two are the same.
+    """Returns a function that converts core values for gymnasium, or None if no conversion is needed.
 
     Args:
-        spec: What the value is.
-        fresh: Make containers anew even where the two are the same.
+        spec: The spec of the values.
+        fresh: If True, containers are copied even if no part needs a conversion.
     """
     if isinstance(spec, Discrete):
-        # A wider integer than the space's is outside of it.
+        # A space does not contain integers of a wider dtype than its own.
         return None if spec.dtype == np.int64 else spec.dtype.type
     if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return np.asarray if spec.shape == () else None
@@ -258,14 +269,14 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
-    """Returns what makes a gymnasium value as the core has it, or None where the two are the same.
+    """Returns a function that converts gymnasium's values for the core, or None if no conversion is needed.
 
-    Containers are made each time. A value that lacks a part is a `SpecError` with its path.
+    Containers are made in each call. A value with a missing part raises `SpecError`, which names the path.
 
     Args:
-        spec: What the value is.
-        path: How to call the value in an error.
-        exact: Refuse a value with more parts than its spec has too.
+        spec: The spec of the values.
+        path: The path of the value, for errors.
+        exact: If True, a value with more parts than its spec is refused too.
     """
     if isinstance(spec, Sequence):
         element = decoder(spec.spec, f"{path}[…]", exact)

@@ -1,4 +1,4 @@
-"""Arguments written down as JSON holds them, and read back as they were."""
+"""Serialisation of arguments to JSON values, and back to equal arguments."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ import envoi
 from envoi.context import ContextSet
 
 TAG = "python"
-"""The key of what JSON has no word for: `{"python": kind, …}`."""
+"""The key that marks a value which JSON cannot express: `{"python": kind, …}`."""
 
 
 class UnwrittenValue(ValueError):
-    """A value that cannot be written down, such as a function without a name of its own."""
+    """The error for a value that cannot be serialised, such as a lambda."""
 
 
 def written(value: Any) -> Any:
-    """A value in terms of JSON, from which `read` makes an equal one of the same type.
+    """Returns a JSON value from which `read` makes an equal value of the same type.
 
-    Lists, dicts with text for keys, numbers, text and None are written as they are; tuples, other dicts, sets of
-    contexts, numpy's arrays and scalars, dtypes, paths, and classes and functions that can be imported by their name,
-    as tagged dicts.
+    Lists, dicts with string keys, numbers, strings and None stay as they are. Tuples, other dicts, sets of contexts,
+    numpy arrays and scalars, dtypes, paths, and classes and functions that can be imported by name become tagged dicts.
 
     Args:
-        value: Anything.
+        value: Any object.
 
     Raises:
-        UnwrittenValue: It is, or holds, something else.
+        UnwrittenValue: It is of another type, or contains such a value.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -64,10 +63,10 @@ def written(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """Returns the value that `written` wrote; one that it did not write, such as an object, stays as it is.
+    """Returns the value from which `written` made a JSON value; any other object is returned as it is.
 
     Args:
-        value: A value in terms of JSON.
+        value: A JSON value.
     """
     if isinstance(value, list):
         return [read(one) for one in value]
@@ -97,12 +96,12 @@ def read(value: Any) -> Any:
 
 
 def place_of(thing: Any) -> str | None:
-    """Where a class or a function can be imported from, `"module:name"`; None where it cannot."""
+    """Returns the place from which a class or function can be imported, `"module:name"`, or None."""
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
     if module.startswith("envoi.") and name in envoi.__all__ and getattr(envoi, name) is thing:
-        return f"envoi:{name}"  # which stays where it is
+        return f"envoi:{name}"  # the public name, which does not move
     found = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -110,10 +109,10 @@ def place_of(thing: Any) -> str | None:
 
 
 def imported(place: str) -> Any:
-    """The class or function of a `"module:name"`.
+    """Imports the class or function of a `"module:name"`.
 
     Raises:
-        SpecError: There is none.
+        SpecError: There is no such class or function.
     """
     module, _, name = place.partition(":")
     try:

@@ -1,4 +1,4 @@
-"""Entry points of vector specs that `envoi.adapters.gymnasium.env_spec` writes: what `gymnasium.make_vec` calls."""
+"""The entry points in vector specs of `envoi.adapters.gymnasium.env_spec`: functions for `gymnasium.make_vec`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def make_lanes(
     max_episode_steps: int | None = None,
     **arguments: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """The vector form of environments that `gymnasium.make` makes one by one.
+    """Makes the vector form of environments that `gymnasium.make` makes one by one.
 
     Args:
-        num_envs: How many.
-        lane: The spec of one, which may be in JSON.
-        autoreset_mode: How a lane that has ended is reset.
-        max_episode_steps: A limit in the place of the spec's.
-        **arguments: More arguments for each.
+        num_envs: The number of lanes.
+        lane: The spec of one lane, possibly as JSON.
+        autoreset_mode: The auto-reset mode.
+        max_episode_steps: The time limit, which replaces the spec's.
+        **arguments: More arguments for each lane.
     """
     spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
     limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
@@ -38,11 +38,11 @@ def make_lanes(
 
 
 def make_wrapped(*, wrappers_inside: Sequence[Mapping[str, Any]], **arguments: Any) -> VectorEnv[Any, Any, Any]:
-    """The vector form of core wrappers around a vector environment that `gymnasium.make_vec` makes.
+    """Makes the vector form of core wrappers around a vector environment that `gymnasium.make_vec` makes.
 
     Args:
         wrappers_inside: The class and the arguments of each wrapper, as `wrap` takes them, innermost first.
-        **arguments: What makes the vector environment, see `spec_inside`.
+        **arguments: The description of the vector environment, see `spec_inside`.
     """
     from . import to_gymnasium_vector
     from .sync_source import mode_of

@@ -1,8 +1,8 @@
-"""The infos of many lanes as gymnasium's vector environments say them: one dict of arrays, with masks.
+"""The infos of n lanes in the format of gymnasium's vector environments: one dict of arrays, with masks.
 
-`infos[key]` has one element a lane, and `infos["_" + key]` says which lanes it speaks of. gymnasium itself gives the
-array the type of the first value that comes, and so makes 1 of 1.9 and 1 of True; here an array is typed only when
-all its values are of one type, and holds Python objects otherwise.
+`infos[key]` has one element per lane, and `infos["_" + key]` is the mask of lanes that have the key. gymnasium itself
+gives the array the type of the first value, and so converts 1.9 or True to 1. Here an array has a dtype only if all its
+values are of one type, and is an object array otherwise.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ Mask = NDArray[np.bool_]
 
 
 def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[Any, Any]:
-    """The infos of n lanes as a dict of arrays and masks; a new dict.
+    """Converts infos to a new dict of arrays and masks.
 
     Args:
-        infos: The infos.
-        n: How many lanes.
-        written: Holds what was made of columns of some lanes, for the calls that come; None to keep nothing.
+        infos: The infos of n lanes.
+        n: The number of lanes.
+        written: A cache for columns that only some lanes have, for later calls; None for no cache.
+
+    Returns:
+        A dict with arrays of shape (n, …), and their masks of shape (n,), bool.
     """
     columns, mask = infos.columns, infos.mask
     if columns is None or not all(isinstance(column, np.ndarray) for column in columns.values()):
         return write_lanes(enumerate(infos), n)
-    said: dict[Any, Any] = {}
+    result: dict[Any, Any] = {}
     masks = infos.masks
     for key, column in columns.items():
         if masks is not None and key in masks:
-            said.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
+            result.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
             continue
-        said[key] = column
-        said[f"_{key}"] = np.ones(n, bool) if mask is None else mask.copy()
-    return said
+        result[key] = column
+        result[f"_{key}"] = np.ones(n, bool) if mask is None else mask.copy()
+    return result
 
 
 def _write_some(key: Any, column: Any, there: Mask, mask: Mask | None, n: int, written: dict[Any, Any]) -> Any:
-    """A column of the lanes `there`, as far as `mask` has them: made once while the same column comes again."""
+    """Returns the entries of a column for the lanes of `there` and `mask`, cached while the column is the same."""
     held, done = written.get(key, (None, None))
     if held is not column or mask is not None:
         lanes = np.flatnonzero(there if mask is None else there & mask).tolist()
@@ -52,35 +55,43 @@ def _write_some(key: Any, column: Any, there: Mask, mask: Mask | None, n: int, w
     return _fresh(done)
 
 
-def _protect(said: Any) -> None:
-    for part in said.values():
+def _protect(entries: Any) -> None:
+    for part in entries.values():
         if isinstance(part, dict):
             _protect(part)
         else:
-            part.flags.writeable = False  # it lasts for many steps
+            part.flags.writeable = False  # many steps share it
 
 
-def _fresh(said: Any) -> dict[Any, Any]:
-    return {key: _fresh(part) if isinstance(part, dict) else part for key, part in said.items()}
+def _fresh(entries: Any) -> dict[Any, Any]:
+    return {key: _fresh(part) if isinstance(part, dict) else part for key, part in entries.items()}
 
 
 def write_lanes(infos: Iterable[tuple[int, Mapping[Any, Any]]], n: int) -> dict[Any, Any]:
-    """The infos of some of n lanes, given as (lane, info), as a dict of arrays and masks; a new dict."""
+    """Converts the infos of some lanes to a new dict of arrays and masks.
+
+    Args:
+        infos: Pairs of a lane and its info.
+        n: The number of all lanes.
+
+    Returns:
+        A dict with arrays of shape (n, …), and their masks of shape (n,), bool.
+    """
     found: dict[Any, tuple[list[int], list[Any]]] = {}
     for lane, info in infos:
         for key, value in info.items():
             lanes, values = found.setdefault(key, ([], []))
             lanes.append(lane)
             values.append(value)
-    said: dict[Any, Any] = {key: _column(lanes, values, n) for key, (lanes, values) in found.items()}
+    result: dict[Any, Any] = {key: _column(lanes, values, n) for key, (lanes, values) in found.items()}
     for key, (lanes, _) in found.items():
-        said[f"_{key}"] = mask = np.zeros(n, bool)
+        result[f"_{key}"] = mask = np.zeros(n, bool)
         mask[lanes] = True
-    return said
+    return result
 
 
 def _column(lanes: list[int], values: list[Any], n: int) -> Any:
-    """The values of one key; a dict of columns where all values are dicts with names for keys."""
+    """Returns the array of one key's values; a dict of arrays if all values are dicts with string keys."""
     kind = type(values[0])
     if all(type(value) is kind for value in values):
         if kind is dict and all(_has_names(value) for value in values):
@@ -101,7 +112,7 @@ def _column(lanes: list[int], values: list[Any], n: int) -> Any:
 
 
 def _typed(kind: type, values: list[Any]) -> tuple[tuple[int, ...], Any]:
-    """The shape and dtype in which an array keeps values of one type; no dtype where there is none."""
+    """Returns the shape and dtype of an array element for values of one type; no dtype if they need an object array."""
     if kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_)):
         return (), kind
     if kind is np.ndarray:
@@ -112,31 +123,32 @@ def _typed(kind: type, values: list[Any]) -> tuple[tuple[int, ...], Any]:
 
 
 def _has_names(info: dict[Any, Any]) -> bool:
-    """Whether gymnasium's own wrappers can read a nested dict: they expect strings for keys."""
+    """Returns True if all keys of a nested dict are strings, as gymnasium's own wrappers expect."""
     return all(isinstance(key, str) and (type(sub) is not dict or _has_names(sub)) for key, sub in info.items())
 
 
-def read(said: Mapping[Any, Any], n: int, known: Mapping[Any, Any] | None = None, exact: Any = ()) -> Infos:
-    """A dict of arrays and masks as the infos of n lanes.
+def read(entries: Mapping[Any, Any], n: int, known: Mapping[Any, Any] | None = None, exact: Any = ()) -> Infos:
+    """Converts a dict of arrays and masks to the infos of n lanes.
 
     Args:
-        said: What a vector environment said. An entry that has not one element a lane is every lane's.
-        n: How many lanes.
-        known: What one of our own forms said; for the entries of `said` that are still its own
-        exact: holds the infos of all lanes, with the types that they had.
+        entries: The infos of a vector environment. An entry without one element per lane belongs to all lanes.
+        n: The number of lanes.
+        known: The infos that a form of envoi inside has returned, or None.
+        exact: One info per lane, from which that form made `known`. They replace entries that wrappers have not
+            changed, because their values have the original types.
     """
-    masks = {f"_{key}" for key in said}
-    columns = {key: column for key, column in said.items() if not (isinstance(key, str) and key in masks)}
+    masks = {f"_{key}" for key in entries}
+    columns = {key: column for key, column in entries.items() if not (isinstance(key, str) and key in masks)}
     if not columns:
         return Infos([{} for _ in range(n)])
-    if known is None and all(_is_full(column, said.get(f"_{key}"), n) for key, column in columns.items()):
+    if known is None and all(_is_full(column, entries.get(f"_{key}"), n) for key, column in columns.items()):
         return Infos(columns={key: column.copy() for key, column in columns.items()}, n=n)
     own = {key for key, column in columns.items() if known is not None and known.get(key) is column}
     lanes: list[dict[Any, Any]] = []
     for lane in range(n):
         info = {key: value for key, value in exact[lane].items() if key in own} if own else {}
         for key, column in columns.items():
-            mask = said.get(f"_{key}")
+            mask = entries.get(f"_{key}")
             if key not in info and (mask is None or mask[lane]):
                 info[key] = _at(column, lane, n)
         lanes.append(info)

@@ -1,4 +1,4 @@
-"""gymnasium's batched spaces, and batched values on their way there and back."""
+"""gymnasium's batched spaces, and conversions of batched values."""
 
 from __future__ import annotations
 
@@ -24,25 +24,32 @@ _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
-    """`gymnasium.vector.utils.batch_space`, which also keeps the order of a `Dict` and which integers have bounds."""
+    """Returns the space of n lanes, with leaves of shape (n, …).
+
+    Like `gymnasium.vector.utils.batch_space`, but keeps the order of a `Dict`, and which integers have bounds.
+
+    Args:
+        space: The space of one lane.
+        n: The number of lanes.
+    """
     if isinstance(space, spaces.Dict):
         items = ((key, batched_space(sub, n)) for key, sub in space.spaces.items())
-        return spaces.Dict(cast("Any", OrderedDict(items)))  # a plain dict would be sorted
+        return spaces.Dict(cast("Any", OrderedDict(items)))  # gymnasium would sort a plain dict
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([batched_space(sub, n) for sub in space.spaces])
     batched = batch_space(space, n)
     if isinstance(space, spaces.Box) and isinstance(batched, spaces.Box):
-        # gymnasium takes the ends of the dtype for bounds, between which it cannot sample int64.
+        # gymnasium takes the ends of the dtype for bounds, and cannot sample int64 between these.
         for side in ("bounded_below", "bounded_above"):
             setattr(batched, side, np.repeat(getattr(space, side)[None], n, 0))
     return batched
 
 
 def batched_encoder(spec: SpecTree) -> Convert | None:
-    """A batched core value as gymnasium wants it, or None where the two are the same."""
+    """Returns a function that converts batched core values for gymnasium, or None if no conversion is needed."""
     if isinstance(spec, Discrete):
         dtype = spec.dtype
-        # A wider integer than the space's is outside of it.
+        # A space does not contain integers of a wider dtype than its own.
         return lambda values: np.asarray(values, dtype)
     if isinstance(spec, _ARRAYS):
         return None
@@ -58,7 +65,13 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
 
 
 def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
-    """A batched gymnasium value as the core has it; containers are made anew, and the lanes are counted."""
+    """Returns a function that converts batched values of gymnasium for the core, with new containers.
+
+    Args:
+        spec: The spec of one lane's values.
+        n: The number of lanes; a value with another number raises `SpecError`.
+        path: The path of the value, for errors.
+    """
     if isinstance(spec, _ARRAYS):
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
@@ -98,7 +111,12 @@ def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
 
 
 def batched_spec(spec: SpecTree, n: int) -> SpecTree:
-    """What a value of n lanes is: arrays with a leading axis, and tuples of what no array holds. Without bounds."""
+    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …), and tuples for other leaves.
+
+    Args:
+        spec: The spec of one lane's values.
+        n: The number of lanes.
+    """
 
     def leaf_of(leaf: Any) -> Any:
         return Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n
@@ -107,13 +125,13 @@ def batched_spec(spec: SpecTree, n: int) -> SpecTree:
 
 
 def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
-    """A batched value with other values in some lanes; what it was made from stays as it is.
+    """Returns a copy of a batched value, with other values in some lanes.
 
     Args:
-        spec: What one lane's value is.
-        values: The value of all lanes.
-        index: Which lanes.
-        some: The new value of each of them.
+        spec: The spec of one lane's values.
+        values: The values of all lanes, with leaves of shape (n, …).
+        index: The lanes with new values, shape (k,).
+        some: The k new values.
     """
     if isinstance(spec, _ARRAYS):
         array = np.array(values)

@@ -1,7 +1,7 @@
-"""RLlib, for environments of one agent, of several, and for batches.
+"""Exports to RLlib and imports from it, for environments of one agent, of several, and for batches.
 
-RLlib's default networks train on few kinds of spaces, and silently train wrong on others (a `Discrete` that does not
-start at 0 gets invalid actions). So the form that RLlib gets is canonical:
+RLlib's default networks support few kinds of spaces, and train wrongly on others without an error (a `Discrete` that
+does not start at 0 gets invalid actions). The form for RLlib is therefore canonical:
 
 | core | RLlib |
 |---|---|
@@ -10,13 +10,13 @@ start at 0 gets invalid actions). So the form that RLlib gets is canonical:
 | `Discrete` action | `Discrete(n)`, from 0 |
 | `MultiDiscrete`, `MultiBinary`, narrow integer `Array` actions | one flat `MultiDiscrete`, from 0 |
 | floating `Array` actions | one flat `Box` float32 |
-| nested actions | one `Box` or `MultiDiscrete` of all leaves where they agree, else a `Tuple` of both |
+| nested actions | one `Box` of all leaves, or one `MultiDiscrete`, or a `Tuple` of both |
 | `discount` that is not the default | `info["discount"]` |
 | an environment of one agent | `RLlibEnv`, a gymnasium env |
 | a `MultiEnv` | `RLlibMultiEnv`, a `MultiAgentEnv` (see `envoi.adapters.rllib.multi_form`) |
 | a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
-With `canonical=False` the spaces are gymnasium's, as `envoi.adapters.gymnasium` has them, and nothing is narrowed.
+With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and nothing is narrowed.
 
 What is lost:
 
@@ -30,30 +30,30 @@ What is lost:
 | float64 observations and actions | precision | narrowed |
 | integer observations beyond 2²⁴ that are not one-hot | precision | narrowed |
 
-RLlib itself ignores discounts: an episode that goes on after a discount of 0 is bootstrapped by it.
+RLlib itself ignores discounts: it bootstraps across a discount of 0 if the episode continues.
 
-Seeds: RLlib gives lane i of worker k the seed s + k + i, so that lanes of different workers collide, and may send
-the same seed again for each rollout. Here the seed of an episode follows from RLlib's seed *and* the worker and
-whether it evaluates; in training a seed that comes again goes on instead of starting over.
+Seeds: RLlib gives lane i of worker k the seed s + k + i, so lanes of different workers can have the same seed, and it
+may send the same seed for each rollout. Here the seed of an episode is computed from RLlib's seed, the worker, and
+the flag that it evaluates. In training, a repeated seed continues the random streams instead of restarting them.
 
-Contexts: lane i of worker k, of n lanes each, is lane k · n + i of all (`Process.assign_lane`), so that what goes round
-over a set of contexts begins at another one in each.
+Contexts: lane i of worker k, with n lanes per worker, has lane number k · n + i (`Process.assign_lane`), so a
+round-robin selector starts at a different context in each lane.
 
-What RLlib tells a creator and what it keeps to itself:
+RLlib gives the env creator less information than the callback `bind_worker`:
 
-| mode | a creator knows | `bind_worker` knows |
+| mode | the creator knows | `bind_worker` knows |
 |---|---|---|
-| `sync` | the worker; lanes are counted as they are made | worker, lanes, whether RLlib evaluates |
+| `sync` | the worker; lanes are counted as they are made | worker, lane, evaluation or training |
 | `async` | the worker | the same |
 | `vector_entry_point` | none of these | the same |
 
-`bind_worker` is a callback, which `envoi.integrations.rllib.configure` sets; with a config of your own write
-`config.callbacks(on_environment_created=bind_worker)`. Without it an evaluation is known by `env_config` alone
-(`{"in_evaluation": True}`), and does not replay otherwise. RLlib sends a seed only where `config.debugging(seed=…)`
-says one, and sends it again only for evaluations that are counted in episodes (its default), which alone replay.
+`envoi.integrations.rllib.configure` sets `bind_worker`; in a config of your own write
+`config.callbacks(on_environment_created=bind_worker)`. Without it, an evaluation is recognised only by `env_config`
+(`{"in_evaluation": True}`), and its seeds are not repeated otherwise. RLlib sends a seed only if
+`config.debugging(seed=…)` sets one, and repeats it only in evaluations that are counted in episodes (its default), so
+only these have the same episodes each time.
 
-A step calls the core's step; spaces, codecs, who sees a mask and which discounts can be unusual are decided when the
-form is made.
+Spaces, codecs, masks and unusual discounts are decided at construction; a step calls the core's step.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ __all__ = [
 
 
 def _is_multi_agent(env: object) -> bool:
-    """Whether `env` is a `MultiAgentEnv`, also inside wrappers of gymnasium; imports nothing."""
+    """Returns True for a `MultiAgentEnv`, possibly inside wrappers of gymnasium; imports nothing."""
     module = sys.modules.get("ray.rllib.env.multi_agent_env")
     if module is None or not isinstance(env, gymnasium.Env):
         return False
@@ -95,7 +95,7 @@ def _is_multi_agent(env: object) -> bool:
 
 
 def recognises(env: object) -> bool:
-    """Whether `env` is an environment in RLlib's form, one of RLlib's own, or a creator of ours."""
+    """Returns True for an environment in RLlib's form, one of RLlib's own classes, or a result of `to_rllib`."""
     if isinstance(env, (RLlibEnv, EnvCreator)) or _is_multi_agent(env):
         return True
     module = sys.modules.get(f"{__package__}.vector_form")
@@ -111,35 +111,35 @@ def to_rllib(
     num_envs: int | None = None,
     **arguments: Any,
 ) -> EnvCreator:
-    """Any environment as an env creator for `ray.tune.register_env`.
+    """Converts any environment to an env creator for `ray.tune.register_env`.
 
     Args:
-        env: A name for `envoi.adapters.load`, something callable that makes an environment of any framework, or
-            an environment, of which each lane gets a copy. It may have one agent, several, or be a batch.
-        validate: Check every value against its spec, with an error that names leaf, step and episode.
-        canonical: Give spaces that RLlib's networks train on; False gives gymnasium's, for whoever brings connectors
-            of their own.
-        action_masks: Make of each observation a dict of `action_mask` and `observations`, as RLlib's
-            `ActionMaskingRLModule` needs it.
-        num_envs: Make batches of so many lanes. Where RLlib asks for some itself, under
-            `gym_env_vectorize_mode="vector_entry_point"`, it may be left out.
-        **arguments: For `load` or the callable.
+        env: A name for `envoi.adapters.load`, a callable that makes an environment of any framework, or an
+            environment, of which each lane gets a copy. It may have one agent, several, or be a batch.
+        validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
+        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's, for use with
+            connectors of your own.
+        action_masks: If True, each observation is a dict of `action_mask` and `observations`, as RLlib's
+            `ActionMaskingRLModule` requires.
+        num_envs: The number of lanes of each batch, or None. It may be left out if RLlib sets it, with
+            `gym_env_vectorize_mode="vector_entry_point"`.
+        **arguments: Arguments for `load` or the callable.
 
     Returns:
-        `creator(env_context) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv`, each with `.core`; it pickles if `env`
-        does. `from_rllib` of it gives `env` back.
+        `creator(env_context) -> RLlibEnv | RLlibMultiEnv | RLlibVectorEnv`, each with `.core`; it can be pickled if
+        `env` can. `from_rllib(creator)` returns `env`.
     """
     return EnvCreator(env, validate, arguments, canonical, action_masks, num_envs)
 
 
 def from_rllib(env: Any) -> Env | MultiEnv:
-    """An environment that RLlib steps, of one agent, of several or of many lanes, as a core one.
+    """Imports an environment that RLlib can step: of one agent, of several or of many lanes.
 
     Args:
-        env: A gymnasium env, a `MultiAgentEnv`, a vector env, or what `to_rllib` gave.
+        env: A gymnasium env, a `MultiAgentEnv`, a vector env, or a result of `to_rllib`.
 
     Returns:
-        A core environment; the very same object for what came from the core.
+        A core environment; for a form of envoi its core, the same object.
     """
     if isinstance(env, EnvCreator):
         is_ready = not isinstance(env.env, str) and not callable(env.env)

@@ -25,14 +25,14 @@ from .form import RLlibEnv
 from .form_base import Place, RLlibForm
 
 RESERVED = ("in_evaluation", "num_envs")
-"""Entries of RLlib's `env_config` that are ours or RLlib's, and not arguments of the environment."""
+"""Entries of RLlib's `env_config` that are for envoi or RLlib, and not arguments of the environment."""
 
 
 class _Made:
-    """Record of what a creator has done in this process. A copy, here or in another process, knows nothing of it.
+    """The record of the forms that a creator made in this process. A copy or pickle of it is empty.
 
     Attributes:
-        warned: Whether it has warned of what is narrowed.
+        warned: True if the creator has warned of narrowed precision.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,12 @@ class _Made:
         self._forms: list[weakref.ref[RLlibForm]] = []
 
     def place(self, form: RLlibForm, context: Any) -> None:
-        """Numbers the forms that RLlib asks for one by one, by one context, before it resets the first of them."""
+        """Numbers the lanes of an env runner, whose forms RLlib makes one by one before it resets the first of them.
+
+        Args:
+            form: The form just made.
+            context: RLlib's `EnvContext`, the same object for all lanes of an env runner.
+        """
         before = [made for ref in self._forms if (made := ref()) is not None]
         if context is not self._context or any(made.last is not None for made in before):
             before = []
@@ -57,16 +62,16 @@ class _Made:
 
 @dataclass(frozen=True)
 class EnvCreator:
-    """What Tune registers: makes an environment in RLlib's form on a worker.
+    """The env creator to register with Tune: makes a form for RLlib on a worker.
 
     Args:
-        env: A name for `envoi.adapters.load`, something callable that makes an environment, or an environment, of
-            which each lane gets a copy.
-        validate: Check every value against its spec.
-        arguments: For `load` or the callable; RLlib's `env_config` goes there too, and wins.
-        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
-        action_masks: Put each observation beside the mask of its actions.
-        num_envs: Make a batch of so many lanes, also where RLlib does not ask for one.
+        env: A name for `envoi.adapters.load`, a callable that makes an environment, or an environment, of which each
+            lane gets a copy.
+        validate: If True, every value is checked against its spec.
+        arguments: Arguments for `load` or the callable; entries of RLlib's `env_config` are added and override these.
+        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
+        action_masks: If True, each observation is a dict with the mask of the actions.
+        num_envs: The number of lanes of each batch; None to make batches only if RLlib sets the number.
     """
 
     env: Any
@@ -107,7 +112,7 @@ class EnvCreator:
         return form
 
     def _lanes(self, asked: int | None) -> int | None:
-        """How many lanes: as the creator says, or as RLlib asks where it makes vector environments."""
+        """Returns the number of lanes, set by the creator or by RLlib, or None if the environment is no batch."""
         if asked is not None and self.num_envs not in (None, asked):
             raise SpecError(f"num_envs: expected {self.num_envs}, as in to_rllib; RLlib asks for {asked} lanes")
         return self.num_envs if asked is None else asked
@@ -137,5 +142,5 @@ class EnvCreator:
         if arguments:
             raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
         made = copy.deepcopy(from_env(self.env))
-        made.rng = np.random.default_rng()  # until RLlib seeds it, each copy goes its own way
+        made.rng = np.random.default_rng()  # copies differ until RLlib seeds them
         return made

@@ -1,4 +1,4 @@
-"""Environments of one agent in RLlib's form. Spaces, losses and seeds are in `envoi.adapters.rllib`."""
+"""Exports environments of one agent to RLlib. Spaces, losses and seeds are described in `envoi.adapters.rllib`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RLlibEnv(CodedForm, ToGymnasium):
 
     _memory = ("_last",)
 
-    _last: Any = None  # a `Reset`, or what `raw_step` gave
+    _last: Any = None  # a `Reset`, or the result of a fast step
 
     def _plan(self) -> None:
         super()._plan()
@@ -26,7 +26,15 @@ class RLlibEnv(CodedForm, ToGymnasium):
             self._encode, self._decode = self.codec.encode, self.codec.decode
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
-        """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
+        """Starts a new episode; see `gymnasium.Env.reset`.
+
+        Args:
+            seed: RLlib's seed, from which the core's is computed, see `WorkerSeeds`; None for no seed.
+            options: The options for the core.
+
+        Returns:
+            The observation and the info.
+        """
         if seed is not None:
             seed = self.seeds.at_reset(seed)
         self._last = begun = self._env.reset(seed=seed, options=options)
@@ -38,7 +46,7 @@ class RLlibEnv(CodedForm, ToGymnasium):
         return (observation if self._masks is None else self._masks.beside(observation, info)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Acts once; see `gymnasium.Env.step`."""
+        """Acts once; see `gymnasium.Env.step`. A discount that is not the default is `info["discount"]`."""
         if self._decode is not None:
             action = self._decode(action)
         self._last = step = self._step(action)

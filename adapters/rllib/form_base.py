@@ -1,4 +1,4 @@
-"""What RLlib's forms share: seeds and places of workers, and observations with action masks."""
+"""The base of RLlib's forms: seeds and lanes of workers, and observations with action masks."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from .codec import Codec
 NAME = "rllib"
 
 OBSERVATIONS = "observations"
-"""The key of the observation beside its mask, as RLlib's `ActionMaskingRLModule` expects it."""
+"""The key of the observation in a dict with its mask, as RLlib's `ActionMaskingRLModule` expects it."""
 
 
 class WorkerSeeds:
-    """The seeds that core environments get for those of RLlib.
+    """Computes the seeds of core environments from those of RLlib.
 
     Args:
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
+        in_evaluation: True if the env runner evaluates. Then a repeated seed restarts the random streams; in training
+            it continues them.
     """
 
     def __init__(self, worker: int = 0, in_evaluation: bool = False) -> None:
@@ -39,29 +40,29 @@ class WorkerSeeds:
         self._last: int | None = None
 
     def at_reset(self, seed: int) -> int | None:
-        """The core's seed for a reset with `seed`; None where the same seed comes again and training goes on."""
+        """Returns the core's seed for a reset with `seed`; None if the seed is repeated in training."""
         core_seed = self.core_seed(seed)
         repeated, self._last = seed == self._last, seed
         return None if repeated and not self.in_evaluation else core_seed
 
     def core_seed(self, seed: int) -> int:
-        """The seed that the core environment gets for one of RLlib's: 31 bits, so that every framework takes it."""
+        """Returns the core's seed for one of RLlib's: of 31 bits, which every framework accepts."""
         words = np.random.SeedSequence([cast("int", check_seed(seed)), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 
     def forget(self) -> None:
-        """Lets the next seed be a new one, whatever it is."""
+        """Forgets the last seed, so that the next one does not count as repeated."""
         self._last = None
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where RLlib steps an environment.
+    """The worker and lane in which RLlib steps an environment.
 
     Args:
         worker: The index of the env runner.
-        lane: Which of the lanes of all workers it is; of a batch the first.
-        in_evaluation: Whether the env runner evaluates.
+        lane: The lane number among the lanes of all workers; for a batch that of its first lane.
+        in_evaluation: True if the env runner evaluates.
     """
 
     worker: int = 0
@@ -70,17 +71,17 @@ class Place:
 
 
 class Masks:
-    """Observations with the mask of the actions beside them: `{"action_mask", "observations"}`.
+    """Makes observations with action masks: `{"action_mask": …, "observations": …}`.
 
     Args:
         spec: The action spec.
-        path: How messages name it.
+        path: The spec's path, for the error.
 
     Attributes:
-        size: How many actions a mask speaks of.
+        size: The number of actions.
 
     Raises:
-        LossyConversion: The actions are not one `Discrete`, which a mask could speak of.
+        LossyConversion: The action spec is not a `Discrete`; others cannot be masked.
     """
 
     def __init__(self, spec: SpecTree, path: str = "action") -> None:
@@ -89,16 +90,26 @@ class Masks:
         self.size = spec.n
 
     def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
-        """The space of an observation with its mask."""
+        """Returns the space of an observation with its mask."""
         mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
         return spaces.Dict(cast("Any", OrderedDict([(MASK, mask), (OBSERVATIONS, observations)])))
 
     def beside(self, observation: Any, info: Mapping[Any, Any]) -> dict[str, Any]:
-        """An observation with the mask that its info holds; without one all actions are legal."""
+        """Returns an observation with its mask.
+
+        Args:
+            observation: The observation.
+            info: The info, whose `"action_mask"` is the mask; without one all actions are legal.
+        """
         return {MASK: self._of(info), OBSERVATIONS: observation}
 
     def beside_all(self, observations: Any, infos: Any) -> dict[str, Any]:
-        """The same for the lanes of a batch."""
+        """Returns the observations of n lanes with their masks, of shape (n, size).
+
+        Args:
+            observations: The observations of all lanes.
+            infos: One info per lane.
+        """
         return {MASK: np.stack([self._of(info) for info in infos]), OBSERVATIONS: observations}
 
     def _of(self, info: Mapping[Any, Any]) -> NDArray[np.float32]:
@@ -107,11 +118,11 @@ class Masks:
 
 
 class RLlibForm(AnyForm):
-    """Base of RLlib's forms, which RLlib tells only after they were made where it steps them.
+    """Base of RLlib's forms, whose worker and lane RLlib makes known only after construction.
 
     Attributes:
-        seeds: What becomes of RLlib's seeds.
-        last: The latest reset or step of the core; None before the first.
+        seeds: Computes the core's seeds from RLlib's.
+        last: The result of the core's last reset or step; None before the first reset.
     """
 
     seeds: WorkerSeeds
@@ -121,12 +132,12 @@ class RLlibForm(AnyForm):
     _lane: int = 0
 
     def forget_seeds(self) -> None:
-        """Lets the next seed replay, also one that comes again: for code that resets the form in RLlib's place."""
+        """Forgets the last seed, so that a repeated one restarts the random streams, for resets outside of RLlib."""
         self.seeds.forget()
 
     @property
     def place(self) -> Place:
-        """Where RLlib steps the form; settable, also by `set_attr` of gymnasium's vector environments."""
+        """The worker and lane of the form; settable, also by `set_attr` of gymnasium's vector environments."""
         return Place(self.seeds.worker, self._lane, self.seeds.in_evaluation)
 
     @place.setter
@@ -137,20 +148,20 @@ class RLlibForm(AnyForm):
 
 
 class CodedForm(RLlibForm):
-    """Base of the forms of one agent, of one lane or of many: their spaces are those of one codec.
+    """Base of the forms of one agent, of one lane or of many, whose spaces are those of one codec.
 
     Args:
         core: The core environment.
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays, in training it continues.
-        validate: Check every value against its spec.
-        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
-        action_masks: Put each observation beside the mask of its actions.
+        in_evaluation: True if the env runner evaluates, see `WorkerSeeds`.
+        validate: If True, every value is checked against its spec.
+        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
+        action_masks: If True, each observation is a dict with the mask of the actions.
 
     Attributes:
         core: The core environment.
-        codec: The maps between its values and RLlib's; None where the form is not canonical.
-        seeds: The seeds that the core gets for those of RLlib.
+        codec: Converts between its values and RLlib's; None if the form is not canonical.
+        seeds: Computes the core's seeds from RLlib's.
     """
 
     _planned = ("codec", "_masks")

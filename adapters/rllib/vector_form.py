@@ -1,7 +1,7 @@
-"""Batches as the vector environments that RLlib's env runners step; see `envoi.adapters.rllib`.
+"""Exports batches as vector environments for RLlib's env runners; see `envoi.adapters.rllib`.
 
-Of infos RLlib takes names alone: an entry whose key is not a string stays in `last.info`, and one whose name begins
-with an underscore it drops itself.
+RLlib accepts only strings as keys of infos: entries with other keys are only in `last.info`. It drops entries whose
+name begins with an underscore itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .form_base import CodedForm
 class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
     """A core batch in RLlib's canonical form, for `gym_env_vectorize_mode="vector_entry_point"`. See `CodedForm`.
 
-    A lane that has ended begins anew in the following step: it is the only mode that RLlib records rightly.
+    A lane that has ended is reset in the following step, the only auto-reset mode that RLlib records correctly.
 
     Attributes:
         last: The result of the core's last reset or step.
@@ -42,10 +42,10 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
         self._decode_array, self._decode_one = self._decode, decoder(self.core.action_spec)
         if self.codec is not None:
             self._encode = self.codec.encode_batch
-        self._decode, self._flat_shape = self._decode_lanes, None  # RLlib's arrays are its own, whatever their shape
+        self._decode, self._flat_shape = self._decode_lanes, None  # the shape of RLlib's arrays differs from the core's
 
     def _decode_lanes(self, actions: Any) -> Any:
-        """RLlib's actions, of all lanes at once or a list of one a lane, as the core takes them."""
+        """Converts RLlib's actions for the core: arrays of shape (n, …), or a list of one action per lane."""
         if self.codec is not None:
             first = actions[0] if isinstance(actions, tuple) else actions
             if len(cast("Any", first)) != self.num_envs:
@@ -59,26 +59,34 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
-        """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""
+        """Starts a new episode in all lanes; see `gymnasium.vector.VectorEnv.reset`.
+
+        Args:
+            seed: RLlib's seed, or one (or None) per lane, from which the core's seeds are computed, see `WorkerSeeds`.
+            options: The options for the core.
+
+        Returns:
+            The observations of n lanes, of shape (n, …), and the infos.
+        """
         if isinstance(seed, (Sequence, np.ndarray)):
             seed = [None if one is None else self.seeds.core_seed(one) for one in seed]
         elif seed is not None:
             seed = self.seeds.at_reset(seed)
-        observation, said = super().reset(seed=seed, options=options)
-        return self._beside(observation), _named(said)
+        observation, infos = super().reset(seed=seed, options=options)
+        return self._beside(observation), _with_string_keys(infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
-        """Acts once in every lane, but for those that have ended, which begin a new episode."""
-        observation, reward, terminated, truncated, said = super().step(actions)
-        return self._beside(observation), reward, terminated, truncated, _named(said)
+        """Acts once in each lane; a lane that has ended begins a new episode instead."""
+        observation, reward, terminated, truncated, infos = super().step(actions)
+        return self._beside(observation), reward, terminated, truncated, _with_string_keys(infos)
 
     def _beside(self, observation: Any) -> Any:
         return observation if self._masks is None else self._masks.beside_all(observation, self.infos)
 
 
-def _named(said: dict[Any, Any]) -> dict[Any, Any]:
-    """Infos without the keys that RLlib could not read."""
-    if all(isinstance(key, str) for key in said):
-        return said
-    masks = {f"_{key}" for key in said if not isinstance(key, str)}
-    return {key: value for key, value in said.items() if isinstance(key, str) and key not in masks}
+def _with_string_keys(infos: dict[Any, Any]) -> dict[Any, Any]:
+    """Returns infos without the keys that are not strings, which RLlib does not accept, and without their masks."""
+    if all(isinstance(key, str) for key in infos):
+        return infos
+    masks = {f"_{key}" for key in infos if not isinstance(key, str)}
+    return {key: value for key, value in infos.items() if isinstance(key, str) and key not in masks}

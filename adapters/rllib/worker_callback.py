@@ -1,4 +1,4 @@
-"""The callback by which forms learn on which env runner, and in which lane, RLlib steps them."""
+"""The callback that tells forms their env runner and lane."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from .form_base import Place, RLlibForm
 
 
 def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
-    """A callback that says where RLlib steps an environment, `config.callbacks(on_environment_created=bind_worker)`.
+    """Sets worker and lane of envoi's forms; for `config.callbacks(on_environment_created=bind_worker)`.
 
-    It is called when an env runner has made its environments, before the first reset, and reaches envoi's forms, in
-    every `gym_env_vectorize_mode` and inside wrappers.
+    RLlib calls it when an env runner has made its environments, before the first reset. It finds forms in every
+    `gym_env_vectorize_mode` and inside wrappers.
 
     Args:
-        env: The environments of the env runner: a vector environment.
-        env_context: Knows the index of the env runner.
-        env_runner: Knows by its config whether it evaluates.
+        env: The vector environment of the env runner.
+        env_context: RLlib's `EnvContext`, with the index of the env runner.
+        env_runner: The env runner, whose config shows if it evaluates.
+        **_: Other arguments of the callback, which are ignored.
 
     Raises:
         ContextError: RLlib would add the training contexts in `env_config` to those of `evaluation_config`.
@@ -37,7 +38,7 @@ def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any)
     native = getattr(env, "unwrapped", env)
     if isinstance(native, RLlibForm):
         place(native, worker * int(getattr(native, "num_envs", 1)))
-    elif isinstance(native, AsyncVectorEnv):  # whose environments are in processes of their own
+    elif isinstance(native, AsyncVectorEnv):  # its environments are in other processes
         if all(native.call("has_wrapper_attr", "place")):
             before, n = native.get_attr("place"), native.num_envs
             native.set_attr(
@@ -51,9 +52,9 @@ def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any)
 
 
 def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
-    """Refuses plain sets of contexts, of which RLlib would make one: it merges mappings, at any depth.
+    """Refuses plain sets of contexts that RLlib would merge into one, as it merges mappings at any depth.
 
-    Only a training config holds both; the `env_config` that an evaluation env is made with is merged already.
+    Only a training config has both sets; the `env_config` of an evaluation env is already merged.
 
     Args:
         training: The `env_config` of a training config.
@@ -81,7 +82,7 @@ def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
 
 
 def _is_plain_set(value: Any) -> bool:
-    """Whether a value looks like contexts by id, in dicts, which are all that RLlib merges."""
+    """Returns True if a value looks like a dict of contexts by id; RLlib merges only dicts."""
     if not isinstance(value, dict):
         return False
     contexts = cast("dict[Any, Any]", value).values()

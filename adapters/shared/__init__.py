@@ -1,1 +1,1 @@
-"""What adapters of all frameworks share: the parts that a framework's package is built of."""
+"""The parts that the packages of all frameworks are built from."""

@@ -1,4 +1,4 @@
-"""One agent among forms of several, and several among forms of one; the checks that `validate=True` asks for."""
+"""Conversions between environments of one agent and of several, and the checks of `validate=True`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from envoi import (
 )
 
 AGENT = "agent_0"
-"""What the agent of an environment of one is called in a form of several."""
+"""The default name of the agent, if an environment of one agent is exported as one of several."""
 
 
 def one_agent(env: Env | MultiEnv, target: str) -> Env:
-    """An environment for a framework that knows only one agent.
+    """Returns an environment as one of a single agent, for a framework that supports only one.
+
+    Args:
+        env: The environment; one of a single agent is returned as it is.
+        target: The framework, for the error.
 
     Raises:
         LossyConversion: There are several agents.
@@ -39,23 +43,27 @@ def one_agent(env: Env | MultiEnv, target: str) -> Env:
 
 
 def several_agents(env: Env | MultiEnv, agent: str = AGENT) -> MultiEnv:
-    """An environment for a framework of several agents.
+    """Returns an environment as one of several agents.
 
     Args:
-        env: The environment.
-        agent: What to call the agent of an environment of one.
+        env: The environment; one of several agents is returned as it is.
+        agent: The name of the agent of an environment of one.
 
     Raises:
-        SpecError: It is a batch.
+        SpecError: The environment is a batch.
     """
     return env if isinstance(env, MultiEnv) else as_multi(env, agent)
 
 
 def agent_lanes(env: MultiEnv, target: str) -> AgentLanes:
-    """The agents of an environment as the lanes of a batch.
+    """Returns a batch whose n lanes are the n agents of an environment.
+
+    Args:
+        env: The environment of several agents.
+        target: The framework, for the error.
 
     Raises:
-        LossyConversion: The agents differ, so that lanes cannot be alike.
+        LossyConversion: The agents have different specs, which lanes cannot have.
     """
     try:
         return AgentLanes(env)
@@ -77,5 +85,5 @@ def validated(env: Env) -> Env: ...
 @overload
 def validated(env: MultiEnv) -> MultiEnv: ...
 def validated(env: Env | MultiEnv) -> Env | MultiEnv:
-    """The environment, with every value that passes checked against its spec."""
+    """Returns a wrapped environment that checks every value against its spec."""
     return Validated(env) if isinstance(env, Env) else ValidatedMulti(env)

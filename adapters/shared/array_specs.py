@@ -1,6 +1,6 @@
-"""What frameworks whose specs describe arrays (dm_env, TF-Agents) need of a core spec, and of its values.
+"""Conversions of specs and values for frameworks whose specs describe arrays (dm_env, TF-Agents).
 
-Everything but text and variable-sized structures is one array of a shape and dtype between two bounds:
+Every spec but text and variable-sized structures is one array, with a shape, a dtype and two bounds:
 
 | core | shape | low … high |
 |---|---|---|
@@ -9,7 +9,7 @@ Everything but text and variable-sized structures is one array of a shape and dt
 | `MultiDiscrete` | its shape | start … start+nvec-1 |
 | `MultiBinary` | its shape | 0 … 1 |
 
-The way back from the array alone is an `Array`, so a framework's spec that comes from a core one remembers it.
+Back from the array alone comes an `Array`; a framework's spec that is made from a core one therefore remembers it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ArrayForm:
         dtype: The numpy dtype.
         low: Lower bounds (inclusive) of that shape as `Array` takes them, or None.
         high: Upper bounds, likewise.
-        name: What the value is called, or None.
+        name: The name of the value, or None.
     """
 
     shape: tuple[int, ...]
@@ -49,12 +49,12 @@ class ArrayForm:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a bound on either side."""
+        """True if there is a lower or an upper bound."""
         return self.low is not None or self.high is not None
 
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Both bounds, of that shape and dtype; a missing one is the least or the most that the dtype holds."""
+        """Both bounds, of that shape and dtype; a missing one is the least or the greatest value of the dtype."""
         least, most = extremes(self.dtype)
         return _filled(self.low, -np.inf, least, self), _filled(self.high, np.inf, most, self)
 
@@ -66,22 +66,22 @@ def _filled(bound: NDArray[Any] | None, infinity: float, end: Any, form: ArrayFo
 
 
 def extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The least and the most that a dtype holds: ∓inf for floats."""
+    """Returns the least and the greatest value of a dtype: ∓inf for floats."""
     if dtype.kind == "f":
         return -np.inf, np.inf
     return (False, True) if dtype.kind == "b" else integer_range(dtype)
 
 
 def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
-    """A leaf as one array.
+    """Returns a leaf's spec as one array.
 
     Args:
-        spec: A spec that is no dict, list or tuple.
-        path: How to call the leaf in an error.
+        spec: The spec of a leaf.
+        path: The leaf's path, for the error.
         target: The framework, for the error.
 
     Raises:
-        LossyConversion: No array of numbers holds its values.
+        LossyConversion: Its values are not arrays of numbers of one shape.
     """
     if isinstance(spec, Array):
         return ArrayForm(spec.shape, spec.dtype, spec.low_or_inf, spec.high_or_inf, spec.name)
@@ -93,14 +93,18 @@ def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
     if isinstance(spec, MultiBinary):
         low, high = np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
         return ArrayForm(spec.shape, spec.dtype, low, high, spec.name)
-    raise LossyConversion(path, "type", repr(spec), target, "only arrays of one shape can be said; leave it out")
+    raise LossyConversion(path, "type", repr(spec), target, "specs describe only arrays of one shape; leave it out")
 
 
 def read_form(form: ArrayForm, path: str = "spec") -> Array:
-    """The spec of an array that a framework describes; floats whose bounds are infinite on both sides have none.
+    """Returns the core spec of an array that a framework describes.
+
+    Args:
+        form: The array. If it is of floats whose bounds are all infinite, the spec has no bounds.
+        path: The leaf's path, for the error.
 
     Raises:
-        LossyConversion: Its dtype is none of numbers.
+        LossyConversion: Its dtype is not numeric.
     """
     if form.dtype.kind not in "biufc":
         raise LossyConversion(path, "dtype", str(form.dtype), "the core", "use numbers, or a spec of strings")
@@ -112,13 +116,13 @@ def read_form(form: ArrayForm, path: str = "spec") -> Array:
 
 
 def default_discrete(spec: SpecTree) -> SpecTree:
-    """The choices that a foreign action spec means: each integer scalar between two bounds becomes a `Discrete`.
+    """Replaces each integer scalar with two bounds by a `Discrete`, in specs of actions.
 
-    For a foreign spec does not say whether 0 … 3 are four choices or a quantity: an action is a choice, an observation
-    stays an `Array`. Bounds that hold the whole range of the dtype are no choice either.
+    A foreign spec does not distinguish four choices 0 … 3 from a quantity: in an action they are taken for choices, in
+    an observation for a quantity (`Array`). Bounds that are the whole range of the dtype are never choices.
 
     Args:
-        spec: A leaf, or a nested structure, of what was read from foreign specs.
+        spec: A spec, possibly nested, that was read from a foreign one.
     """
     return map_leaves(_as_choice, spec)
 
@@ -134,20 +138,20 @@ def _as_choice(spec: Spec) -> Spec:
     return Discrete(last - first + 1, first, spec.dtype, spec.name)
 
 
-# A framework's spec that remembers the core spec that it was made from.
+# Specs of a framework that remember the core spec that they were made from.
 
 _ORIGIN = "_envoi_spec"
 
 
 def remembering(kind: type, arguments: tuple[Any, ...], spec: Spec) -> Any:
-    """A framework's spec that remembers its origin; in all else it is one of `kind`.
+    """Makes a framework's spec that remembers the core spec it is made from; otherwise it behaves like any of `kind`.
 
-    Copies and pickles remember too. What `replace` makes of it does not: it is another spec.
+    Copies and pickles remember it too. A result of `replace` does not, because it is another spec.
 
     Args:
         kind: The framework's class, such as `dm_env.specs.BoundedArray`, whose `__reduce__` gives the arguments.
-        arguments: For its constructor.
-        spec: The core spec that it is made from.
+        arguments: The arguments for its constructor.
+        spec: The core spec.
     """
     made = _remembering(kind)(*arguments)
     setattr(made, _ORIGIN, spec)
@@ -155,14 +159,14 @@ def remembering(kind: type, arguments: tuple[Any, ...], spec: Spec) -> Any:
 
 
 def origin(foreign: Any) -> Spec | None:
-    """The core spec that a framework's spec was made from by `remembering`, or None."""
+    """Returns the core spec that `remembering` made a framework's spec from, or None."""
     return getattr(foreign, _ORIGIN, None)
 
 
 @cache
 def _remembering(kind: Any) -> Any:
     class Remembering(kind):
-        # The frameworks' specs have slots, so there is no place to remember anything in.
+        # The frameworks' specs have slots, and none for the core spec.
         __slots__ = (_ORIGIN,)
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
@@ -180,18 +184,18 @@ def _again(kind: type, arguments: tuple[Any, ...], spec: Spec | None) -> Any:
 
 _ARRAYS = (Array, MultiDiscrete, MultiBinary)
 
-# Values: what has another container or type there than here. Dicts, lists, tuples and named tuples are the same.
+# Values. Only scalars differ in type; dicts, lists, tuples and named tuples are the same in these frameworks.
 
 
 def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """A core value as these frameworks want it, or None where the two are the same.
+    """Returns a function that converts core values for these frameworks, or None if no conversion is needed.
 
-    A `Discrete` value becomes a numpy integer of the spec's dtype (which can be hashed, unlike an array), a scalar of
-    another spec a 0-d array.
+    A `Discrete` value becomes a numpy integer of the spec's dtype (hashable, unlike an array), a scalar of another
+    spec becomes a 0-d array.
 
     Args:
-        spec: What the value is.
-        fresh: Make containers anew even where the two are the same.
+        spec: The spec of the values.
+        fresh: If True, containers are copied even if no part needs a conversion.
     """
     if isinstance(spec, Discrete):
         return _to_integer(spec)
@@ -201,14 +205,14 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
-    """Returns what makes a framework's value as the core has it, or None where the two are the same.
+    """Returns a function that converts a framework's values for the core, or None if no conversion is needed.
 
-    Containers are made each time. A value that lacks a part is a `SpecError` with its path.
+    Containers are made in each call. A value with a missing part raises `SpecError`, which names the path.
 
     Args:
-        spec: What the value is.
-        path: How to call the value in an error.
-        exact: Refuse a value with more parts than its spec has too.
+        spec: The spec of the values.
+        path: The path of the value, for errors.
+        exact: If True, a value with more parts than its spec is refused too.
     """
     if isinstance(spec, (Discrete, Text)):
         return _from_scalar_array
@@ -218,9 +222,12 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
 
 
 class Choices(dict[Any, Any]):
-    """The integers of a `Discrete` spec in its dtype, by their number: looking one up costs a third of making it.
+    """The values of a `Discrete` spec as scalars of its dtype, by number; a lookup costs a third of making one.
 
-    An array of shape () cannot be looked up: that is a TypeError.
+    A lookup of an array of shape () raises TypeError, because arrays are not hashable.
+
+    Args:
+        spec: The spec.
     """
 
     def __init__(self, spec: Discrete) -> None:
@@ -245,14 +252,14 @@ def _to_integer(spec: Discrete) -> Convert:
 
 def _to_array(dtype: np.dtype[Any]) -> Convert:
     def convert(value: Any) -> Any:
-        # Python numbers have no width of their own.
+        # Python numbers have no dtype of their own.
         return np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
 
     return convert
 
 
 def _from_scalar_array(value: Any) -> Any:
-    # An author may look a choice up in a dict, and arrays cannot be hashed.
+    # Authors may use a choice as the key of a dict, and arrays are not hashable.
     return value[()] if type(value) is np.ndarray else value
 
 

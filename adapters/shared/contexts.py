@@ -1,7 +1,7 @@
-"""Contexts of imported environments: which features a source has, and how a context is put in force on it.
+"""Contexts of imported environments: the features of a source, and the way to apply a context to it.
 
-The catalogues are modules of `envoi.adapters.context_catalogue`, one for each family of environments, and are found by
-where the class of a source was written, so that no framework is imported to look:
+The catalogues are modules of `envoi.adapters.context_catalogue`, one for each family of environments. They are found
+by the module of a source's class, so that no framework is imported:
 
 | environments | catalogue |
 |---|---|
@@ -11,7 +11,7 @@ where the class of a source was written, so that no framework is imported to loo
 | dm_control | `dm_control` |
 
 Names follow CARL (Benjamins et al., 2023, https://github.com/automl/CARL) where it has the environment. Defaults are
-what the source itself has when it is first asked, so the default context is the environment as it was loaded.
+the source's own values at the first use, so the default context is the environment as it was loaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CATALOGUES = {
     "gymnasium.envs.mujoco.": "mujoco",
     "dm_control.": "dm_control",
 }
-"""Where the class of a source was written, and which module knows its features."""
+"""The catalogue with the features of a source, by the prefix of the module of its class."""
 
 Bounds = tuple[Any, Any]
 """Lowest and highest observation, arrays of the observation's shape."""
@@ -45,18 +45,18 @@ Bounds = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Bindable:
-    """What contexts an environment can take, and how.
+    """The features of an environment, and the functions that apply a context to it.
 
     It is copied and pickled together with its source, so `apply` and `bounds` are methods or `functools.partial`s,
-    never closures, which would go on pointing at the source of the original.
+    never closures, which in a copy would still refer to the original's source.
 
     Attributes:
-        space: The features; their defaults are what the source has by itself.
-        apply: Puts a full context in force on the source, whatever was in force before. It is called right before a
-            reset of the source, but also in the middle of an episode, after a copy or a restore: then with what was
-            in force at that time, and it must leave the state alone.
-        bounds: The bounds of the observation under every context between two full ones, `bounds(least, most)`: those
-            within are never wider. None if no feature moves them.
+        space: The features; their defaults are the source's own values.
+        apply: Applies a full context to the source, whichever context it had before. It is called right before a reset
+            of the source, and after a copy or a restore in the middle of an episode; then with the context of that
+            episode, and it must not change the state.
+        bounds: The bounds of the observation under all contexts between two full ones, `bounds(least, most)`; a smaller
+            range of contexts never has wider bounds. None if no feature affects them.
         ordered: Pairs of features, of which the first must not exceed the second.
     """
 
@@ -67,10 +67,10 @@ class Bindable:
 
 
 def bindable(source: Any) -> Bindable | None:
-    """What contexts a source can take, or None if no catalogue has it.
+    """Returns the features of a source, or None if no catalogue has it.
 
     Args:
-        source: An environment of gymnasium or dm_control, wrappers and all, as it was made.
+        source: An environment of gymnasium or dm_control, possibly wrapped, that no context has changed yet.
     """
     native = getattr(source, "unwrapped", source)
     for kind in type(native).__mro__:
@@ -81,34 +81,36 @@ def bindable(source: Any) -> Bindable | None:
 
 
 class TakesContext(ImportedEnv):
-    """An importer whose source may take contexts: the same protocol as a model's, see `envoi.Model.context`.
+    """An importer whose source may take contexts, with the protocol of `envoi.Model.context`.
 
-    An importer whose context was never set pays nothing for this: its source stays as it was.
+    Until a context is set, the source is not changed, and steps cost nothing more.
 
-    Observations lie in `observation_spec`, always, and a spec never changes: forms and wrappers have read it. So where
-    a feature moves the bounds of the observation (a faster car, a wider track), wider ones must be declared before:
-    `spec_under(contexts)` says what holds under these contexts, and lets them be set from then on, for who asked has
-    declared it. `Contextual(env, contexts)` does so by itself. A context that was not declared is refused.
+    Observations always lie in `observation_spec`, and a spec never changes, because forms and wrappers have read it.
+    If a feature affects the bounds of the observation (a faster car, a wider track), wider bounds must therefore be
+    declared in advance: `spec_under(contexts)` returns a spec that holds under these contexts, and permits them from
+    then on. `Contextual(env, contexts)` calls it. A context that would need wider bounds than declared is refused.
     """
 
-    _context: dict[str, Any] | None = None  # of the coming episodes; None: never set
-    _in_force: dict[str, Any] | None = None  # on the source, the very object that `_context` then was
-    _bound: tuple[Any, Bindable | None] | None = None  # a source, and what it can take
+    _context: dict[str, Any] | None = None  # of the coming episodes; None if never set
+    _in_force: dict[str, Any] | None = None  # the context that the source has; the same object as `_context` was then
+    _bound: tuple[Any, Bindable | None] | None = None  # a source, and its features
     _declared: Bounds | None = None
-    _asked: Mapping[tuple[Any, ...], dict[str, Any]] = MappingProxyType({})  # full contexts that it was asked of last
+    _permitted: Mapping[tuple[Any, ...], dict[str, Any]] = MappingProxyType(
+        {}
+    )  # full contexts of the last `spec_under`
 
     @property
     def context_space(self) -> ContextSpace | None:
-        """The features that a context may set, with defaults and bounds; None where no catalogue has the source."""
+        """The features that a context may set, with defaults and bounds; None if no catalogue has the source."""
         return None if self._bindable is None else self._bindable.space
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, defaults filled in; settable, and what is left out is the default.
+        """The full context of the coming episodes; settable, with defaults for features that are left out.
 
         Raises:
-            ContextError: On setting a feature that the source does not have, a value out of its bounds, or one under
-                which an observation could lie outside of what was declared.
+            ContextError: If set, for a feature that the source does not have, a value out of its bounds, or one under
+                which an observation could lie outside the declared bounds.
         """
         if self._context is not None:
             return dict(self._context)
@@ -116,7 +118,7 @@ class TakesContext(ImportedEnv):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        known = self._asked_of(context)
+        known = self._known(context)
         full = self._full(context) if known is None else known
         if full != self.context:
             if known is None:
@@ -124,20 +126,19 @@ class TakesContext(ImportedEnv):
             self._context = full
 
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
-        """A spec of observations that holds under these contexts and all between, the present one and the default.
+        """Returns a spec of observations that holds under some contexts, all between, the current one and the default.
 
-        From then on these contexts may be set: who asked is taken to use the answer.
+        These contexts may be set from then on, because the caller is expected to use the result.
 
         Args:
-            contexts: Contexts, full or partial. For those that are yet to be drawn, the ends of what they are drawn
-                from.
+            contexts: Full or partial contexts. For a distribution of contexts, the ends of its support.
 
         Returns:
-            `observation_spec` itself where no bound moves outwards.
+            The spec; `observation_spec` itself if no bound becomes wider.
 
         Raises:
-            ContextError: One is not a context of this source; or moves bounds, while wrappers of the source make
-                something else of its observations.
+            ContextError: One is not a context of this source; or one needs wider bounds, and wrappers of the source
+                change its observations.
         """
         given = list(contexts)
         full = [self._full(context) for context in given]
@@ -149,21 +150,21 @@ class TakesContext(ImportedEnv):
         wide = _union([plain, present, binding.bounds(least, most)] if full else [plain, present])
         if not _within(wide, plain):
             spec = self._widened(spec, plain, wide)
-        self._asked = {(*context, *context.values()): held for context, held in zip(given, full, strict=True)}
+        self._permitted = {(*context, *context.values()): held for context, held in zip(given, full, strict=True)}
         return spec
 
-    def _asked_of(self, context: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The full context, where it was asked about this one, and need not look again."""
+    def _known(self, context: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the full context if the last `spec_under` has checked it, or None."""
         try:
-            return self._asked.get((*context, *context.values()))
-        except TypeError:  # of values that cannot be hashed
+            return self._permitted.get((*context, *context.values()))
+        except TypeError:  # its values are not hashable
             return None
 
     def _widened(self, spec: SpecTree, plain: Bounds, wide: Bounds) -> Array:
         if not (isinstance(spec, Array) and _is(spec, plain)):
             raise ContextError(
-                f"context: some of these move the bounds of the observations of {self.unwrapped}, of which the wrappers"
-                " of the source make something else; wrap it in envoi's wrappers instead"
+                f"context: some of these widen the bounds of the observations of {self.unwrapped}, which the wrappers"
+                " of the source change; wrap it in envoi's wrappers instead"
             )
         self._declared = wide if self._declared is None else _union([wide, self._declared])
         return Array(spec.shape, spec.dtype, *wide, spec.name)
@@ -172,7 +173,7 @@ class TakesContext(ImportedEnv):
     def _bindable(self) -> Bindable | None:
         if self._bound is None or self._bound[0] is not self.source:
             self._bound = self.source, bindable(self.unwrapped)
-            self._in_force, self._asked = None, {}  # a factory has made the source anew
+            self._in_force, self._permitted = None, {}  # a factory has replaced the source
         return self._bound[1]
 
     def _full(self, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +182,7 @@ class TakesContext(ImportedEnv):
             if context:
                 raise ContextError(
                     f"context[{next(iter(context))!r}]: the features of {self.unwrapped} are in no catalogue; "
-                    "say how to set them by Contextual(env, contexts, bind=…)"
+                    "define how to set them by Contextual(env, contexts, bind=…)"
                 )
             return {}
         full = binding.space.insert_defaults(context)
@@ -206,7 +207,7 @@ class TakesContext(ImportedEnv):
             )
 
     def _take_context(self) -> None:
-        """Puts the context in force, before a reset of the source."""
+        """Applies the context to the source, before a reset of it."""
         binding = self._bindable
         if binding is not None and self._context is not None and self._context is not self._in_force:
             binding.apply(self._context)
@@ -223,17 +224,17 @@ class TakesContext(ImportedEnv):
     def restore(self, snapshot: Snapshot) -> None:
         content, contexts = self._content(snapshot)
         if contexts[1] is not None:
-            _ = self._bindable  # what the source has by itself, before the snapshot puts another context's values there
+            _ = self._bindable  # reads the source's own values before the snapshot replaces them by another context's
         super().restore(Snapshot(snapshot.owner, content))
         self._contexts_held = contexts
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._contexts_held = self._contexts_held  # the source may have come plain out of a copy
+        self._contexts_held = self._contexts_held  # copies of some sources lose the context
 
     @property
     def _contexts_held(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """For snapshots; settable."""
+        """The context of the coming episodes and that of the source, for snapshots; settable."""
         return self._context, self._in_force
 
     @_contexts_held.setter
@@ -246,7 +247,7 @@ class TakesContext(ImportedEnv):
 
 
 def _number(value: Any, feature: Feature) -> Any:
-    """A value as the source's own are: Python's, for a float32 would make its arithmetic less precise."""
+    """Returns a value as a Python number, because a float32 would make the source's arithmetic less precise."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(feature, UniformInteger):

@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 
-# What comes beside observations.
-
 HOLDERS = frozenset({np.ndarray, dict, list, tuple})
-"""The types of rewards that somebody else can change once they are handed out."""
+"""The types of rewards and discounts that another owner could change in place."""
 
 
 def owned(value: Any) -> Any:
-    """A reward or discount that its source cannot change any more: arrays, and what holds them, are copied."""
+    """Returns a reward or discount that its source cannot change in place: arrays and containers are copied."""
     return value.copy() if isinstance(value, np.ndarray) else deepcopy(value) if type(value) in HOLDERS else value
 
 
 def fresh(options: Any) -> Any:
-    """Options for somebody who may write into them: dicts, lists, tuples and arrays anew, other objects as they are."""
+    """Returns a copy of options in which dicts, lists, tuples and arrays are copied, and other objects are shared."""
     if isinstance(options, Mapping):
         return {key: fresh(value) for key, value in options.items()}
     if type(options) in (list, tuple):

@@ -1,4 +1,4 @@
-"""The mark of a form: an environment of a framework that holds a core environment."""
+"""The class by which forms are recognised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CoreHolder:
-    """An environment of a framework that holds a core environment; every form is one.
+    """An environment of a framework with a core environment inside; the base of all forms.
 
     Attributes:
         core: The core environment.

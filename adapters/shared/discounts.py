@@ -1,4 +1,4 @@
-"""Discounts in forms that have no place for them: one that the flags do not say already is `info["discount"]`."""
+"""Discounts in frameworks whose steps have none: one that does not follow from the flags is `info["discount"]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from envoi.tree import leaves
 
 
 def is_default_discount(discount: Any, terminated: bool) -> bool:
-    """Whether a discount says nothing that `terminated` does not say already."""
+    """Returns True if a discount is the default one: 0 for a terminated step and 1 otherwise.
+
+    Args:
+        discount: A number, an array, or a nested structure of these. An array of shape other than () is never default.
+        terminated: The flag of the same step.
+    """
     if isinstance(discount, float):  # np.float64 too
         return discount == (0.0 if terminated else 1.0)
     if isinstance(discount, (dict, list, tuple)):
@@ -22,7 +27,16 @@ def is_default_discount(discount: Any, terminated: bool) -> bool:
 def with_discounts(
     infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
 ) -> dict[Any, Any]:
-    """The infos of agents, which name the discounts that the flags do not say already."""
+    """Returns the infos of agents, with `"discount"` in those of agents whose discount is not the default.
+
+    Args:
+        infos: An info for each agent.
+        discounts: A discount for each agent.
+        terminated: A flag for each agent.
+
+    Returns:
+        `infos` itself if all discounts are the default ones.
+    """
     special = {
         agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
     }
@@ -32,6 +46,6 @@ def with_discounts(
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value can be a discount: a number or a nested structure of numbers."""
+    """Returns True if a value can be a discount: a number or a nested structure of numbers."""
     numbers = [np.asarray(leaf).dtype.kind in "biuf" for _, leaf in leaves(value)]
     return bool(numbers) and all(numbers)

@@ -1,7 +1,7 @@
-"""A source as the layers it is made of: wrappers, outermost first, then the bare environment.
+"""Inspection of a source's layers: its wrappers, outermost first, then the bare environment.
 
-Where a framework says nothing of seeds and copies, the layers are asked what they hold: random streams that can be
-seeded, physics that can be looked at, attributes that can be copied and put back.
+Some frameworks define neither seeding nor snapshots. There, the attributes of the layers are searched: for random
+generators that can be seeded, for the physics, and for everything that a snapshot copies and restores.
 """
 
 from __future__ import annotations
@@ -21,21 +21,26 @@ from envoi import SnapshotUnsupported
 from envoi.structural_equality import slots
 
 _INNER = ("_env", "_environment", "env", "aec_env", "environment")
-"""How wrappers call what they wrap."""
+"""Attributes in which wrappers keep the environment inside."""
 
 _STREAMS = ("_rng", "rng", "_random", "random", "_random_state", "random_state", "_np_random", "np_random")
-"""How environments and tasks call their generator."""
+"""Attributes in which environments and tasks keep their generator."""
 
 
 def attributes(part: Any) -> dict[str, Any]:
-    """What a part of a source holds itself; never what its `__getattr__` finds in another."""
+    """Returns the instance dict of a part of a source, without what its `__getattr__` would find elsewhere."""
     return getattr(part, "__dict__", {})
 
 
 def attribute(part: Any, name: str) -> Any:
-    """One attribute that a part of a source holds itself, in a slot or its dict; None where it holds none.
+    """Returns an attribute from a slot or the dict of a part of a source, or None if the part itself has none.
 
-    The dict is not asked for where that can be: from then on CPython reads all attributes of the object more slowly.
+    Avoids the dict where possible, because CPython reads all attributes of an object more slowly once its dict has
+    been accessed.
+
+    Args:
+        part: A layer or another object.
+        name: The attribute's name.
     """
     of_class = getattr(type(part), name, None)
     if of_class is not None and not isinstance(of_class, MemberDescriptorType):
@@ -52,10 +57,10 @@ def names(part: Any) -> set[str]:
 
 
 def own_names(part: Any) -> set[str]:
-    """Returns the names of the attributes that a part of a source holds itself; its dict is asked only if it has to be.
+    """Returns the names of the instance attributes of a part of a source, without access to its dict if possible.
 
-    Candidates are the names that its class declares and those in the code of its methods. They are all that it holds
-    where each object that it refers to is the value of one; else an attribute was set from outside.
+    Candidates are the names that its class declares and those in the code of its methods. They are complete if each
+    object that it refers to is the value of one; otherwise some attribute was set from outside, and its dict is read.
     """
     kind = type(part)
     found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
@@ -76,7 +81,7 @@ def _own_value(part: Any, name: str) -> Any:
 
 @cache
 def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
-    """The names that instances may hold, each with the value that the class has of it; no methods and properties."""
+    """Returns the names that instance attributes may have, each with the class's value; no methods or properties."""
     of_classes = {name: held for base in reversed(kind.__mro__) for name, held in vars(base).items()}
     found = {*of_classes, *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)}
     values = ((name, of_classes.get(name, _NOTHING)) for name in found)
@@ -84,18 +89,18 @@ def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
 
 
 def annotated(kind: type) -> set[str]:
-    """The names that a class and its bases declare with a type."""
+    """Returns the names that a class and its bases annotate with a type."""
     return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
 
 
 def assigned(kind: type) -> set[str]:
-    """The names of the attributes that the methods of a class and its bases assign, on whatever object."""
+    """Returns the names of the attributes that the methods of a class and its bases assign, on any object."""
     steps = (step for code in _codes(kind) for step in dis.get_instructions(code))
     return {step.argval for step in steps if step.opname == "STORE_ATTR"}
 
 
 def _codes(kind: type) -> Iterator[CodeType]:
-    """The code of all methods and properties of a class and its bases, and of the functions inside them."""
+    """Yields the code of all methods and properties of a class and its bases, and of the functions inside them."""
     found: list[Any] = [held for base in kind.__mro__ for held in vars(base).values()]
     while found:
         one = found.pop()
@@ -113,22 +118,22 @@ def _codes(kind: type) -> Iterator[CodeType]:
 
 
 def inner_layer(layer: Any, fits: Callable[[Any], bool]) -> Any:
-    """Returns the object that a wrapper wraps, or None where it wraps none.
+    """Returns the object that a wrapper wraps, or None if it wraps none.
 
     Args:
         layer: The wrapper; any object.
-        fits: Tells an environment from other objects that it may hold under the same names.
+        fits: Returns True for an environment, and False for other objects that attributes of these names may contain.
     """
     held = (attribute(layer, name) for name in _INNER)
     return next((one for one in held if fits(one)), None)
 
 
 def layers(source: Any, kind: type) -> list[Any]:
-    """A source from its outermost wrapper to the bare environment.
+    """Returns the layers of a source from its outermost wrapper to the bare environment.
 
     Args:
         source: The environment.
-        kind: What every layer is an instance of.
+        kind: The class that every layer is an instance of.
     """
     found = [source]
     while True:
@@ -139,13 +144,23 @@ def layers(source: Any, kind: type) -> list[Any]:
 
 
 def physics(source: Any, kind: type) -> Any:
-    """The simulation inside a source of dm_control, or None."""
+    """Returns the simulation inside a source of dm_control, or None.
+
+    Args:
+        source: The environment.
+        kind: The class that every layer is an instance of.
+    """
     held = (attribute(layer, "_physics") for layer in layers(source, kind))
     return next((one for one in held if hasattr(one, "get_state")), None)
 
 
 def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
-    """The `seed` method of the outermost layer that has one."""
+    """Returns the `seed` method of the outermost layer that has one, or None.
+
+    Args:
+        source: The environment.
+        kind: The class that every layer is an instance of.
+    """
     for layer in layers(source, kind):
         if callable(getattr(type(layer), "seed", None)):
             return layer.seed
@@ -153,11 +168,11 @@ def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
 
 
 class Generators:
-    """The random generators that a source and its tasks hold, innermost first.
+    """The random generators of a source's layers and tasks, innermost first.
 
     Args:
         source: The environment.
-        kind: What every layer is an instance of.
+        kind: The class that every layer is an instance of.
     """
 
     def __init__(self, source: Any, kind: type) -> None:
@@ -174,22 +189,22 @@ class Generators:
         return bool(self._places)
 
     def seed(self, seed: int) -> None:
-        """Seeds each as its owner's constructor would, given that seed; in place, for others may share it."""
+        """Seeds each generator as a constructor would from that seed; in place, because other objects may share it."""
         for holder, name in self._places:
             _seed(holder[name], seed)
 
     def first(self) -> np.random.Generator | None:
-        """The innermost where it is a `Generator`; a `RandomState` is none, and its states cannot be compared."""
+        """Returns the innermost generator, or None if it is a `RandomState`, whose states cannot be compared."""
         if not self._places:
             return None
         holder, name = self._places[0]
         return holder[name] if isinstance(holder[name], np.random.Generator) else None
 
     def replace(self, generator: np.random.Generator) -> None:
-        """Makes everything follow from a generator, which the innermost draws from where it can.
+        """Replaces the innermost generator, and seeds the others from the new one, which is not advanced.
 
-        A `RandomState` takes over the state of a generator of its own kind, and is seeded from another, which is
-        not advanced.
+        A `RandomState` cannot be replaced: the innermost one copies the state of a generator of the same kind, and is
+        seeded from any other.
         """
         words = deepcopy(generator).integers(2**32, size=(len(self._places), 4), dtype=np.uint32)
         for index, (holder, name) in enumerate(self._places):
@@ -216,48 +231,50 @@ def _bits(held: Any) -> Any:
 def _seed(held: Any, seed: int) -> None:
     bits = _bits(held)
     if isinstance(held, np.random.RandomState) and isinstance(bits, np.random.MT19937):
-        # It takes 32 bits at a time.
+        # `seed` takes words of 32 bits.
         words = [seed >> shift & 0xFFFFFFFF for shift in range(0, seed.bit_length(), 32)]
         held.seed(words if len(words) > 1 else seed)
     else:
         bits.state = type(bits)(seed).state
 
 
-# Snapshots: what the layers hold, copied as a whole so that what they share stays shared; the layers stay themselves.
+# Snapshots: the attributes of the layers, copied as a whole so that shared objects stay shared. Layers are not copied.
 
 
 class _Layer:
-    """Stands in a snapshot for a layer, which a copy of the source has as well."""
+    """A placeholder for a layer in a snapshot; a copy of the source has its own layer in that place."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
 
 
 class Content:
-    """What the layers of a source hold at one time.
+    """A copy of the attributes of a source's layers.
 
     Args:
-        parts: The layers. One that has a method `content` is asked by it, and later told by `put_back(content)`.
+        parts: The layers. One with methods `content()` and `put_back(content)` is copied and restored by these.
 
     Raises:
-        SnapshotUnsupported: Something in them cannot be copied.
+        SnapshotUnsupported: An attribute cannot be copied.
     """
 
     def __init__(self, parts: list[Any]) -> None:
         self._layers = [_Layer(kind_of(part)) for part in parts]
         stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
         try:
-            self._held = deepcopy([part.content() if _tells(part) else _held(part) for part in parts], stand_ins)
+            self._held = deepcopy(
+                [part.content() if _copies_itself(part) else _held(part) for part in parts], stand_ins
+            )
         except SnapshotUnsupported:
             raise
-        except Exception as error:  # whatever the source's own objects raise
+        except Exception as error:  # any that the source's own objects may raise
             raise SnapshotUnsupported(f"{parts[0]}: cannot be copied ({error!r})") from error
 
     def put_back(self, parts: list[Any]) -> None:
-        """Makes layers of the same kinds hold it again.
+        """Restores the attributes in layers of the same classes.
 
         Raises:
-            SnapshotUnsupported: They are of other kinds.
+            SnapshotUnsupported: The layers are of other classes.
         """
         if [layer.kind for layer in self._layers] != [kind_of(part) for part in parts]:
             raise SnapshotUnsupported(
@@ -265,7 +282,7 @@ class Content:
             )
         stand_ins: dict[int, Any] = dict(zip(map(id, self._layers), parts, strict=True))
         for part, held in zip(parts, deepcopy(self._held, stand_ins), strict=True):
-            if _tells(part):
+            if _copies_itself(part):
                 part.put_back(held)
             else:
                 in_slots, in_dict = held
@@ -280,14 +297,14 @@ class Content:
 
 
 def kind_of(part: Any) -> type:
-    """The class as it was written, of which a form's may be one with more attributes."""
+    """Returns an object's class; for a form whose class was extended by reached attributes, the original class."""
     return type(part).__dict__.get("_written", type(part))
 
 
 def _held(part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a part holds itself: in its slots and in its dict."""
+    """Returns the instance attributes of a part: those in slots, and those in its dict."""
     return {name: getattr(part, name) for name in slots(type(part)) if hasattr(part, name)}, attributes(part)
 
 
-def _tells(part: Any) -> bool:
+def _copies_itself(part: Any) -> bool:
     return callable(getattr(type(part), "content", None)) and callable(getattr(type(part), "put_back", None))

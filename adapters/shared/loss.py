@@ -1,4 +1,4 @@
-"""What a conversion would lose, as data."""
+"""Losses of a conversion, as data, and the warnings of what an environment cannot do in a framework."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from envoi import Env, LossyConversion, MultiEnv
 
 
 class NarrowingWarning(UserWarning):
-    """Numbers lose precision on their way to a framework; `losses` lists which."""
+    """A conversion to a framework reduces the precision of numbers; `losses` lists which."""
 
 
 class UnseededWarning(UserWarning):
-    """A seed was given to an environment whose source nothing can seed."""
+    """A seed was given to an environment whose source cannot be seeded."""
 
 
 class DroppedOptionsWarning(UserWarning):
-    """A reset was given options that the environment's framework has no place for; they change nothing."""
+    """A reset was given options in a framework whose `reset` takes none; they have no effect."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One thing that does not survive the way to a framework and back.
+    """A part of an environment that a framework cannot express.
 
     Attributes:
-        path: The leaf, such as `observation['image']`.
-        field: What of it, such as `dtype`.
-        source: What it is in the core.
+        path: The path of the leaf, such as `observation['image']`.
+        field: The field of it that is lost, such as `dtype`.
+        source: The field's value in the core environment.
         target: The framework.
-        refused: The conversion raises `LossyConversion`; otherwise it goes on, less precisely.
-        hint: What becomes of it, or what to do.
+        refused: True if the conversion raises `LossyConversion`; False if it continues, with less precision or without
+            that part.
+        hint: The consequence, or a remedy.
     """
 
     path: str
@@ -44,7 +45,7 @@ class Loss:
 
     @classmethod
     def of(cls, error: LossyConversion) -> Loss:
-        """The loss for which a conversion is refused."""
+        """Returns the loss for which an error refuses a conversion."""
         return cls(error.path, error.field, error.source, error.target, True, error.hint)
 
     def __str__(self) -> str:
@@ -53,7 +54,7 @@ class Loss:
 
 
 def warn_user(message: str, category: type[UserWarning]) -> None:
-    """Warns at the place in the user's code, or in another library, that called envoi.
+    """Issues a warning that points at the line outside envoi from which envoi was called.
 
     Args:
         message: The message.
@@ -66,10 +67,10 @@ def warn_user(message: str, category: type[UserWarning]) -> None:
 
 
 def warn_narrowed(losses: Iterable[Loss]) -> None:
-    """Warns, in one sentence, of the precision that a conversion loses without being refused.
+    """Warns of all precision that a conversion loses, in one message.
 
     Args:
-        losses: All losses of the conversion.
+        losses: All losses of the conversion; those that are refused or not of precision are left out.
     """
     narrowed = [str(loss) for loss in losses if not loss.refused and loss.field == "precision"]
     if narrowed:

@@ -1,4 +1,4 @@
-"""How a core environment was made, so that a form can say it in its framework's own words."""
+"""The origin of a core environment, from which a form describes itself in its framework's terms (`EnvSpec`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from envoi.wrapping.one_agent import OneOfMany, Sole
 
 @dataclass(frozen=True)
 class Origin:
-    """The way to make an environment once more, as far as it was when this was written down.
+    """A description from which an environment can be made again, as it was when `mark` recorded it.
 
     Attributes:
-        name: The name for `envoi.adapters.load`, without arguments; empty where a framework says how.
+        name: The name for `envoi.adapters.load`, without arguments; empty if `spec` describes the environment.
         arguments: The arguments for `load`.
-        spec: The description of a framework, such as an `EnvSpec` of gymnasium.
+        spec: A framework's description, such as an `EnvSpec` of gymnasium.
         rewarder: The rewarder that was set on the environment; None for its own.
         context: The context that was set on it; None for the default.
     """
@@ -31,7 +31,7 @@ class Origin:
 
 
 def core_layers(core: Any) -> list[Any]:
-    """A core environment and all that it is wrapped around, outermost first; the last is no wrapper."""
+    """Returns a core environment's wrappers, outermost first, and last the environment inside all of them."""
     found = [core]
     while isinstance(found[-1], Around):
         found.append(found[-1].env)
@@ -39,37 +39,37 @@ def core_layers(core: Any) -> list[Any]:
 
 
 def innermost(core: Any) -> Any:
-    """The environment under all core wrappers; of a loop over lanes that of the first."""
+    """Returns the environment inside all core wrappers; for a loop over lanes, that of the first lane."""
     base = core_layers(core)[-1]
     return innermost(base.envs[0]) if isinstance(base, Lanes) else base
 
 
 def rewarder_of(core: Any) -> Any:
-    """The rewarder that was set on an environment; None for its own."""
+    """Returns the rewarder that was set on an environment, or None if it has its own."""
     base = innermost(core)
     return None if base._rewarder is None else base.rewarder
 
 
 def context_of(core: Any) -> Mapping[str, Any] | None:
-    """The context that was set on an environment; None where none was, or where each lane may have another."""
+    """Returns the context that was set on an environment; None if none was, or if lanes may have different ones."""
     base = innermost(core)
     return None if isinstance(base, BatchEnv) else getattr(base, "_context", None) or None
 
 
 def origin_of(core: Any) -> Origin | None:
-    """How an environment was made, as `mark` has written it down."""
+    """Returns the origin of an environment as recorded by `mark`, or None."""
     return core._made_by
 
 
 def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | None = None, spec: Any = None) -> None:
-    """Writes down on an environment how it was made. Copies, pickles and batches of it keep that.
+    """Records on an environment how it was made. Copies, pickles and batches of it keep the record.
 
     Args:
-        core: The environment, as it was made.
+        core: The environment, not changed yet.
         name: The name for `envoi.adapters.load`.
         arguments: The arguments for `load`.
-        spec: The description of a framework, in the place of a name.
+        spec: A framework's description, instead of a name.
     """
-    while isinstance(core, (OneOfMany, Sole)):  # which another conversion takes off
+    while isinstance(core, (OneOfMany, Sole)):  # conversions may remove these, so the record goes inside them
         core = core.env
     core._made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))

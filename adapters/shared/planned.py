@@ -1,4 +1,4 @@
-"""Objects that plan their work when they are made: what they planned is not pickled or copied, but planned again."""
+"""Objects that prepare their hot methods at construction; copies and pickles leave that out and prepare it again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The attributes that a form has of what lies inside it.
+"""Public attributes of a form's core, model or source as attributes of the form.
 
-A form has the public attributes of its core's wrappers, model or source, as wrappers of most frameworks have those of
-what they wrap: `form.physics`, `form.gravity`. They are properties of a class that is made for the names that there
-are, since a `__getattr__` would make every attribute slower to read, and each step with it. Names by which libraries
-tell one framework's environments from another's are not among them; `get_wrapper_attr` finds those too.
+A form has the public attributes of its core's wrappers, model or source, such as `form.physics` or `form.gravity`, as
+wrappers of most frameworks have those of the environment inside. They are properties of a class that is made for these
+names, because a `__getattr__` would slow down every attribute and therefore every step. Names by which libraries
+recognise the environments of a framework are left out; `get_wrapper_attr` finds those too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROTOCOLS = (
     *(TakesContext, SeedsSource),
 )
 _CORE = frozenset(name for kind in _PROTOCOLS for name in dir(kind))
-"""The names of the core's own protocol, of which a source may have others of its own meaning."""
+"""The names of the core's own protocol; a source may use the same names for something else."""
 
 _FRAMEWORKS = frozenset(
     name
@@ -39,19 +39,19 @@ _FRAMEWORKS = frozenset(
     )
     for name in names.split()
 )
-"""Names by which libraries recognise environments: a form has those of its own framework alone."""
+"""Names by which libraries recognise environments: a form has only those of its own framework."""
 
 
 class ReachesInside(CoreHolder):
-    """An object that has the public attributes of what its core environment is made of."""
+    """Base of forms that have the public attributes of their core's wrappers, model or source."""
 
     def __new__(cls, core: Any = None, *args: Any, **kwargs: Any) -> Self:
-        # Now, for CPython reads the attributes of an object more slowly after its class has changed.
+        # The class is chosen here, because CPython reads attributes more slowly after a change of `__class__`.
         return _blank(cls, _reached_in(core, cls) if isinstance(core, Process) and cls._opens(core) else frozenset())
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
-        """Returns True if a form of a core environment has the public attributes of what lies inside."""
+        """Returns True if a form of a core environment has the public attributes of what is inside."""
         return True
 
     def has_wrapper_attr(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class ReachesInside(CoreHolder):
         """Returns an attribute of this form, a wrapper of its core, its model or its source.
 
         Args:
-            name: The attribute's name; the outermost that has one of it is asked.
+            name: The attribute's name; if several have it, the outermost one's is returned.
 
         Raises:
             AttributeError: None has it.
@@ -78,10 +78,10 @@ class ReachesInside(CoreHolder):
         Args:
             name: The attribute's name.
             value: Its new value.
-            force: Whether to give this form an attribute that none has yet.
+            force: If True, an attribute that none of them has yet is set on this form.
 
         Returns:
-            Whether it was set.
+            True if it was set.
         """
         holder = self if hasattr(self, name) else self._reach(name)
         if holder is None and not force:
@@ -93,9 +93,9 @@ class ReachesInside(CoreHolder):
         """Returns the outermost object inside this form that has an attribute, or None.
 
         Args:
-            name: Of an attribute of a wrapper of the core, of the model, or of the source, wrappers and all. A name of
-                the core's own protocol, such as `state`, means the source's where it has one; a private one is looked
-                for in the model or the source alone.
+            name: The attribute's name. It is looked for in the core's wrappers, then in the model or the source with
+                its wrappers. A name of the core's own protocol, such as `state`, is looked for in the source first; a
+                private name only in the model or the source.
         """
         around, native = inside(self.core)
         holders = (*around, *native) if is_own(name) else native if name.startswith("_") else (*native, *around)
@@ -107,12 +107,12 @@ class ReachesInside(CoreHolder):
 
 
 def is_own(name: str) -> bool:
-    """Returns True for a public attribute of a core environment that is not of the core's own protocol."""
+    """Returns True if an attribute of a core environment is its author's: public and not of the protocol."""
     return not name.startswith("_") and name not in _CORE
 
 
 class _Reached:
-    """An attribute of what lies inside a form, read and set where it is; in the source if it is nowhere."""
+    """A property that reads and sets an attribute where it is inside a form; if it is nowhere, sets the source's."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -131,18 +131,18 @@ class _Reached:
 
 
 def _blank(written: type, reached: frozenset[str]) -> Any:
-    """Returns a form that holds nothing yet.
+    """Returns a form without instance attributes.
 
     Args:
-        written: Its class.
-        reached: The names of the attributes that it has of what lies inside.
+        written: The form's class.
+        reached: The names of the attributes inside that it has too.
     """
     return object.__new__(_opened(written, reached) if reached else written)
 
 
 @cache
 def _opened(written: type, reached: frozenset[str]) -> type:
-    """The class of a form that has more attributes than were written down."""
+    """Returns a subclass of a form's class with properties for attributes inside it."""
     body = {"__module__": written.__module__, "__qualname__": written.__qualname__, "__doc__": written.__doc__}
     return type(written)(
         written.__name__, (written,), {**body, **{name: _Reached(name) for name in reached}, "_written": written}
@@ -150,7 +150,7 @@ def _opened(written: type, reached: frozenset[str]) -> type:
 
 
 def _reached_in(core: Any, written: type) -> frozenset[str]:
-    """The names of the public attributes inside a core environment, but for those that its forms of a class have."""
+    """Returns the names of the public attributes inside a core environment that its form's class does not have."""
     around, native = inside(core)
     holders = [*(one for one in around if attribute(one, "source") is None), *native]
     found = {name for holder in holders for name in names(holder) if not name.startswith("_")}
@@ -159,7 +159,7 @@ def _reached_in(core: Any, written: type) -> frozenset[str]:
 
 @cache
 def _own(written: type) -> frozenset[str]:
-    """The attributes that instances of a class have themselves, as it declares or assigns them."""
+    """Returns the names of the attributes that a class declares or assigns on its instances."""
     return frozenset({*dir(written), *annotated(written), *assigned(written)})
 
 
@@ -167,7 +167,7 @@ def inside(core: Any) -> tuple[list[Any], list[Any]]:
     """Returns the parts of a core environment, outermost first.
 
     Returns:
-        Its wrappers and importer; and its model, or the layers of its source. A batch ends with itself.
+        Its wrappers and importer; and its model, or the layers of its source. For a batch, the latter is the batch.
     """
     around: list[Any] = []
     while isinstance(core, Process):
@@ -182,7 +182,7 @@ def inside(core: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _layers(source: Any, native: Any) -> Iterator[Any]:
-    """A source from its outermost wrapper to the native environment, or to a form and all that is inside."""
+    """Yields the layers of a source, outermost first, down to the native environment or to a form and its parts."""
     found: list[Any] = []
     layer = source
     while layer is not None and not any(layer is one for one in found):

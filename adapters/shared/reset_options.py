@@ -1,4 +1,4 @@
-"""Options of a reset, on their way to a source: whether they reach it, and the warning where they do not."""
+"""Reset options for sources: the way to those that take them, and a warning for those that do not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .loss import DroppedOptionsWarning, warn_user
 
 
 class ResetOptions:
-    """Answers for an importer whether options of a reset reach its source.
+    """Passes reset options on to the source of an importer.
 
-    A form of envoi takes them in any framework, and so its core answers, through whatever wraps it.
+    A form of envoi takes options in any framework, even inside wrappers of that framework: then its core decides.
 
     Attributes:
-        has_place: Whether resets of the framework take options. Where they take none, options go to a form of envoi
-            inside, or are dropped.
+        has_place: True if `reset` of the framework takes options. If not, options go to a form of envoi inside, or are
+            dropped.
     """
 
     has_place: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class ResetOptions:
 
     @property
     def form_inside(self) -> CoreHolder | None:
-        """The form of envoi that the source is, or that lies inside its wrappers; None where there is none."""
+        """The form of envoi that the source is or wraps, or None."""
         native = self.unwrapped
         return native if isinstance(native, CoreHolder) else None
 
@@ -39,7 +39,7 @@ class ResetOptions:
 
     @property
     def takes_options(self) -> bool:
-        """Whether options of a reset reach the source."""
+        """True if reset options reach the source."""
         form = self.form_inside
         return self.has_place if form is None else form.core.takes_options
 
@@ -51,10 +51,10 @@ class ResetOptions:
         return form.core.untaken(options)
 
     def _give_options(self, options: Mapping[str, Any] | None) -> None:
-        """Prepares the next reset where resets take no options; call it before any method of the source.
+        """Prepares the next reset of a source whose `reset` takes no options; called before the source is reset.
 
         Args:
-            options: The options; None and an empty mapping are none.
+            options: The options; None and an empty mapping mean none.
         """
         if not options:
             return
@@ -63,7 +63,7 @@ class ResetOptions:
             form.reset_options = fresh(options)
         elif not self._warned_of_options:
             native = type(self.unwrapped)
-            # In the same words for all lanes of a batch, so that Python shows them once.
+            # The same text for all lanes of a batch, so that Python shows it once.
             warn_user(
                 f"options: a reset of {native.__module__}.{native.__qualname__} takes no options, so "
                 f"{', '.join(map(repr, options))} changed nothing, nor will others; validate=True makes them an error",

@@ -1,4 +1,4 @@
-"""Seeds for sources of frameworks whose resets take none: what seeds such a source, and where its generators are."""
+"""Seeding of sources whose framework's `reset` takes no seed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .loss import Loss, UnseededWarning, warn_user
 
 
 class SeedsSource(Imported):
-    """Base of importers whose framework's resets take no seed.
+    """Base of importers for frameworks whose `reset` takes no seed.
 
-    The source is seeded in the first of these ways that there is: by a function of the user's; by a method `seed` of
-    the source; by the random generators that the source, its task and its wrappers hold. Else a seed warns once.
+    The source is seeded in the first way that is available: by the user's function; by a method `seed` of the source;
+    through the random generators of the source, its task and its wrappers. Without any, the first seed gives a warning.
     """
 
     has_place = False
 
     _layer: ClassVar[type]
-    """The class of every layer of a source."""
+    """The class that every layer of a source is an instance of."""
 
     _most_seeds: ClassVar[int] = 2**32
-    """The source takes seeds below this one."""
+    """The upper bound (exclusive) of the seeds that the source takes."""
 
     _seeder: Callable[[Any], Any] | None = None
     _warned_of_seeds: bool = False
@@ -36,12 +36,12 @@ class SeedsSource(Imported):
 
     @property
     def _has_seeder(self) -> bool:
-        """True where the user gives a way to seed the source."""
+        """True if the user gave a function that seeds the source."""
         return self._seeder is not None
 
     @property
     def unseeded(self) -> bool:
-        """True where no way to seed the source is known; then a seed reaches only the sampled actions."""
+        """True if no way to seed the source is known; then a seed affects only the sampled actions."""
         return not (self._has_seeder or self._has_seed_method or self._generators())
 
     @property
@@ -49,7 +49,7 @@ class SeedsSource(Imported):
         return seed_hook(self.source, self._layer) is not None
 
     def _call_seed_method(self, seed: Any) -> bool:
-        """Calls the source's method `seed`; returns False where it has none."""
+        """Calls the source's method `seed`; returns False if it has none."""
         hook = seed_hook(self.source, self._layer)
         if hook is not None:
             hook(seed)
@@ -68,13 +68,13 @@ class SeedsSource(Imported):
             warn_user(f"seed: nothing is known that seeds {self.source}; {hint}", UnseededWarning)
 
     def _source_rng(self) -> np.random.Generator | None:
-        """Returns the source's generator; a `RandomState` is none."""
+        """Returns the source's innermost generator, or None if it has none or uses a `RandomState`."""
         return self._generators().first()
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
-        """Makes everything random follow from a generator.
+        """Makes all randomness of the source follow from a generator.
 
-        A source's `RandomState` takes over the state of an `MT19937` generator, and is seeded from any other.
+        A source's `RandomState` copies the state of an `MT19937` generator, and is seeded from any other.
         """
         generators = None if self._has_seeder else self._generators()
         if generators:
@@ -84,7 +84,7 @@ class SeedsSource(Imported):
 
     @property
     def arrival_losses(self) -> list[Loss]:
-        """The loss of a source that nothing can seed."""
+        """The loss of seeds, if the source cannot be seeded; else empty."""
         if not self.unseeded:
             return []
         hint = f"pass from_{self._framework}(env, seed=function of an integer), which seeds it"

@@ -1,4 +1,4 @@
-"""Conversions of nested values, part by part."""
+"""Conversion of nested values from a framework, part by part."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envoi import (
-    SpecError,
-)
+from envoi import SpecError
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import rebuild
@@ -18,16 +16,16 @@ Convert = Callable[[Any], Any]
 
 
 def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path: str, exact: bool) -> Convert:
-    """Returns a function that makes a dict, list or tuple as the core has it from one of a framework.
+    """Returns a function that converts a framework's dict, list or tuple for the core.
 
-    The kind of container is not looked at: anything with these keys or of this length will do. A value that lacks a
-    part is a `SpecError` that names the branch.
+    The container's type is not checked: any value with these keys or of this length is accepted. A value with a
+    missing part raises `SpecError`, which names the path.
 
     Args:
-        spec: The branch.
-        parts: The key of each part, and what converts it or None.
-        path: How to call the branch in an error.
-        exact: Refuse a value with more parts too; otherwise they are left out.
+        spec: The spec of the container.
+        parts: The key of each part, and the function that converts it, or None.
+        path: The path of the container, for errors.
+        exact: If True, a value with more parts is refused too; otherwise they are left out.
     """
     is_dict = type(spec) is dict
 

@@ -1,4 +1,4 @@
-"""TF-Agents, both ways. Where `tf_agents` is not installed, on the types of `envoi.adapters.tf_agents.types`.
+"""Exports to TF-Agents and imports from it. Without `tf_agents`, uses the types of `envoi.adapters.tf_agents.types`.
 
 | core | TF-Agents |
 |---|---|
@@ -6,20 +6,21 @@
 | `Array` with bounds | `BoundedArraySpec`, a bound of ±inf being the largest finite number of the dtype |
 | `Discrete`, `MultiDiscrete`, `MultiBinary` | `BoundedArraySpec` |
 | dict; tuple, list, named tuple | `OrderedDict` in insertion order; the same |
-| names | the same, with `_` for what a tensor's name cannot hold |
+| names | the same, with `_` for characters that names of tensors cannot have |
 | reset: observation | `FIRST`, reward 0, discount 1 |
-| neither flag | `MID` with the discount, whichever it is: 0 is no termination there |
+| neither flag | `MID` with the discount, whichever it is: a discount of 0 is no termination there |
 | terminated | `LAST`, discount 0 |
-| truncated only | `LAST`, the discount, or 1 where it is 0 |
-| both flags; a discount of another value | as terminated or truncated; all six values are kept in `last` of our form |
-| `info` | `get_info()`, of a batch stacked over its lanes; `infos` is one dict a lane |
+| truncated only | `LAST`, the discount, or 1 if it is 0 |
+| both flags; a discount of another value | as terminated or truncated; the form's `last` keeps all six values |
+| `info` | `get_info()`, for a batch stacked over its lanes; `infos` is one dict per lane |
 | `reset(seed=s, options=…)` | `to_tf_agents(env, seed=s)`; `seed(s)`, `reset_options`, for the next reset |
 | snapshots | `get_state()`, `set_state(token)` |
-| a batch | `batched`; each lane begins anew in the step after its `LAST` |
+| a batch | `batched`; each lane begins a new episode in the step after its `LAST` |
 
-A spec that comes from a core one remembers it. Of a foreign one, a scalar bounded integer is a `Discrete` as an action
-and an `Array` as an observation; bounds at the largest finite numbers are none. Agents compute with float32, so rewards
-and discounts are told in it; `to_tf_agents(env, exact=True)` leaves their dtypes as they are.
+A spec that is made from a core one remembers it. In a foreign spec, a scalar bounded integer is read as a `Discrete`
+if it is an action and as an `Array` if it is an observation; bounds at the greatest finite numbers are read as none.
+Agents compute with float32, so rewards and discounts are converted to it; `to_tf_agents(env, exact=True)` keeps their
+dtypes.
 
 What is lost:
 
@@ -32,12 +33,12 @@ What is lost:
 | float64, and 32-bit and wider integer, rewards and discounts | precision | narrowed |
 | several agents | number | refused |
 
-Refused on the way here: leaves that are no `ArraySpec`. A source that nothing can seed (see `from_tf_agents`) comes
-with `unseeded`, and warns at the first reset with a seed. Options of a reset reach envoi's forms alone; a source of
-others warns of the first, and `validate=True` makes them an error.
+An import refuses leaves that are not an `ArraySpec`. If a source cannot be seeded (see `from_tf_agents`), its import
+is `unseeded`, and warns at the first reset with a seed. Reset options reach only envoi's own forms; any other source
+warns at the first options, and `validate=True` makes them an error.
 
-Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the
-core's or the source's own step, the kind of step that it is, an array for the reward, and one tuple.
+Construction decides on specs, on conversions of values, and on copies. A step then consists of the core's or the
+source's own step, the step type, an array for the reward, and one tuple.
 """
 
 from __future__ import annotations
@@ -92,29 +93,29 @@ def recognises(env: object) -> bool:
 def to_tf_agents(
     env: Any, *, validate: bool = False, exact: bool = False, seed: int | Sequence[int | None] | None = None
 ) -> PyEnvironment:
-    """Returns any environment as one of TF-Agents.
+    """Converts any environment to one of TF-Agents.
 
-    A reset takes no arguments in TF-Agents. Seed the first one by `to_tf_agents(env, seed=0)`, and any later one by
-    calling the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by
-    `reset_options`.
+    In TF-Agents `reset` takes no arguments. Seed the first reset by `to_tf_agents(env, seed=0)`, and any later one by
+    calling the form's `seed(s)` before it; both correspond to the core's `reset(seed=s)`. For options, set the form's
+    `reset_options` before a reset.
 
     Args:
         env: A core environment or batch, or one of any framework that `envoi.adapters.from_env` recognises.
-        validate: Check every value against its spec, with an error that names leaf, step and episode.
-        exact: Leave rewards and discounts in their dtypes, and say so in the specs; agents expect float32.
-        seed: The seed of the next reset, an integer of at least 0, which fixes everything random from then on; for a
-            batch one for all lanes, or one a lane; None for none.
+        validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
+        exact: If True, rewards and discounts keep their dtypes, also in the specs; agents expect float32.
+        seed: The seed of the next reset, an integer of at least 0, from which all randomness follows; for a batch one
+            integer for all lanes, or one per lane; None for no seed.
 
     Returns:
-        A `PyEnvironment` with `.core`, `.seed(s)`, `.reset_options` and, batched, for a batch, `.infos`. Without
-        `validate`, `exact` and `seed`, what came from TF-Agents is returned as the very same object.
+        A `PyEnvironment` with `.core`, `.seed(s)`, `.reset_options` and, for a batch, `.infos`. Without `validate`,
+        `exact` and `seed`, an environment of TF-Agents is returned as it is, and an import of one gives its source.
 
     Raises:
         LossyConversion: TF-Agents cannot express a part of it.
-        SpecError: The seed is not an integer of at least 0, or not one a lane.
+        SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
     """
     if seed is not None and isinstance(env, ToTFAgents) and not (validate or exact):
-        form = env  # which can be seeded
+        form = env
     else:
         as_it_is = seed is None and not (validate or exact)
         form = exported(env, NAME, _IMPORTERS, lambda core: _form(core, validate, exact), as_it_is)
@@ -131,28 +132,30 @@ def _form(core: Any, validate: bool, exact: bool) -> ToTFAgents:
 
 
 def from_tf_agents(env: PyEnvironment, *, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> Env:
-    """Returns an environment of TF-Agents as a core one.
+    """Imports an environment of TF-Agents.
 
-    A reset with a seed seeds the source, before the source's own reset, in the first of these ways that there is:
-    `seed`; the source's method `seed`; the random generators that the source and its wrappers hold. Else it warns.
+    A reset with a seed seeds the source, before the source's own reset, in the first way that is available: the
+    function `seed`; the source's method `seed`; the random generators of the source and its wrappers. Without any, it
+    warns.
 
     Args:
-        env: The environment, wrappers and all; a batched one becomes a batch.
-        seed: Seeds the source: is called with the integer before the source's reset.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        env: The environment, possibly wrapped; a batched one becomes a batch.
+        seed: A function that seeds the source; called with the integer before the source's reset.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
 
     Returns:
-        A core environment with `.source`; the very same object for what came from the core.
+        A core environment with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework.
-        LossyConversion: A spec is of a kind that only its author knows.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: A spec is not an `ArraySpec` of numbers.
     """
     return imported(env, NAME, ToTFAgents, lambda source: from_source(source, seed, copy))
 
 
 def losses(env: Env | MultiEnv, exact: bool = False) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to TF-Agents and back.
+    """Lists the parts of a core environment that TF-Agents cannot express.
 
     Args:
         env: The core environment.

@@ -1,4 +1,4 @@
-"""Batches in the form of TF-Agents' batched environments. See `envoi.adapters.tf_agents`."""
+"""Exports batches as TF-Agents' batched environments. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from envoi.tree import map_leaves
 from ..shared.array_specs import decoder
 from .form import ToTFAgents, make_time_step
 from .infos import stacked
-from .specs import (
-    TimeStep,
-    array_encoder,
-    lanes_of,
-    zero_lanes,
-)
+from .specs import TimeStep, array_encoder, lanes_of, zero_lanes
 
 
 class ToTFAgentsBatch(ToTFAgents):
@@ -28,8 +23,8 @@ class ToTFAgentsBatch(ToTFAgents):
 
     Args:
         core: A `BatchEnv`, or a wrapper of one.
-        validate: Check every value against its spec.
-        exact: Tell rewards and discounts in the dtypes of the core, not in float32.
+        validate: If True, every value is checked against its spec.
+        exact: If True, rewards and discounts keep the core's dtypes; otherwise they become float32.
     """
 
     core: BatchEnv
@@ -52,13 +47,13 @@ class ToTFAgentsBatch(ToTFAgents):
         return self.core.batch_size
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
-        """Gives the next reset of all lanes a seed: one for all, or one a lane.
+        """Seeds the next reset of all lanes.
 
         Args:
-            seed: An integer of at least 0, or n of them, one a lane; None for none.
+            seed: One integer of at least 0 for all lanes, a sequence of one (or None) per lane, or None.
 
         Raises:
-            SpecError: They are not integers of at least 0, or None, or not one a lane.
+            SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
         """
         lane_seeds(seed, self.batch_size)
         self._seed = seed
@@ -85,11 +80,17 @@ class ToTFAgentsBatch(ToTFAgents):
         return make_time_step((np.zeros(self.batch_size, np.int32), self._no_reward(), self._all(), observation))
 
     def reset_lanes(self, mask: Any, seed: int | Sequence[int | None] | None = None) -> TimeStep:
-        """Begins an episode in the lanes of `mask` now, which TF-Agents itself does only in a step.
+        """Starts an episode in some lanes immediately, which TF-Agents' own environments do only in a step.
 
         Args:
-            mask: Shape (n,), which lanes.
-            seed: One for all lanes, or one a lane.
+            mask: The lanes to reset: shape (n,), bool.
+            seed: One seed for all lanes, one per lane, or None.
+
+        Returns:
+            The time step of all n lanes, which is `FIRST` in those of `mask`.
+
+        Raises:
+            ValueError: No reset of all lanes came before.
         """
         if self._current_time_step is None:
             raise ValueError("Current timestep not initialized.")
@@ -134,13 +135,13 @@ class ToTFAgentsBatch(ToTFAgents):
         return make_time_step((kinds, self._to_reward(reward), discount, observation))
 
     def _mark_ends(self, discount: Any, terminated: Any, truncated: Any) -> None:
-        """Writes into a discount of our own what tells a termination from a truncation."""
+        """Sets the form's own discount to 0 in terminated lanes, and to 1 in truncated lanes where it is 0."""
         if terminated.any():
             map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
         cut = truncated & ~terminated
         if cut.any():
-            silent = cut & zero_lanes(discount, len(cut))
-            map_leaves(lambda leaf: leaf.__setitem__(silent, 1), discount)
+            zero = cut & zero_lanes(discount, len(cut))
+            map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
 
     def render(self, mode: str = "rgb_array") -> Any:
         """Returns the pictures of all lanes, of shape (n, height, width, 3).

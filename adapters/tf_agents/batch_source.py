@@ -1,4 +1,4 @@
-"""Batched environments of TF-Agents as batches. See `envoi.adapters.tf_agents`."""
+"""Imports batched environments of TF-Agents. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from .specs import NAME, PyEnvironment, array_encoder, lanes_of, zero_lanes
 class FromTFAgentsBatch(FromTFSource, ImportedBatch):
     """A batched environment of TF-Agents as a batch.
 
-    Its lanes begin anew when TF-Agents lets them: in the step after their end, or all at a reset. One of our own forms
-    resets any lane at any time.
+    Its lanes are reset as TF-Agents permits: each in the step after its end, or all by `reset`. A form of envoi resets
+    any lane at any time.
 
     Args:
-        source: The batched TF-Agents environment, wrappers and all.
-        seed: How to seed the source, see `from_tf_agents`.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The batched TF-Agents environment, possibly wrapped.
+        seed: A function that seeds the source, see `from_tf_agents`.
+        copy: Which observations to copy, see `from_tf_agents`.
 
     Attributes:
         source: The TF-Agents environment.
-        restarts: How its lanes can begin anew, see `BatchEnv`.
+        restarts: The ways in which its lanes can be reset, see `BatchEnv`.
     """
 
     def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
         self._seeder = seed
         super().__init__(source, cast("int", source.batch_size), copy)
-        # No wrapper hands on a reset of single lanes.
+        # Wrappers of TF-Agents do not pass on a reset of single lanes.
         self.restarts = BatchEnv.restarts if self.form_inside is source else frozenset({"step"})
 
     def _plan(self) -> None:
@@ -62,8 +62,8 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
         mask: Any = None,
     ) -> Reset:
         n, lanes = self.batch_size, as_mask(mask, self.batch_size, "mask")
-        lane_seeds(seed, n)  # are they possible?
-        if isinstance(seed, np.integer):  # a Python int, for a source may take no other
+        lane_seeds(seed, n)  # raises an error if they are not valid
+        if isinstance(seed, np.integer):  # sources may accept only Python integers
             seed = int(seed)
         if lanes is not None and not lanes.all():
             return self._reset_lanes(lanes, seed, options)
@@ -84,7 +84,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
     def _call_seed_method(self, seed: Any) -> bool:
         try:
             return super()._call_seed_method(seed)
-        except TypeError:  # those in processes of their own take a seed a lane
+        except TypeError:  # lanes in processes of their own take a list of one seed per lane
             if self._form is not None or not isinstance(seed, int):
                 raise
             return super()._call_seed_method(lane_seeds(seed, self.batch_size))
@@ -116,7 +116,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             form.restart(begin)
             time_step = self.source.step(sent)
         else:
-            # Some begin anew only when they are told.
+            # Some sources start a new episode only by `reset`, even if all lanes have ended.
             time_step = self.source.reset() if begin.all() else self.source.step(sent)
         if form is not None and form.has_returned(time_step):
             result = form.last
@@ -160,7 +160,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
 
 
 def _filled(values: Any, lanes: Any, number: float) -> Any:
-    """A reward or discount of a batch, with `number` in some lanes; `values` stays as it is."""
+    """Returns a copy of a batch's rewards or discounts, with `number` in some lanes."""
 
     def fill(leaf: Any) -> Any:
         result = np.array(leaf)
@@ -171,11 +171,11 @@ def _filled(values: Any, lanes: Any, number: float) -> Any:
 
 
 class FromTFAgentsLanes(ImportedLanes):
-    """A `BatchedPyEnvironment` as a batch of the environments that it holds, each of which can be reset and seeded.
+    """A `BatchedPyEnvironment` as a batch of the environments inside it, each of which can be reset and seeded.
 
     Args:
         source: The batched environment.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        copy: Which observations to copy, see `from_tf_agents`.
 
     Attributes:
         source: The batched environment.
@@ -189,10 +189,16 @@ class FromTFAgentsLanes(ImportedLanes):
 
 
 def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: Copy) -> Env:
-    """A TF-Agents environment as a core one, of one lane or a batch."""
+    """Imports a TF-Agents environment, of one lane or batched.
+
+    Args:
+        source: The environment.
+        seed: A function that seeds the source, or None.
+        copy: Which observations to copy, see `from_tf_agents`.
+    """
     if not source.batched:
         return FromTFAgents(source, seed, copy)
-    # A wrapper around one finds its `envs` too, but changes what they do.
+    # A wrapper's `__getattr__` finds `envs` too, but the wrapper changes their values, so the class is asked.
     lanes = getattr(source, "envs", ()) if hasattr(type(source), "envs") else ()
     if seed is None and len(lanes) == source.batch_size and all(isinstance(env, PyEnvironment) for env in lanes):
         return FromTFAgentsLanes(source, copy)

@@ -1,4 +1,4 @@
-"""Core environments in the form of TF-Agents: of one lane, and of several. See `envoi.adapters.tf_agents`."""
+"""Exports core environments of one lane to TF-Agents, and the base for batches. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -39,17 +39,16 @@ make_time_step = cast("Callable[[tuple[Any, Any, Any, Any]], TimeStep]", partial
 class ToTFAgents(AnyForm, PyEnvironment):
     """A core environment as one of TF-Agents.
 
-    A reset takes no arguments in TF-Agents: call `seed(s)` before it to seed it, and set `reset_options` to give it
-    options.
+    In TF-Agents `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
 
     Args:
         core: An environment of one lane.
-        validate: Check every value against its spec.
-        exact: Tell rewards and discounts in the dtypes of the core, not in float32.
+        validate: If True, every value is checked against its spec.
+        exact: If True, rewards and discounts keep the core's dtypes; otherwise they become float32.
 
     Attributes:
         core: The core environment.
-        last: What the core's last `reset` or `step` gave, all of it; None before.
+        last: The whole result of the core's last `reset` or `step`; None before the first reset.
         reset_options: The options of the next reset only; None for none.
         metadata: The core's.
         render_mode: The core's.
@@ -87,7 +86,7 @@ class ToTFAgents(AnyForm, PyEnvironment):
             constant(discount, 0, lanes),
             constant(discount, 1, lanes),
         )
-        # Of one number, which most rewards are, a step makes the array itself.
+        # If the reward is one number, as most are, `_step` makes the array inline.
         self._reward_dtype: Any = getattr(reward, "dtype", None)
         self._encode, self._decode = self._codecs()
 
@@ -96,10 +95,10 @@ class ToTFAgents(AnyForm, PyEnvironment):
         return array_encoder(self.core.observation_spec), decoder(self.core.action_spec, exact=exact)
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
-        """Gives the next reset a seed, which fixes everything random from then on.
+        """Seeds the next reset, so that all randomness from then on follows from the seed.
 
         Args:
-            seed: An integer of at least 0, or None for none.
+            seed: An integer of at least 0, or None for no seed.
 
         Raises:
             SpecError: It is not an integer of at least 0, or None.
@@ -139,8 +138,8 @@ class ToTFAgents(AnyForm, PyEnvironment):
             if kind is LAST and is_zero(rest):
                 rest = self._all()
         dtype = self._reward_dtype
-        told = np.array(reward, dtype) if dtype is not None else self._to_reward(reward)
-        return make_time_step((kind, told, rest, observation))
+        reward = np.array(reward, dtype) if dtype is not None else self._to_reward(reward)
+        return make_time_step((kind, reward, rest, observation))
 
     def observation_spec(self) -> Any:
         """Returns the spec of observations."""
@@ -151,7 +150,7 @@ class ToTFAgents(AnyForm, PyEnvironment):
         return self._action_spec
 
     def reward_spec(self) -> Any:
-        """Returns the spec of rewards, which follows the core's rewarder, at the latest from the next reset on."""
+        """Returns the spec of rewards, that of the core's current rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._plan()
         return self._reward_spec
@@ -161,27 +160,27 @@ class ToTFAgents(AnyForm, PyEnvironment):
         return self._discount_spec
 
     def time_step_spec(self) -> TimeStep:
-        """Returns all of these and that of the kind of step, as a `TimeStep`."""
+        """Returns a `TimeStep` of the specs of its four fields."""
         step_type = ArraySpec((), np.int32, "step_type")
         return TimeStep(step_type, self.reward_spec(), self._discount_spec, self._observation_spec)
 
     def get_info(self) -> Any:
-        """Returns the info of the last reset or step, which is empty before."""
+        """Returns the info of the last reset or step; empty before the first reset."""
         return {} if self.last is None else self.last.info
 
     def get_state(self) -> Any:
-        """Returns an opaque token of everything: the core's snapshot, the current time step, a seed that waits.
+        """Returns an opaque copy of everything: the core's snapshot, the current time step, the seed of the next reset.
 
         Raises:
-            SnapshotUnsupported: The core holds something that cannot be copied.
+            SnapshotUnsupported: A part of the core cannot be copied.
         """
         return self.content()
 
     def set_state(self, state: Any) -> None:
-        """Puts everything back as it was.
+        """Restores what `get_state` returned.
 
         Args:
-            state: What `get_state` returned; the same token may be used any number of times.
+            state: The result of `get_state`, which may be restored any number of times.
         """
         self.put_back(state)
 
@@ -194,13 +193,13 @@ class ToTFAgents(AnyForm, PyEnvironment):
         return self._current_time_step is time_step
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """Returns a picture.
+        """Returns an image of the current state.
 
         Args:
             mode: The core's `render_mode`.
 
         Raises:
-            NotImplementedError: The core has no pictures.
+            NotImplementedError: The core was made without a `render_mode`.
             SpecError: The core has another mode.
         """
         if self.render_mode is None:
@@ -211,5 +210,5 @@ class ToTFAgents(AnyForm, PyEnvironment):
 
     @property
     def unwrapped(self) -> Any:
-        """The model or source under all wrappers of the core."""
+        """The model or source inside all wrappers of the core."""
         return self.core.unwrapped

@@ -1,4 +1,4 @@
-"""Infos of a batch as TF-Agents has them: a nest of arrays with a leading lane axis. See `envoi.adapters.tf_agents`."""
+"""Infos of a batch in TF-Agents: nested arrays with a leading axis of n lanes. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ HINT = "read the form's `infos`, one dict a lane"
 
 
 class StackedInfo(dict[Any, Any]):
-    """A nest of arrays that are stacked over lanes, and what they were made of, for who reads a form back.
+    """Infos stacked over lanes, as nested arrays, together with the original infos, from which an import reads them.
 
     Attributes:
-        infos: One dict a lane.
+        infos: The original infos, one dict per lane.
     """
 
     infos: Sequence[Mapping[Any, Any]] = ()
 
 
 class NotStackable(SpecError):
-    """Infos of lanes that differ in their keys, shapes or kinds.
+    """The error for infos of lanes that differ in their keys, shapes or types.
 
     Args:
-        message: What is wrong.
-        infos: One dict a lane.
+        message: The message.
+        infos: The infos, one dict per lane.
     """
 
     def __init__(self, message: str, infos: Sequence[Mapping[Any, Any]] = ()) -> None:
@@ -41,14 +41,14 @@ def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
     """Stacks the infos of all lanes, as `BatchedPyEnvironment.get_info` does.
 
     Args:
-        infos: One for each of n lanes, all with the same keys, to any depth.
+        infos: One per lane, all with the same keys at any depth.
 
     Returns:
-        A nest like the first info, fresh, with arrays of shape (n, …) in the dtype that numpy finds for all lanes:
-        numbers are promoted together, text is of kind `U`, and None and other objects are in arrays of objects.
+        A new dict, nested like the first info, with arrays of shape (n, …) in the dtype that numpy finds for all
+        lanes: numbers are promoted together, text has kind `U`, and None and other objects are in object arrays.
 
     Raises:
-        NotStackable: Lanes differ in their keys or shapes, or one has text where another has none; names them.
+        NotStackable: Lanes differ in their keys or shapes, or only some have text; the message names them.
     """
     try:
         result = StackedInfo(_nest(infos))
@@ -98,29 +98,35 @@ def _presence(is_there: Any) -> str:
 
 
 def _agree(path: str, wanted: str, found: list[Any], shown: Callable[[Any], str] = str) -> None:
-    """Checks that all lanes are alike in something.
+    """Checks that a property is the same in all lanes.
+
+    Args:
+        path: The path of the value, for the error.
+        wanted: The expected property, for the error.
+        found: The property in each lane.
+        shown: Describes the property of one lane, for the error.
 
     Raises:
-        SpecError: They are not.
+        SpecError: It differs.
     """
     if all(one == found[0] for one in found):
         return
     lanes: dict[str, list[int]] = {}
     for lane, one in enumerate(found):
         lanes.setdefault(shown(one), []).append(lane)
-    said = ", ".join(f"{what} in lanes {of}" for what, of in lanes.items())
-    raise SpecError(f"{path}: expected values {wanted} to stack over the lanes, got {said}; {HINT}")
+    by_lanes = ", ".join(f"{what} in lanes {of}" for what, of in lanes.items())
+    raise SpecError(f"{path}: expected values {wanted} to stack over the lanes, got {by_lanes}; {HINT}")
 
 
 def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
-    """The infos of n lanes, from what an environment says of all.
+    """Returns the infos of n lanes from an environment's `get_info`.
 
-    A nest that `stacked` made, and that no wrapper has changed, is the infos that it was made of, whose values keep
-    their types; and so is the error of infos that cannot be stacked.
+    If `stacked` made its result (or its error), and no wrapper has changed it, these are the original infos, whose
+    values keep their types.
 
     Args:
-        get_info: Gives a sequence of one info a lane, a nest of arrays of shape (n, …), or one info for all lanes.
-        n: How many lanes.
+        get_info: Returns a sequence of one info per lane, nested arrays of shape (n, …), or one info for all lanes.
+        n: The number of lanes.
     """
     try:
         info = get_info()

@@ -19,7 +19,7 @@ from .specs import NAME, PyEnvironment, from_number_spec, from_spec
 
 
 class FromTFSource(SeedsSource):
-    """Base of importers of TF-Agents, of one lane or of many: what a source declares, through all its wrappers."""
+    """Base of TF-Agents' importers, of one lane or many: finds what a source declares through all its wrappers."""
 
     _framework = NAME
     _planned = ("_form", "_incoming", "_take_reward", "_take_discount", "_encode")
@@ -43,7 +43,7 @@ class FromTFSource(SeedsSource):
         read = from_number_spec(spec, "reward_spec")
         if layer is self.source:
             return read
-        # A wrapper may have changed them, by adding up several, say.
+        # A wrapper may change rewards, by adding up several for example, so their bounds may not hold.
         return map_leaves(lambda leaf: Array(leaf.shape, leaf.dtype, name=leaf.name), read)
 
     def _declared(self, what: str) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ class FromTFSource(SeedsSource):
         for layer in self._parts():
             kind = type(layer)
             if getattr(kind, own) is not getattr(PyEnvironment, own):
-                spec = getattr(layer, own)()  # bandits may have none, which means the usual one
+                spec = getattr(layer, own)()  # None in some bandits, which means the default one
                 return layer, getattr(layer.time_step_spec(), what) if spec is None else spec
             if kind.time_step_spec is not PyEnvironment.time_step_spec:
                 return layer, getattr(layer.time_step_spec(), what)
@@ -78,7 +78,7 @@ class FromTFSource(SeedsSource):
         return layers(self.source, PyEnvironment)[-1]
 
     def _source_info(self) -> Any:
-        """Returns the source's info; None where it gives none."""
+        """Returns the source's info; None if it has none."""
         if not self._has_info:
             return None
         try:
@@ -102,15 +102,15 @@ class FromTFSource(SeedsSource):
         return layers(self.source, PyEnvironment)
 
     def _hold_source(self) -> Any:
-        """Returns all that the source holds, or where that cannot be copied, its own token.
+        """Returns a copy of all attributes of the source, or the result of its `get_state` if they cannot be copied.
 
         Raises:
-            SnapshotUnsupported: It can neither be copied nor says its state.
+            SnapshotUnsupported: The source can neither be copied nor has `get_state`.
         """
         try:
             return super()._hold_source()
         except SnapshotUnsupported:
-            if len(self._parts()) > 1:  # TF-Agents' wrappers leave what they hold themselves out of the token
+            if len(self._parts()) > 1:  # wrappers of TF-Agents leave their own state out of `get_state`
                 raise
             try:
                 return deepcopy(self.source.get_state())
@@ -122,20 +122,20 @@ class FromTFSource(SeedsSource):
         if isinstance(content, Content):
             super()._put_back_source(content)
         else:
-            self.source.set_state(deepcopy(content))  # which may go on writing into it
+            self.source.set_state(deepcopy(content))  # a copy, because the source may write into it
 
     def render(self) -> Any:
         return None if self.render_mode is None else self.source.render(self.render_mode)
 
 
 def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
-    """Returns a function that makes a reward or discount one of the core.
+    """Returns a function that converts rewards or discounts of a source for the core.
 
-    Scalars come as numpy numbers, which cannot be changed in place.
+    Scalars become numpy scalars, which cannot be changed in place.
 
     Args:
-        spec: The spec of the reward or discount.
-        copy: Whether to copy arrays.
+        spec: The spec of the rewards or discounts.
+        copy: Which arrays to copy, see `from_tf_agents`.
     """
     take = incoming(spec, copy)
     if not (isinstance(spec, Array) and spec.shape == ()):

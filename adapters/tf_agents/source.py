@@ -1,4 +1,4 @@
-"""Environments of TF-Agents of one lane as core ones. See `envoi.adapters.tf_agents`."""
+"""Imports environments of TF-Agents of one lane. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FromTFAgents(FromTFSource, ImportedEnv):
     """An environment of TF-Agents as a core one.
 
     Args:
-        source: The TF-Agents environment of one lane, wrappers and all.
-        seed: How to seed the source, see `from_tf_agents`.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The TF-Agents environment of one lane, possibly wrapped.
+        seed: A function that seeds the source, see `from_tf_agents`.
+        copy: Which observations to copy, see `from_tf_agents`.
 
     Attributes:
         source: The TF-Agents environment.
@@ -40,7 +40,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         self._incoming = incoming(self.observation_spec, self._copy)
         self._take_reward = number_reader(self.declared_reward_spec, self._copy)
         self._take_discount = number_reader(self.discount_spec, self._copy)
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         self._encode = array_encoder(self.action_spec, fresh=True)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:

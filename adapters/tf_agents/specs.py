@@ -1,6 +1,6 @@
-"""TF-Agents' types, its own where it is installed and ours of the same meaning where not; its specs, both ways.
+"""Conversions of TF-Agents' specs, rewards and discounts; the table is in `envoi.adapters.tf_agents`.
 
-The table of what becomes what is in `envoi.adapters.tf_agents`.
+The types are those of TF-Agents, or those of `envoi.adapters.tf_agents.types` if it is not installed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,14 @@ Convert = Callable[[Any], Any]
 
 
 def to_spec(spec: SpecTree, path: str = "spec") -> Any:
-    """The TF-Agents spec of a core one: nested as it is, with an `OrderedDict` for each dict.
+    """Converts a core spec to a TF-Agents one, with the same nesting and an `OrderedDict` for each dict.
+
+    Args:
+        spec: The core spec.
+        path: The spec's path, for errors.
+
+    Returns:
+        An `ArraySpec` or `BoundedArraySpec`, or a nested structure of them.
 
     Raises:
         LossyConversion: TF-Agents has no such spec; the message names the leaf.
@@ -67,14 +74,14 @@ def to_spec(spec: SpecTree, path: str = "spec") -> Any:
     return _converted(spec, spec, path)
 
 
-def _converted(spec: SpecTree, told: SpecTree, path: str) -> Any:
-    """The TF-Agents spec that says `told` and remembers `spec`, which is of the same structure."""
+def _converted(spec: SpecTree, stated: SpecTree, path: str) -> Any:
+    """Returns the TF-Agents spec of `stated` that remembers `spec`, which has the same structure."""
     if isinstance(spec, Spec):
-        return _make_spec(array_form(told, path, NAME), spec, path)
+        return _make_spec(array_form(stated, path, NAME), spec, path)
     if isinstance(spec, dict):
         _check_keys(spec, path)
-    parts = zip(children(spec), children(told), strict=True)
-    return rebuild(ordered(spec), [_converted(sub, say, path + part) for (part, _, sub), (_, _, say) in parts])
+    parts = zip(children(spec), children(stated), strict=True)
+    return rebuild(ordered(spec), [_converted(sub, leaf, path + part) for (part, _, sub), (_, _, leaf) in parts])
 
 
 def _check_keys(spec: dict[Any, SpecTree], path: str) -> None:
@@ -91,31 +98,34 @@ def _make_spec(form: ArrayForm, spec: Spec, path: str) -> Any:
     if form.dtype.itemsize > 8:
         raise LossyConversion(path, "dtype", str(form.dtype), NAME, "use float64")
     name = None if form.name is None else tensor_name(form.name)
-    # TensorFlow's bool has no least value.
+    # TF-Agents refuses bounds for bool.
     if not form.is_bounded or form.dtype.kind == "b":
         return remembering(ArraySpec, (form.shape, form.dtype, name), spec)
     low, high = form.bounds
-    if is_uniform(low) and is_uniform(high):  # it broadcasts both or none
+    if is_uniform(low) and is_uniform(high):  # TF-Agents' own specs broadcast both bounds or none
         low, high = low.flat[0], high.flat[0]
     return remembering(BoundedArraySpec, (form.shape, form.dtype, low, high, name), spec)
 
 
 def tensor_name(name: str) -> str:
-    """A name with `_` for what TensorFlow does not allow in the name of a tensor."""
+    """Returns a name with `_` in place of each character that TensorFlow does not allow in names of tensors."""
     result = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
     return result if re.match(r"[A-Za-z0-9.]|$", result) else f".{result}"
 
 
 def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
-    """The core spec of a TF-Agents one.
+    """Converts a TF-Agents spec to a core one.
 
     Args:
         spec: An `ArraySpec`, or a nested structure of them.
-        path: How to call it in an error.
-        action: It describes actions, whose bounded integers are choices.
+        path: The spec's path, for errors.
+        action: True if it describes actions, whose bounded integer scalars become `Discrete`.
+
+    Returns:
+        The core spec; the original one if `to_spec` made `spec` from it.
 
     Raises:
-        LossyConversion: A leaf is no `ArraySpec`, or not one of numbers.
+        LossyConversion: A leaf is not an `ArraySpec` of numbers.
     """
     if isinstance(spec, (dict, list, tuple)):
         return rebuild(_plain(spec), [from_spec(sub, path + part, action) for part, _, sub in children(spec)])
@@ -129,7 +139,7 @@ def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
 
 
 def _plain(branch: Any) -> Any:
-    """A branch with its own class: TensorFlow hands some out in proxies, and the core's dicts keep their order."""
+    """Returns a plain dict, list or (named) tuple, because TensorFlow wraps some containers in proxies."""
     if isinstance(branch, dict):
         return dict(branch)
     kind = branch.__class__
@@ -139,13 +149,13 @@ def _plain(branch: Any) -> Any:
 
 
 def _read(spec: ArraySpec, path: str) -> Array:
-    """A spec by what it says, not by what it remembers."""
+    """Reads a spec from its fields, and not from the core spec that it may remember."""
     shape, dtype = tuple(spec.shape), np.dtype(spec.dtype)
     if not isinstance(spec, BoundedArraySpec):
         return read_form(ArrayForm(shape, dtype, None, None, spec.name), path)
     low, high = (np.broadcast_to(np.asarray(bound, dtype), shape) for bound in (spec.minimum, spec.maximum))
     if dtype.kind == "f":
-        # It writes an infinite bound as the largest finite number.
+        # TF-Agents represents an infinite bound by the greatest finite number.
         info = np.finfo(dtype)
         low = np.where(low == info.min, dtype.type(-np.inf), low)
         high = np.where(high == info.max, dtype.type(np.inf), high)
@@ -156,44 +166,58 @@ def _read(spec: ArraySpec, path: str) -> Array:
 
 
 def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
-    """The spec of a reward or discount as agents take it.
+    """Returns the spec of rewards or discounts as TF-Agents' agents receive them: in float32.
 
     Args:
-        spec: The core's.
+        spec: The core's spec.
         what: `"reward"` or `"discount"`.
-        exact: Leave its dtypes as they are.
+        exact: If True, dtypes are not changed.
 
     Raises:
-        LossyConversion: A leaf is no array of real numbers.
+        LossyConversion: A leaf is not an array of numbers.
     """
-    # A first step has reward 0 and discount 1, a termination discount 0, whatever the core's bounds.
+    # The bounds include reward 0 and discount 1 of a first step, and discount 0 of a termination.
     most = 0 if what == "reward" else 1
 
-    def told(leaf: Spec) -> Spec:
+    def stated(leaf: Spec) -> Spec:
         form = array_form(leaf, what, NAME)
         if form.dtype.kind == "c":
             return leaf
         dtype = form.dtype if exact else np.dtype(np.float32)
-        with np.errstate(over="ignore"):  # beyond float32 there is no bound
-            kind = dtype if dtype.kind == "f" else np.dtype(object)  # numpy's integers know no infinity
+        with np.errstate(over="ignore"):  # a bound beyond float32's range becomes infinite
+            kind = dtype if dtype.kind == "f" else np.dtype(object)  # integer dtypes have no infinity
             low = None if form.low is None else np.minimum(form.low, 0).astype(kind)
             high = None if form.high is None else np.maximum(form.high, most).astype(kind)
         return Array(form.shape, dtype, low, high, form.name)
 
-    return map_leaves(told, spec)
+    return map_leaves(stated, spec)
 
 
 def to_number_spec(spec: SpecTree, what: str, exact: bool = False) -> Any:
-    """The TF-Agents spec of a reward or discount.
+    """Converts the spec of rewards or discounts to a TF-Agents one.
+
+    Args:
+        spec: The core's spec.
+        what: `"reward"` or `"discount"`.
+        exact: If True, dtypes are not changed; otherwise they become float32.
 
     Raises:
-        LossyConversion: A leaf is no array of real numbers.
+        LossyConversion: A leaf is not an array of real numbers.
     """
     return _converted(spec, number_spec(spec, what, exact), what)
 
 
 def from_number_spec(spec: Any, path: str) -> SpecTree:
-    """The core spec of a TF-Agents reward or discount; what was told in another kind of number comes back as told."""
+    """Converts the TF-Agents spec of rewards or discounts to a core one.
+
+    Args:
+        spec: The TF-Agents spec.
+        path: The spec's path, for errors.
+
+    Returns:
+        The core spec. Of a spec made by `to_number_spec` it is the original one, unless the kind of number (integer,
+        float) was changed; then it is read from the spec's fields.
+    """
 
     def read(leaf: Any) -> SpecTree:
         known: Any = origin(leaf)
@@ -203,11 +227,11 @@ def from_number_spec(spec: Any, path: str) -> SpecTree:
 
 
 def losses(env: Env, exact: bool = False) -> list[Loss]:
-    """What of an environment of one agent would not survive the way to TF-Agents and back.
+    """Lists the parts of an environment of one agent that TF-Agents cannot express.
 
     Args:
         env: The core environment.
-        exact: Whether rewards and discounts keep their dtypes.
+        exact: True if rewards and discounts keep their dtypes.
     """
     found: list[Loss] = []
     for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
@@ -240,22 +264,24 @@ def _unless_refused(convert: Callable[[Any, str], Any], spec: SpecTree, path: st
 
 
 def ordered(spec: SpecTree) -> Any:
-    """A structure with an `OrderedDict` for each of its dicts, all the way down."""
+    """Returns a nested structure with an `OrderedDict` for each of its dicts, at any depth."""
     if isinstance(spec, dict):
         return OrderedDict((key, ordered(sub)) for key, sub in spec.items())
     return rebuild(spec, [ordered(sub) for _, _, sub in children(spec)]) if isinstance(spec, (list, tuple)) else spec
 
 
 def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """A core value as TF-Agents has it, or None where the two are the same: dicts are ordered, scalars 0-d arrays.
+    """Returns a function that converts core values for TF-Agents, or None if no conversion is needed.
+
+    Dicts become `OrderedDict`s, and scalars become 0-d arrays.
 
     Args:
-        spec: What the value is.
-        fresh: Make all containers anew.
+        spec: The spec of the values.
+        fresh: If True, containers are copied even if no part needs a conversion.
     """
     if isinstance(spec, Discrete):
         kind = spec.dtype
-        return lambda value: np.array(index(value), kind)  # of any width, but an integer
+        return lambda value: np.array(index(value), kind)  # `index` refuses what is not an integer
     if isinstance(spec, Spec):
         dtype: Any = getattr(spec, "dtype", None)
         if getattr(spec, "shape", None) != ():
@@ -273,7 +299,7 @@ def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
 
 
 def number_encoder(spec: SpecTree) -> Convert:
-    """A reward or discount as arrays of their own, of the dtypes of `spec`."""
+    """Returns a function that converts a reward or discount to new arrays of the dtypes of `spec`."""
     if isinstance(spec, Spec):
         dtype: Any = getattr(spec, "dtype", None)
         return lambda value: np.array(value, dtype)
@@ -283,7 +309,13 @@ def number_encoder(spec: SpecTree) -> Convert:
 
 
 def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Callable[[], Any]:
-    """A function that gives a reward or discount which is the same everywhere; its arrays are shared and read-only."""
+    """Returns a function that returns a constant reward or discount, whose arrays are shared and read-only.
+
+    Args:
+        spec: The spec of the reward or discount.
+        number: The value of every element.
+        lanes: The leading axis: (n,) for a batch, () otherwise.
+    """
 
     def make(leaf: Any) -> Any:
         array = np.full(lanes + leaf.shape, number, leaf.dtype)
@@ -295,17 +327,27 @@ def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Call
 
 
 def lanes_of(spec: SpecTree, n: int) -> SpecTree:
-    """What n lanes' values of a spec are together: unbounded arrays with a leading axis."""
+    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …).
+
+    Args:
+        spec: The spec of one lane's values.
+        n: The number of lanes.
+    """
     return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
 
 
 def is_zero(discount: Any) -> bool:
-    """Whether nothing that follows counts."""
+    """Returns True if a discount, possibly nested, is 0 in every element."""
     return not any(np.any(leaf) for _, leaf in leaves(discount))
 
 
 def zero_lanes(discount: Any, n: int) -> Any:
-    """In which lanes nothing that follows counts."""
+    """Returns the mask of lanes whose discount is 0 in every element: shape (n,), bool.
+
+    Args:
+        discount: The discounts of n lanes, possibly nested; leaves have shape (n, …).
+        n: The number of lanes.
+    """
     zero = np.ones(n, bool)
     for _, leaf in leaves(discount):
         zero &= ~np.any(leaf, axis=tuple(range(1, np.ndim(leaf))))

@@ -1,7 +1,6 @@
 """The types of TF-Agents without TensorFlow: environments, time steps and specs with the same methods and meaning.
 
-They serve where `tf_agents` is not installed. What they do is what TF-Agents 0.19 does; what it does only with tensors
-is left out.
+They are used if `tf_agents` is not installed, and behave as in TF-Agents 0.19. Methods on tensors are left out.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class StepType:
-    """Where in an episode a time step is."""
+    """The position of a time step in its episode, as an int32 array of shape ()."""
 
     FIRST: ClassVar[NDArray[np.int32]] = np.asarray(0, np.int32)
     MID: ClassVar[NDArray[np.int32]] = np.asarray(1, np.int32)
     LAST: ClassVar[NDArray[np.int32]] = np.asarray(2, np.int32)
 
     def __new__(cls, value: Any) -> Any:
-        """One of the three, from its number."""
+        """Returns one of the three constants from its number."""
         for known in (cls.FIRST, cls.MID, cls.LAST):
             if value == known:
                 return known
@@ -31,10 +30,10 @@ class StepType:
 
 
 class TimeStep(NamedTuple):
-    """What `reset` and `step` return; each value of a batch has a leading lane axis.
+    """The result of `reset` and `step`; each value of a batch has a leading axis of n lanes.
 
     Attributes:
-        step_type: int32, see `StepType`.
+        step_type: See `StepType`; int32 of shape (), or (n,) for a batch.
         reward: A value of `reward_spec`; 0 in a first step.
         discount: A value of `discount_spec`; 1 in a first step.
         observation: A value of `observation_spec`.
@@ -46,25 +45,25 @@ class TimeStep(NamedTuple):
     observation: Any
 
     def is_first(self) -> Any:
-        """Whether an episode begins here."""
+        """Returns True if the time step is the first of its episode; of shape (n,) for a batch."""
         return np.equal(self.step_type, StepType.FIRST)
 
     def is_mid(self) -> Any:
-        """Whether the episode goes on before and after this."""
+        """Returns True if the time step is neither the first nor the last one; of shape (n,) for a batch."""
         return np.equal(self.step_type, StepType.MID)
 
     def is_last(self) -> Any:
-        """Whether the episode ends here."""
+        """Returns True if the time step is the last of its episode; of shape (n,) for a batch."""
         return np.equal(self.step_type, StepType.LAST)
 
 
 class ArraySpec:
-    """Arrays of one shape and dtype.
+    """The spec of arrays of one shape and dtype.
 
     Args:
         shape: Sizes of the axes.
         dtype: A numpy dtype.
-        name: What the value is called.
+        name: The name of the value, or None.
     """
 
     __slots__ = ("_dtype", "_name", "_shape")
@@ -87,7 +86,7 @@ class ArraySpec:
 
     @property
     def name(self) -> str | None:
-        """What the value is called."""
+        """The name of the value, or None."""
         return self._name
 
     def __repr__(self) -> str:
@@ -97,7 +96,7 @@ class ArraySpec:
         return isinstance(other, ArraySpec) and self.shape == other.shape and self.dtype == other.dtype
 
     def check_array(self, array: Any) -> bool:
-        """Whether a numpy array, or a number, is one of these."""
+        """Returns True if a numpy array or a number fits this spec."""
         if isinstance(array, np.ndarray):
             return self.shape == array.shape and self.dtype == array.dtype
         if isinstance(array, numbers.Number):
@@ -109,7 +108,15 @@ class ArraySpec:
 
     @staticmethod
     def from_array(array: Any, name: str | None = None) -> ArraySpec:
-        """The spec of an array or number."""
+        """Returns the spec of an array or number.
+
+        Args:
+            array: A numpy array or a number.
+            name: The name of the spec.
+
+        Raises:
+            ValueError: It is neither an array nor a number.
+        """
         if isinstance(array, np.ndarray):
             return ArraySpec(array.shape, array.dtype, name)
         if isinstance(array, numbers.Number):
@@ -118,11 +125,17 @@ class ArraySpec:
 
     @staticmethod
     def from_spec(spec: Any) -> ArraySpec:
-        """A spec without the bounds of another."""
+        """Returns the spec of the same shape, dtype and name as another, without its bounds."""
         return ArraySpec(spec.shape, spec.dtype, spec.name)
 
     def replace(self, shape: Any = None, dtype: DTypeLike | None = None, name: str | None = None) -> ArraySpec:
-        """The same spec with other values."""
+        """Returns the same spec with some fields replaced.
+
+        Args:
+            shape: The new sizes of the axes; None keeps them.
+            dtype: The new dtype; None keeps it.
+            name: The new name; None keeps it.
+        """
         return ArraySpec(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
@@ -131,18 +144,18 @@ class ArraySpec:
 
 
 class BoundedArraySpec(ArraySpec):
-    """Arrays of one shape and dtype between two bounds, which are inclusive.
+    """The spec of arrays of one shape and dtype between two bounds, which are inclusive.
 
     Args:
         shape: Sizes of the axes.
         dtype: A numpy integer or float dtype.
-        minimum: Broadcastable to `shape`; None, and -inf, become the least finite number of the dtype.
-        maximum: Likewise; None, and inf, become the largest.
-        name: What the value is called.
+        minimum: The lower bounds, broadcastable to `shape`; None and -inf become the least finite number of the dtype.
+        maximum: The upper bounds, broadcastable to `shape`; None and inf become the greatest finite number.
+        name: The name of the value, or None.
 
     Raises:
-        ValueError: The bounds do not fit shape or dtype, or a minimum lies above its maximum.
-        TypeError: The dtype has no least number.
+        ValueError: The bounds do not fit shape or dtype, or a minimum exceeds its maximum.
+        TypeError: The dtype is neither integer nor float.
     """
 
     __slots__ = ("_maximum", "_minimum")
@@ -186,7 +199,12 @@ class BoundedArraySpec(ArraySpec):
 
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> BoundedArraySpec:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A spec with the bounds of another, or with those of its dtype."""
+        """Returns a bounded spec with the shape, dtype and bounds of another.
+
+        Args:
+            spec: The other spec; without bounds, those of its dtype are taken.
+            name: The new name; None keeps that of `spec`.
+        """
         name = spec.name if name is None else name
         if hasattr(spec, "minimum") and hasattr(spec, "maximum"):
             return BoundedArraySpec(spec.shape, spec.dtype, spec.minimum, spec.maximum, name)
@@ -204,7 +222,7 @@ class BoundedArraySpec(ArraySpec):
 
     @property
     def num_values(self) -> NDArray[Any] | None:
-        """How many values each element has, for integers."""
+        """The number of values of each element, of the spec's shape; None unless the dtype is an integer."""
         if self.dtype.kind not in "iu":
             return None
         with np.errstate(over="ignore"):  # the whole range of an integer has more values than it can count
@@ -236,7 +254,15 @@ class BoundedArraySpec(ArraySpec):
         maximum: ArrayLike | None = None,
         name: str | None = None,
     ) -> BoundedArraySpec:
-        """The same spec with other values."""
+        """Returns the same spec with some fields replaced.
+
+        Args:
+            shape: The new sizes of the axes; None keeps them.
+            dtype: The new dtype; None keeps it.
+            minimum: The new lower bounds; None keeps them.
+            maximum: The new upper bounds; None keeps them.
+            name: The new name; None keeps it.
+        """
         return BoundedArraySpec(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
@@ -252,11 +278,11 @@ class BoundedArraySpec(ArraySpec):
 class PyEnvironment(ABC):
     """An environment of TF-Agents; a subclass defines `_reset`, `_step`, `observation_spec` and `action_spec`.
 
-    A step before the first reset begins an episode. So must, by `_step` itself, the one after a last time step, unless
-    `handle_auto_reset` says that this class does it.
+    A step before the first reset begins an episode. After a last time step, `_step` itself has to begin a new episode,
+    unless `handle_auto_reset` is True.
 
     Args:
-        handle_auto_reset: Begin a new episode in a step after all lanes have ended.
+        handle_auto_reset: If True, `step` begins a new episode by `reset` after all lanes have ended.
     """
 
     def __init__(self, handle_auto_reset: bool = False) -> None:
@@ -265,61 +291,61 @@ class PyEnvironment(ABC):
 
     @property
     def batched(self) -> bool:
-        """Whether there are several lanes, which every value has a leading axis of."""
+        """True if the environment is a batch, in which each value has a leading axis of n lanes."""
         return False
 
     @property
     def batch_size(self) -> int | None:
-        """How many lanes there are; None where there is only one environment."""
+        """The number of lanes; None if the environment is not batched."""
         if self.batched:
             raise RuntimeError(f"Environment {type(self)} marked itself as batched but did not override batch_size")
         return None
 
     def should_reset(self, current_time_step: TimeStep) -> bool:
-        """Whether the next step begins a new episode, whatever the action."""
+        """Returns True if the next step begins a new episode, whatever the action."""
         return self._handle_auto_reset and bool(np.all(current_time_step.is_last()))
 
     @abstractmethod
     def observation_spec(self) -> Any:
-        """An `ArraySpec`, or a nested structure of them."""
+        """Returns the spec of observations: an `ArraySpec`, or a nested structure of them."""
 
     @abstractmethod
     def action_spec(self) -> Any:
-        """An `ArraySpec`, or a nested structure of them."""
+        """Returns the spec of actions: an `ArraySpec`, or a nested structure of them."""
 
     def reward_spec(self) -> Any:
-        """An `ArraySpec`, or a nested structure of them."""
+        """Returns the spec of rewards: an `ArraySpec`, or a nested structure of them."""
         return ArraySpec((), np.float32, "reward")
 
     def discount_spec(self) -> Any:
-        """An `ArraySpec`, or a nested structure of them."""
+        """Returns the spec of discounts: an `ArraySpec`, or a nested structure of them."""
         return BoundedArraySpec((), np.float32, 0.0, 1.0, "discount")
 
     def time_step_spec(self) -> TimeStep:
-        """A `TimeStep` of specs; its discount is the usual one unless a subclass says otherwise."""
+        """Returns a `TimeStep` of specs, whose discount is the default one unless a subclass overrides this method."""
         step_type, discount = ArraySpec((), np.int32, "step_type"), PyEnvironment.discount_spec(self)
         return TimeStep(step_type, self.reward_spec(), discount, self.observation_spec())
 
     def current_time_step(self) -> TimeStep:
-        """What the last `reset` or `step` returned."""
+        """Returns the result of the last `reset` or `step`."""
         if self._current_time_step is None:
             raise ValueError("Current timestep not initialized.")
         return self._current_time_step
 
     def reset(self) -> TimeStep:
-        """Begins an episode."""
+        """Starts a new episode and returns its first time step."""
         self._current_time_step = self._reset()
         return self._current_time_step
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once; or begins an episode where none goes on, whatever the action."""
+        """Acts once and returns the time step; before the first reset, starts an episode instead."""
         if self._current_time_step is None or self.should_reset(self._current_time_step):
             return self.reset()
         self._current_time_step = self._step(action)
         return self._current_time_step
 
-    def close(self) -> None:  # noqa: B027 (most environments hold nothing)
-        """Releases what the environment holds."""
+    def close(self) -> None:  # noqa: B027 (optional to override)
+        """Releases the resources of the environment."""
 
     def __enter__(self) -> Self:
         return self
@@ -330,7 +356,7 @@ class PyEnvironment(ABC):
         self.close()
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """A picture, of shape (height, width, 3)."""
+        """Returns an image of shape (height, width, 3), uint8."""
         raise NotImplementedError("No rendering support.")
 
     def seed(self, seed: Any) -> Any:
@@ -338,21 +364,21 @@ class PyEnvironment(ABC):
         raise NotImplementedError("No seed support for this environment.")
 
     def get_info(self) -> Any:
-        """What else there is to say of the last step."""
+        """Returns the info of the last step."""
         raise NotImplementedError("No support of get_info for this environment.")
 
     def get_state(self) -> Any:
-        """An opaque token of everything, for `set_state`."""
+        """Returns an opaque copy of the environment's state, for `set_state`."""
         raise NotImplementedError("This environment has not implemented `get_state()`.")
 
     def set_state(self, state: Any) -> None:
-        """Puts everything back as it was."""
+        """Restores a state that `get_state` returned."""
         raise NotImplementedError("This environment has not implemented `set_state()`.")
 
     @abstractmethod
     def _step(self, action: Any) -> TimeStep:
-        """What `step` does."""
+        """Returns the time step after an action; see `step`."""
 
     @abstractmethod
     def _reset(self) -> TimeStep:
-        """What `reset` does."""
+        """Returns the first time step of a new episode; see `reset`."""

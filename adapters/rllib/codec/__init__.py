@@ -1,8 +1,7 @@
-"""Values as neural networks take them: one float32 array in, flat numbers out.
+"""Conversions for neural networks: observations to one float32 array, flat actions to the core's.
 
-`Codec` maps the observations and actions of an environment, whatever their structure, to the spaces that common
-policy networks are built for, and back, one at a time or for a batch of lanes at once. The table is in
-`envoi.adapters.rllib`, which is the first to need it.
+`Codec` maps the observations and actions of an environment, of any structure, to the spaces that common policy
+networks are built for, and back, one at a time or for all lanes of a batch. The table is in `envoi.adapters.rllib`.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ __all__ = ["IMAGE_SIZES", "MAX_INTEGERS", "MAX_ONE_HOT", "Codec", "losses"]
 
 
 class Codec:
-    """Between a core environment's values and the canonical ones that RLlib's networks see.
+    """Converts between a core environment's values and the canonical values of RLlib's networks.
 
     Args:
-        env: The core environment, of one agent; a batch of them is taken lane by lane, or at once.
+        env: The core environment, of one agent; possibly a batch.
 
     Attributes:
         observation_space: A float32 `Box`, flat or an image.
         action_space: `Discrete` or `MultiDiscrete` from 0, a flat float32 `Box`, or a `Tuple` of the last two.
-        encode: A core observation to what the network sees.
-        decode: A network's action to what the core environment takes.
-        decode_batch: A network's actions for n lanes, arrays of shape (n, …) or a list of one a lane, to what the core
-            takes.
+        encode: Converts a core observation to a value of `observation_space`.
+        decode: Converts a value of `action_space` to a core action.
+        decode_batch: Converts the network's actions for n lanes, arrays of shape (n, …) or a list of one per lane, to
+            core actions with leaves of shape (n, …).
 
     Raises:
         LossyConversion: A leaf has no canonical form; the message names it.
@@ -59,7 +58,7 @@ class Codec:
 
     @classmethod
     def each(cls, env: MultiEnv) -> dict[Any, Self]:
-        """The codec of each possible agent; agents with equal specs share one.
+        """Returns the codec of each possible agent; agents with equal specs share one.
 
         Raises:
             LossyConversion: A leaf of some agent has no canonical form.
@@ -84,13 +83,13 @@ class Codec:
 
     @cached_property
     def encode_batch(self) -> Callable[[Any], NDArray[np.float32]]:
-        """The observations of n lanes, with leaves of shape (n, …), to what the network sees: shape (n, …)."""
+        """Converts core observations of n lanes, with leaves of shape (n, …), to an array of shape (n, …), float32."""
         return batch_observation_plan(self._observation_spec)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What an agent sees, does and gets; `place` says which agent, as in `observation['a']`."""
+    """The specs of one agent; `place` is its part of a path, such as `['a']` in `observation['a']`."""
 
     place: str
     observation: SpecTree
@@ -125,7 +124,7 @@ def _parts(env: Env | MultiEnv) -> Iterator[tuple[Any, _Part]]:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """What of a core environment would not reach RLlib's networks exactly, or is refused."""
+    """Lists the parts of a core environment that RLlib's networks receive less precisely, or that are refused."""
     found: list[Loss] = []
     for _, part in _parts(env):
         sides = (

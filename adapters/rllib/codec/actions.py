@@ -1,4 +1,4 @@
-"""Actions as neural networks give them: flat numbers back to a nested value. See `envoi.adapters.rllib.codec`."""
+"""Conversion of a neural network's actions, flat numbers, to core actions. See `envoi.adapters.rllib.codec`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAX_INTEGERS = 4096
 
 @dataclass(frozen=True)
 class _ActionLeaf:
-    """How a leaf of an action is made from its share of RLlib's flat action.
+    """A leaf of an action as a part of RLlib's flat action.
 
     Attributes:
-        size: How many numbers it takes.
-        counts: How many values each has, for integers; None for real numbers.
-        bounds: The lowest and highest real numbers; None for integers.
-        decode: Its numbers, shape (size,) or (n, size), to the leaf's value or that of n lanes.
+        size: The number of flat elements.
+        counts: The number of values of each element, shape (size,), for integers; None for real numbers.
+        bounds: The lowest and the highest real numbers, float32 of shape (size,) each; None for integers.
+        decode: Converts the elements, of shape (size,) or (n, size), to the leaf's value or that of n lanes.
     """
 
     size: int
@@ -38,10 +38,14 @@ class _ActionLeaf:
 
 
 def action_leaf(spec: Spec, path: str) -> _ActionLeaf:
-    """How a leaf is made from RLlib's flat action.
+    """Returns the part of RLlib's flat action for a leaf.
+
+    Args:
+        spec: The leaf's spec.
+        path: The leaf's path, for the error.
 
     Raises:
-        LossyConversion: It has no canonical form.
+        LossyConversion: The leaf has no canonical form.
     """
     if isinstance(spec, Discrete):
         return _ActionLeaf(1, np.array([spec.n]), None, lambda numbers: _shifted(numbers[..., 0], spec))
@@ -63,7 +67,7 @@ def action_leaf(spec: Spec, path: str) -> _ActionLeaf:
 
         def decode(numbers: NDArray[Any]) -> NDArray[Any]:
             value = numbers.reshape(numbers.shape[:-1] + array.shape).astype(array.dtype)
-            # A float32 bound may lie a little outside a float64 one.
+            # A bound rounded to float32 may be slightly outside the float64 bound.
             return value if array.low is None and array.high is None else np.clip(value, array.low, array.high)
 
         return _ActionLeaf(size, None, (low, high), decode)
@@ -82,12 +86,23 @@ def _integers(spec: Any, counts: NDArray[Any], start: NDArray[Any]) -> _ActionLe
 
 
 def _shifted(numbers: NDArray[Any], spec: Discrete) -> Any:
-    """Integers from 0 as those of a spec, also where a narrow dtype would not hold them in between."""
+    """Adds a spec's `start` to integers from 0, in int64, because a narrow dtype could overflow before the addition."""
     return (numbers.astype(np.int64) + spec.start).astype(spec.dtype)
 
 
 def action_plan(spec: SpecTree, path: str) -> tuple[spaces.Space[Any], Callable[[Any], Any], Callable[[Any], Any]]:
-    """The space of an action, how one becomes the core's, and how those of n lanes do."""
+    """Returns the space of an action and the functions that convert its values for the core.
+
+    Args:
+        spec: The core's action spec.
+        path: The spec's path, for errors.
+
+    Returns:
+        The space; a function of one action; and a function of the actions of n lanes, see `Codec.decode_batch`.
+
+    Raises:
+        LossyConversion: A leaf has no canonical form, or the action has no numbers at all.
+    """
     if isinstance(spec, Discrete):
         kind, start, one = spec.dtype.type, spec.start, spec
         return (

@@ -1,4 +1,4 @@
-"""Observations as neural networks take them: a nested value as one float32 array. See `envoi.adapters.rllib.codec`."""
+"""Conversion of core observations to one float32 array for neural networks. See `envoi.adapters.rllib.codec`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from envoi.tree import children, leaves
 NAME = "rllib"
 
 IMAGE_SIZES = (42, 64, 84, 96)
-"""The heights and widths for which RLlib has convolutions."""
+"""The heights and widths of images for which RLlib has default convolutions."""
 
 MAX_ONE_HOT = 1024
-"""An integer leaf with more values than this is given as a number."""
+"""An integer leaf with at most this many values becomes one-hot; one with more becomes numbers."""
 
 _EXACT = 2**24
-"""Integers up to here are exact in float32."""
+"""Integers up to this one are exact in float32."""
 
 
 def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np.float32]], int]:
-    """Integers as rows of an identity matrix, one after the other; and how many numbers these are."""
+    """Returns a function that converts integers to concatenated one-hot vectors, and the number of their elements."""
     if isinstance(spec, Discrete):
         n, start = spec.n, spec.start
 
         def encode_one(value: Any) -> NDArray[np.float32]:
             result = np.zeros(n, np.float32)
             index = int(value) - start
-            if index < 0:  # would count from the end; beyond the end numpy itself complains
+            if index < 0:  # numpy would count from the end; beyond the end it raises IndexError itself
                 raise SpecError(f"observation: expected {start} … {start + n - 1}, got {value}")
             result[index] = 1
             return result
@@ -46,7 +46,7 @@ def _one_hot(spec: Discrete | MultiDiscrete) -> tuple[Callable[[Any], NDArray[np
     def encode(value: Any) -> NDArray[np.float32]:
         result = np.zeros(size, np.float32)
         index = (np.ravel(value) - first).astype(np.int64)
-        if np.count_nonzero((index < 0) | (index >= counts)):  # would mark a neighbour
+        if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
             spec.validate(np.asarray(value, spec.dtype), "observation")
         result[offsets + index] = 1
         return result
@@ -60,8 +60,8 @@ def _is_one_hot(spec: Spec) -> TypeGuard[Discrete | MultiDiscrete]:
 
 
 def flat(value: Any) -> NDArray[np.float32]:
-    """Numbers of any shape as a float32 array of one axis."""
-    with np.errstate(over="ignore"):  # a bound such as the largest float64 is no bound in float32
+    """Returns numbers of any shape as a float32 array of one axis."""
+    with np.errstate(over="ignore"):  # a bound beyond float32's range becomes infinite
         return np.asarray(value, np.float32).ravel()
 
 
@@ -69,10 +69,14 @@ Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.float32]], Bounds]:
-    """How a leaf becomes a flat float32 array, and between which bounds.
+    """Returns a function that converts a leaf to a flat float32 array, and the bounds of that array.
+
+    Args:
+        spec: The leaf's spec.
+        path: The leaf's path, for the error.
 
     Raises:
-        LossyConversion: It has no canonical form.
+        LossyConversion: The leaf has no canonical form.
     """
     if _is_one_hot(spec):
         encode, size = _one_hot(spec)
@@ -107,7 +111,7 @@ def _is_image(spec: SpecTree) -> TypeGuard[Array]:
 
 
 def _image(spec: Array) -> Callable[[Any], NDArray[np.float32]]:
-    """How an image, or a batch of them, becomes float32."""
+    """Returns a function that converts an image, or a batch of images, to float32."""
     if spec.dtype.kind == "u":
         most = np.float32(np.iinfo(spec.dtype).max)
         scaled = functools.partial(np.divide, dtype=np.float32, casting="same_kind")
@@ -121,10 +125,14 @@ def _image(spec: Array) -> Callable[[Any], NDArray[np.float32]]:
 
 
 def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[Any], NDArray[np.float32]]]:
-    """The space of an observation, and how one becomes a value of it.
+    """Returns the space of an observation and the function that converts core observations to it.
+
+    Args:
+        spec: The core's observation spec.
+        path: The spec's path, for errors.
 
     Raises:
-        LossyConversion: A leaf has no canonical form, or there are no numbers at all.
+        LossyConversion: A leaf has no canonical form, or the observation has no numbers at all.
     """
     if _is_image(spec):
         image = _image(spec)
@@ -148,7 +156,7 @@ def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[A
 
 
 def batch_observation_plan(spec: SpecTree) -> Callable[[Any], NDArray[np.float32]]:
-    """How the observations of n lanes become one array of shape (n, …)."""
+    """Returns a function that converts the observations of n lanes to one float32 array of shape (n, …)."""
     if _is_image(spec):
         return _image(spec)
     encodes = [_batch_leaf(leaf) for _, leaf in leaves(spec)]
@@ -167,7 +175,7 @@ def _batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
         def encode_integers(value: Any) -> NDArray[np.float32]:
             lanes = np.asarray(value)
             index = (lanes.reshape(len(lanes), -1) - first).astype(np.int64)
-            if np.count_nonzero((index < 0) | (index >= counts)):  # would mark a neighbour
+            if np.count_nonzero((index < 0) | (index >= counts)):  # would mark an element of another integer
                 for lane, integers in enumerate(lanes):
                     spec.validate(np.asarray(integers, spec.dtype)[()], f"observation of lane {lane}")
             result = np.zeros((len(index), size), np.float32)
@@ -184,19 +192,19 @@ def _batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
 
 
 def _values(spec: SpecTree, value: Any) -> list[Any]:
-    """The leaves of a value, in the order of its spec."""
+    """Returns the leaves of a value, in the order of its spec."""
     if isinstance(spec, Spec):
         return [value]
     return [leaf for _, key, sub in children(spec) for leaf in _values(sub, value[key])]
 
 
 def is_wide(spec: Spec) -> bool:
-    """Whether it holds floating-point numbers that float32 rounds."""
+    """Returns True if a spec has floating-point numbers that float32 rounds."""
     return isinstance(spec, Array) and spec.dtype.kind == "f" and spec.dtype.itemsize > 4 and 0 not in spec.shape
 
 
 def narrows(spec: Spec) -> bool:
-    """Whether some of its values come to the network as others."""
+    """Returns True if some values of a spec are not exact in float32."""
     if isinstance(spec, (Discrete, MultiDiscrete)):
         if _is_one_hot(spec):
             return False
