@@ -63,6 +63,8 @@ from .specs import NAME
 from .sync_source import FromSyncVector, loops_only, mode_of
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "AutoresetMode",
     "FromGymnasiumVector",
     "FromSyncVector",
@@ -72,6 +74,9 @@ __all__ = [
     "recognises",
     "to_gymnasium_vector",
 ]
+
+FORM, IMPORTER = ToGymnasiumVector, FromGymnasiumVector
+"""The form and the importer of a batch."""
 
 
 def recognises(env: object) -> bool:
