@@ -59,8 +59,8 @@ from .specs import NAME, losses
 
 __all__ = ["FORM", "IMPORTER", "FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recognises", "to_sb3"]
 
+# The form and the importer of a batch.
 FORM, IMPORTER = ToSB3, FromSB3
-"""The form and the importer of a batch."""
 
 
 def recognises(env: object) -> bool:
