@@ -62,6 +62,8 @@ from .specs import NAME
 from .sync_source import FromSyncVector, loops_only, mode_of
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "AutoresetMode",
     "FromGymnasiumVector",
     "FromSyncVector",
@@ -71,6 +73,9 @@ __all__ = [
     "recognises",
     "to_gymnasium_vector",
 ]
+
+FORM, IMPORTER = ToGymnasiumVector, FromGymnasiumVector
+"""The form and the importer of a batch."""
 
 
 def recognises(env: object) -> bool:

@@ -54,6 +54,8 @@ from .names import load
 from .source import FromPettingZoo
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromPettingZoo",
     "Loss",
     "ToPettingZoo",
@@ -65,6 +67,9 @@ __all__ = [
     "to_pettingzoo",
     "to_space",
 ]
+
+FORM, IMPORTER = ToPettingZoo, FromPettingZoo
+"""The form and the importer of an environment of several agents."""
 
 
 def recognises(env: object) -> bool:

@@ -51,6 +51,8 @@ from .form import ToPettingZooAEC, refused_rewards
 from .source import FromPettingZooAEC
 
 __all__ = [
+    "FORM",
+    "IMPORTER",
     "FromPettingZooAEC",
     "ToPettingZooAEC",
     "from_pettingzoo_aec",
@@ -60,6 +62,9 @@ __all__ = [
     "to_pettingzoo_aec",
     "to_space",
 ]
+
+FORM, IMPORTER = ToPettingZooAEC, FromPettingZooAEC
+"""The form and the importer of an environment of several agents."""
 
 
 def recognises(env: object) -> bool:

@@ -57,7 +57,10 @@ from .form import ToSB3
 from .source import FromDummyVecEnv, FromSB3, loops_only
 from .specs import NAME, losses
 
-__all__ = ["FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recognises", "to_sb3"]
+__all__ = ["FORM", "IMPORTER", "FromDummyVecEnv", "FromSB3", "ToSB3", "from_sb3", "losses", "recognises", "to_sb3"]
+
+# The form and the importer of a batch.
+FORM, IMPORTER = ToSB3, FromSB3
 
 
 def recognises(env: object) -> bool:

@@ -64,10 +64,8 @@ class ToSB3(AnyForm, _VecEnv):
 
     def _check_lanes(self, core: Any) -> None:
         super()._check_lanes(core)
-        lost = losses(core)
-        for loss in lost:
-            if loss.refused:
-                raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
+        for loss in filter(lambda one: one.refused, lost := losses(core)):
+            raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
         warn_narrowed(lost)
 
     @classmethod
@@ -88,8 +86,8 @@ class ToSB3(AnyForm, _VecEnv):
         self.reset_infos = [dict(info) for info in result.info]
         for index in range(1, self.num_envs):
             if options[index] != options[0]:
-                alone = np.arange(self.num_envs) == index
-                result = self._env.reset(seed=seeds, options=options[index] or None, mask=alone)
+                mask = np.arange(self.num_envs) == index
+                result = self._env.reset(seed=seeds, options=options[index] or None, mask=mask)
                 self.reset_infos[index] = dict(result.info[index])
         self._reset_seeds()
         self._reset_options()
@@ -126,35 +124,35 @@ class ToSB3(AnyForm, _VecEnv):
         self._last = observation, reward, terminated, truncated, discount, infos = self._step(actions, None)
         self.rewards = np.array(reward, np.float32)
         if infos.columns == {}:
-            said: Any = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+            entries: Any = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         else:
-            said = [{**info, "TimeLimit.truncated": False} for info in infos]
+            entries = [{**info, "TimeLimit.truncated": False} for info in infos]
         if terminated is None:
             terminated = truncated = over = np.zeros(self.num_envs, bool)
         else:
             over = terminated | truncated
         if discount is not None:
-            self._say_discounts(said, discount, terminated)
+            self._add_discounts(entries, discount, terminated)
         if np.count_nonzero(over):
-            observation = self._begin_anew(said, observation, over, truncated & ~terminated)
-        return observation if self._encode is None else self._encode(observation), self.rewards, over, said
+            observation = self._reset_ended(entries, observation, over, truncated & ~terminated)
+        return observation if self._encode is None else self._encode(observation), self.rewards, over, entries
 
-    def _say_discounts(self, said: list[dict[Any, Any]], discount: Any, terminated: Any) -> None:
+    def _add_discounts(self, entries: list[dict[Any, Any]], discount: Any, terminated: Any) -> None:
         if isinstance(discount, np.ndarray) and discount.ndim == 1 and not np.count_nonzero(discount != ~terminated):
             return
-        for index, info in enumerate(said):
+        for index, info in enumerate(entries):
             one = lane(self.core.discount_spec, discount, index)
             if not is_default_discount(one, terminated[index]):
                 info["discount"] = one
 
-    def _begin_anew(self, said: list[dict[Any, Any]], final: Any, over: Any, cut: Any) -> Any:
+    def _reset_ended(self, entries: list[dict[Any, Any]], final: Any, over: Any, cut: Any) -> Any:
         """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
         begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
         final = take(final, ended)
         for row, index in enumerate(ended.tolist()):
             value = lane(self.core.observation_spec, final, row)
-            said[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
-            said[index]["TimeLimit.truncated"] = bool(cut[index])
+            entries[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
+            entries[index]["TimeLimit.truncated"] = bool(cut[index])
             self.reset_infos[index] = dict(begun.info[index])
         return begun.observation
 

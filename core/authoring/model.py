@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,15 +21,13 @@ from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
-
-if TYPE_CHECKING:
-    from ..context import ContextSpace
+from .model_context import HasContext
 
 UNSET: Any = None
 """The value of a model's state before the first reset."""
 
 
-class Model(Env):
+class Model(HasContext, Env):
     """An environment defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Corridor(envoi.Model):
@@ -46,12 +44,9 @@ class Model(Env):
         context_space: The features of this model's contexts, with defaults and bounds; None if it has none.
     """
 
-    context_space: ContextSpace | None = None
-
     _state: Any = UNSET
     _observation: Any = None
     _episode_state: EpisodeState = NOT_BEGUN
-    _context: Mapping[str, Any] = {}
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
@@ -219,21 +214,6 @@ class Model(Env):
         if self._episode_state is NOT_BEGUN:
             raise EpisodeError(f"observation: {NOT_BEGUN}")
         return self._observation
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
-
-        Raises:
-            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
-        """
-        return {**(self.context_space.defaults if self.context_space else {}), **self._context}
-
-    @context.setter
-    def context(self, context: Mapping[str, Any]) -> None:
-        if self.context_space is not None:
-            self.context_space.verify(context)
-        self._context = dict(context)
 
     def _native_rewarder(self) -> Rewarder:
         return ModelReward(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,9 +26,7 @@ from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
-
-if TYPE_CHECKING:
-    from ..context import ContextSpace
+from .model_context import HasContext
 
 _NONE: frozenset[Any] = frozenset()
 
@@ -50,7 +48,7 @@ class _Turn:
         return cast("Any", env)._roster.turn if is_its_own else self._function.__get__(env)
 
 
-class MultiModel(HasRoster, MultiEnv):
+class MultiModel(HasRoster, HasContext, MultiEnv):
     """An environment of several agents defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Matching(envoi.MultiModel):
@@ -66,10 +64,7 @@ class MultiModel(HasRoster, MultiEnv):
     `turn` is a property, as in every `MultiEnv`: the agents that act next.
     """
 
-    context_space: ContextSpace | None = None
-
     _state: Any = None
-    _context: Mapping[str, Any] = {}
     _roster: Roster = Roster(())
     _seen: dict[Any, Any] = {}  # noqa: RUF012 (replaced at each step, never written)
 
@@ -304,21 +299,6 @@ class MultiModel(HasRoster, MultiEnv):
         if self._roster.phase is NOT_BEGUN:
             raise EpisodeError(f"state: {NOT_BEGUN}")
         return self._state
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
-
-        Raises:
-            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
-        """
-        return {**(self.context_space.defaults if self.context_space else {}), **self._context}
-
-    @context.setter
-    def context(self, context: Mapping[str, Any]) -> None:
-        if self.context_space is not None:
-            self.context_space.verify(context)
-        self._context = dict(context)
 
     def _native_rewarder(self) -> Rewarder:
         return ModelReward(self)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
-from envoi import AgentLanes, BatchEnv, Env, Lanes, MultiEnv
+from envoi import AgentLanes, Env, MultiEnv
 from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, convert
 from envoi.adapters.shared.agent_count import several_agents
@@ -42,34 +41,21 @@ def bring_back(framework: str, form: Any, simultaneous: bool = False) -> Env | M
         form: The form.
         simultaneous: True if all agents in play act at once, which a turn-based API cannot express.
     """
+    if simultaneous and framework == "pettingzoo_aec":
+        return _importer(framework, form)(form, simultaneous=True)
+    return _importer(framework, form)(form)
+
+
+def _importer(framework: str, form: Any) -> Any:
+    """Returns the class of core environments that represent a framework's environments of the shape of a form."""
     if framework == "rllib":
-        kind = _rllib_importer(form)
-    else:
-        kinds = _importers(framework)
-        batched = bool(getattr(form, "batched", False)) or framework in LANES_ONLY
-        kind = next(k for k in kinds if issubclass(k, BatchEnv) is batched)
-    if simultaneous and "simultaneous" in inspect.signature(kind).parameters:
-        return kind(form, simultaneous=True)
-    return kind(form)
+        if isinstance(form.core, MultiEnv):
+            from envoi.adapters.rllib.multi_source import FromRLlibMulti
 
-
-def _importers(framework: str) -> list[Any]:
-    adapter = FRAMEWORKS[framework].load()
-    found = [thing for name, thing in vars(adapter).items() if name.startswith("From") and inspect.isclass(thing)]
-    kinds = [kind for kind in found if issubclass(kind, (Env, MultiEnv)) and not issubclass(kind, Lanes)]
-    return [kind for kind in kinds if not inspect.isabstract(kind)]
-
-
-def _rllib_importer(form: Any) -> Any:
-    from envoi.adapters.gymnasium import FromGymnasium
-
-    if isinstance(form.core, MultiEnv):
-        from envoi.adapters.rllib.multi_source import FromRLlibMulti
-
-        return FromRLlibMulti
-    if form.core.batch_size is not None:
-        return _importers("gymnasium_vector")[0]
-    return FromGymnasium
+            return FromRLlibMulti
+        framework = "gymnasium" if form.core.batch_size is None else "gymnasium_vector"
+    adapter: Any = FRAMEWORKS[framework].load()
+    return adapter.FromTFAgentsBatch if getattr(form, "batched", False) else adapter.IMPORTER
 
 
 def counterpart(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:

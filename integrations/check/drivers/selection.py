@@ -45,7 +45,7 @@ def driver_for(env: Any) -> Driver:
     if not isinstance(env, (Env, MultiEnv)):
         return framework_driver(env) or core_driver(from_env(env))
     source = getattr(env, "source", None)
-    if source is not None and env._rewarder is None:
+    if source is not None and env.is_unchanged:
         from_dm_env = sys.modules.get("envoi.adapters.dm_env")
         if from_dm_env is not None and isinstance(env, from_dm_env.FromDmEnv):
             return DmEnvDriver(source, cast("FromDmEnv", env))

@@ -122,15 +122,15 @@ class FormUnderTest:
         seed, limit = env.extent.seed, env.trace_limit
         returned = bring_back(self.framework, form, simultaneous=not self._takes_turns())
         original = counterpart(returned, env.new_driver().core_env())
-        core_seed = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
+        core_seed: Any = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
         episodes = env.extent.episodes
         if self.framework == "sb3":
             episodes = 1  # it begins the next one by itself, so that a reset without seeds begins another
-            seeds = [seed + index for index in range(returned.batch_size)]
+            seeds = [seed + index for index in range(form.num_envs)]
             # Lanes that share an episode take the seed of the first.
             seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
         driver, other = core_driver(returned), core_driver(original)
-        if isinstance(driver, BatchDriver):
+        if isinstance(driver, BatchDriver) and isinstance(other, BatchDriver):
             other.restarts_in_step = driver.restarts_in_step
         actual = Collector(driver, seed).collect(episodes, limit)
         expected = Collector(other, core_seed).collect(episodes, limit)
