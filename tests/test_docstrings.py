@@ -7,11 +7,8 @@ import pytest
 from prose import held, python_files, relative
 
 UNFINISHED = (
-    "adapters",
-    "core/batching/agents_as_lanes.py",
-    "core/wrappers",
-    "core/wrapping",
-    "integrations",
+    "adapters/sb3/form.py",
+    "core/wrapping/lifted_single.py",
 )
 """Folders and files where some have no `Args:` yet: one that is done leaves the list, and is held from then on."""
 

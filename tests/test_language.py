@@ -6,10 +6,6 @@ import pytest
 from prose import CODE, ROOT, Passage, flat, held, pages, passages, passages_of_python, python_files, relative
 
 UNFINISHED = (
-    "adapters",
-    "core/protocol/multi_env.py",
-    "core/wrappers",
-    "docs/fidelity.md",
     "tests/adapters",
     "tests/core/test_contextual.py",
     "tests/core/test_lifted.py",
