@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from envoi import Env, LossyConversion, MultiEnv
 from envoi.spec import SpecTree
 from envoi.tree import leaves
+from envoi.wrapping.one_agent import Sole
 
 from .registry import from_env, is_of, refuse_others
 from .shared.agent_count import one_agent
@@ -43,7 +44,7 @@ def exported(
         importers: The classes of core environments that came from there.
         form: Makes a form of a core environment.
         as_it_is: Whether an environment of the framework will do as it is; False always makes a form.
-        to_core: Makes of `env` a core environment of as many agents as the framework takes; None for one agent.
+        to_core: Makes of `env` a core environment that the framework can take; None for one agent.
 
     Raises:
         LossyConversion: The framework cannot express a part of it.
@@ -62,7 +63,9 @@ def source_of(core: Any, importers: Kinds) -> Any:
         core: The core environment.
         importers: The classes of core environments that came from there.
     """
-    return core.source if isinstance(core, importers) and isinstance(core, FromSource) and core.is_unchanged else None
+    inner = core.env if isinstance(core, Sole) else core
+    unchanged = isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged
+    return inner.source if unchanged else None
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:
