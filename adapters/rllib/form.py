@@ -7,6 +7,7 @@ from typing import Any
 
 from envoi import Reset, Step
 from envoi.protocol.env import full_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.form import ToGymnasium
 from ..shared.discounts import is_default_discount
@@ -18,12 +19,15 @@ class RLlibEnv(CodedForm, ToGymnasium):
 
     _memory = ("_last",)
 
-    _last: Any = None  # a `Reset`, or what `raw_step` gave
+    _planned = ("_step",)
+
+    _last: Any = None  # a `Reset`, or the six values of a fast step
 
     def _plan(self) -> None:
         super()._plan()
         if self.codec is not None:
             self._encode, self._decode = self.codec.encode, self.codec.decode
+        self._step = fast_step(self._env)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Begins an episode. The core's seed follows from RLlib's, the worker and whether it evaluates."""

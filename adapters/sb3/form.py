@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from envoi import BatchEnv, Env, EpisodeError, LossyConversion, Step
 from envoi.batching.values import full_lanes_step, lane, take
-from envoi.protocol.env import quickest_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
@@ -78,7 +78,7 @@ class ToSB3(AnyForm, _VecEnv):
         self._attributes = LaneAttributes(core)
         self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, core.batch_size)
-        self._step: Any = quickest_step(self._env)
+        self._step: Any = fast_step(self._env)
 
     def reset(self) -> Any:
         """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
