@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 from envoi import AgentLanes, EpisodeError, LossyConversion, Step
 from envoi.lane_values import lane, take
 from envoi.protocol.batch_env import full_lanes_step
-from envoi.protocol.env import quickest_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
@@ -77,7 +77,7 @@ class ToSB3(AnyForm, _VecEnv):
         self._attributes = LaneAttributes(core)
         self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, core.batch_size)
-        self._step: Any = quickest_step(self._env)
+        self._step: Any = fast_step(self._env)
 
     def reset(self) -> Any:
         """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
