@@ -174,7 +174,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
         part = self._part()
         self._time_step = step_around(self._env, lambda constants: part)
-        if (type(self).step, type(self).reset) == (ToDmEnv.step, ToDmEnv.reset):
+        if (type(self).step, type(self).reset) == _WRITTEN:  # neither overridden nor patched
             self.step = self._time_step
 
     def _part(self) -> Part:
@@ -278,3 +278,6 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     @_in_episode.setter
     def _in_episode(self, content: tuple[Any, ...]) -> None:
         self._episode.__setstate__(content)
+
+
+_WRITTEN = ToDmEnv.step, ToDmEnv.reset

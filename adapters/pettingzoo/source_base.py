@@ -235,7 +235,7 @@ class FromZoo(ImportedMulti):
         return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
 
     def _source_state(self) -> Any:
-        """Returns the source's `state()` where it has one, else what each agent saw last."""
+        """Returns the source's `state()` if it has one, else the latest observation of each agent."""
         try:
             return self._take_state(self.source.state())
         except NotImplementedError:
@@ -246,7 +246,7 @@ class FromZoo(ImportedMulti):
         return generator if isinstance(generator, np.random.Generator) else None
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
-        """Makes the source draw from a generator where it has an `np_random`.
+        """Gives the source a generator, if it has an `np_random`.
 
         A source without `np_random` is seeded from a new one at its next reset, because PettingZoo has no other way.
         """

@@ -302,7 +302,12 @@ class ImportedMulti(HasRoster, Imported, MultiEnv):
         """Returns the layers of the source, outermost first."""
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
+        """Returns the source's space of an agent, or None for an unknown agent.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: The agent.
+        """
         return self._space(what, agent) if agent in self.possible_agents else None
 
     def _describe(self) -> None:
