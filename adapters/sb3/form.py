@@ -162,21 +162,45 @@ class ToSB3(AnyForm, _VecEnv):
         return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`."""
+        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`.
+
+        Args:
+            attr_name: The name of the attribute.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+
+        Returns:
+            The values, one per lane.
+        """
         lanes = [*self._get_indices(indices)]
         if attr_name in ("observation_space", "action_space", "render_mode"):
             return [getattr(self, attr_name)] * len(lanes)
         return self._attributes.get(attr_name, lanes)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`."""
+        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`.
+
+        Args:
+            attr_name: The name of the attribute.
+            value: The value.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+        """
         lanes = [*self._get_indices(indices)]
         self._attributes.set(attr_name, [value] * len(lanes), lanes)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> Any:
-        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`."""
+        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`.
+
+        Args:
+            method_name: The name of the method.
+            *method_args: Its positional arguments.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+            **method_kwargs: Its keyword arguments.
+
+        Returns:
+            The results, one per lane.
+        """
         lanes = [*self._get_indices(indices)]
         if method_name == "render":
             each = pictures(self.core) or [None] * self.num_envs
@@ -184,7 +208,12 @@ class ToSB3(AnyForm, _VecEnv):
         return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Returns for each lane whether a wrapper of a class is inside; see `VecEnv.env_is_wrapped`."""
+        """Returns a bool per lane, True if it has a wrapper of a class; see `VecEnv.env_is_wrapped`.
+
+        Args:
+            wrapper_class: The class of wrapper.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+        """
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
 
     def get_images(self) -> Sequence[Any]:
