@@ -68,31 +68,50 @@ ALONE = _count_in_a_step() if getattr(sys, "_is_gil_enabled", lambda: True)() el
 """The count that `sys.getrefcount` gives in an assembled step for an observation that nothing else holds."""
 
 
-ARRIVES_ALONE = """\
-if (
-    type(observation) is not $ndarray
-    or observation.dtype is not $env._dtype
-    or $getrefcount(observation) > $ALONE
-    or observation.__sizeof__() != $env._size
-):
-    observation = $env._incoming(observation)"""
-"""Lines of an importer's part of a step: nothing, for an array as declared that nothing else holds; else `incoming`."""
+def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
+    """Returns the lines of an importer's part of a step that take an observation over, and the names in them.
 
-ARRIVES = "observation = $env._incoming(observation)"
-"""Lines for all other observations."""
+    An array as declared that owns its memory and that nothing else holds stays as it is; for all others `take` is
+    called.
 
-ARRIVAL_NAMES = {"ndarray": np.ndarray, "getrefcount": sys.getrefcount, "ALONE": ALONE}
-"""The names in these lines besides `env`, the importer: its `_dtype`, which is None after a reset with an array of
-another shape than declared, its `_size`, see `own_size`, and `_incoming`."""
+    Args:
+        spec: The spec of observations.
+        copy: Whether to copy arrays.
+        take: `incoming(spec, copy)`, or more.
+    """
+    if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return "observation = $take(observation)", {"take": take}
+    names: dict[str, Any] = {"take": take, "ndarray": np.ndarray, "getrefcount": sys.getrefcount}
+    names["dtype"] = np.dtype(spec.dtype.str)  # to which numpy's arrays of this kind are identical
+    conditions = [
+        "type(observation) is not $ndarray",
+        "observation.dtype is not $dtype",
+        f"$getrefcount(observation) > {ALONE}",
+        f"observation.__sizeof__() != {own_size(spec)}",
+    ]
+    if _view_may_have_size(spec):
+        conditions.append(f"observation.ndim != {len(spec.shape)}")
+    either = "\n    or ".join(conditions)
+    return f"if (\n    {either}\n):\n    observation = $take(observation)", names
 
 
 def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:
-    """What `__sizeof__` gives for an array of a spec that owns its memory; one that does not is smaller.
+    """Returns what `__sizeof__` gives for an array of a spec that owns its memory; one that does not is smaller.
 
-    It costs half of `flags.owndata`, which makes an object of flags. (`base` is no answer: C code hands out arrays over
-    its own memory that have none.) It holds for arrays of the declared shape only: each axis more is 16 bytes.
+    It costs a third of `flags.owndata`, which makes an object of flags. (`base` is no answer: C code returns arrays
+    over its own memory that have none.)
     """
     return np.empty(spec.shape, spec.dtype).__sizeof__()
+
+
+_AXIS = np.zeros((1, 1))[...].__sizeof__() - np.zeros(1)[...].__sizeof__()
+_MOST_AXES = 64
+
+
+def _view_may_have_size(spec: Array | MultiDiscrete | MultiBinary) -> bool:
+    """Returns True if a view of more axes can have the `own_size` of a spec: each axis more takes some bytes."""
+    axes, rest = divmod(np.empty(spec.shape, spec.dtype).nbytes, _AXIS)
+    return not rest and 0 < axes <= _MOST_AXES - len(spec.shape)
 
 
 def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
