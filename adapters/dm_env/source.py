@@ -7,10 +7,9 @@ from copy import deepcopy
 from typing import Any, NoReturn, cast
 
 import dm_env
-import numpy as np
 from numpy import ndarray
 
-from envoi import Array, Discrete, EpisodeError, MultiBinary, MultiDiscrete, SpecError, Step
+from envoi import Discrete, EpisodeError, SpecError, Step
 from envoi.protocol.env import ENDED, full_step
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
@@ -19,7 +18,7 @@ from envoi.spec import SpecTree
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
-from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, Copy, incoming, own_size
+from ..shared.arrival import Copy, arrival, incoming
 from ..shared.contexts import TakesContext
 from ..shared.copying import owned
 from ..shared.discounts import is_default_discount
@@ -44,7 +43,7 @@ class FromDmEnv(SeedsSource, TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_form", "_incoming", "_encode", "_choices", "_dtype", "_size", "_shape", "_six_values")
+    _planned = ("_form", "_incoming", "_encode", "_choices", "_six_values")
     _layer = dm_env.Environment
 
     def __init__(
@@ -74,11 +73,6 @@ class FromDmEnv(SeedsSource, TakesContext):
         if isinstance(self.action_spec, Discrete):
             known = Choices(self.action_spec)
             self._choices = {**known} if len(known) == self.action_spec.n else known  # a plain dict is faster
-        # Steps compare dtypes by identity, which holds for most arrays: numpy has one object for each native dtype.
-        spec = self.observation_spec
-        is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
-        self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
-        self._shape = getattr(spec, "shape", ())
         self._six_values = assemble([*FromDmEnv.step_parts(self), SIX_VALUES], unbound=self)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
@@ -93,8 +87,6 @@ class FromDmEnv(SeedsSource, TakesContext):
         if self._context is not None:
             self._take_context()
         _, _, _, observation = self.source.reset()
-        if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # every step calls `incoming`: `own_size` holds only for the declared shape
         if self._form is None or self._form.last is None:
             return self._incoming(observation), {}
         return self._form.last.observation, {**self._form.last.info}
@@ -113,13 +105,14 @@ class FromDmEnv(SeedsSource, TakesContext):
             sent.append("    $sent = $env._choice(action)")
         else:
             sent = ["$sent = action" if self._encode is None else "$sent = $encode(action)"]
+        take, names = arrival(self.observation_spec, self._copy, self._incoming)
         lines = [
             "if $env._over is not None:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             *sent,
             "$step_type, reward, discount, observation = $env.source.step($sent)",
-            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            take,
             "if $step_type is $MID and $before is None and isinstance(discount, float) and isinstance(reward, float):",
             "    $env._observation = observation",
             "    terminated = truncated = False",
@@ -130,7 +123,7 @@ class FromDmEnv(SeedsSource, TakesContext):
             "    $values = $env._complete($step_type, reward, discount, observation, $before, action)",
             f"    {values} = $values",
         ]
-        names = {**ARRIVAL_NAMES, "env": self, "encode": self._encode, "choices": self._choices, "MID": MID}
+        names |= {"env": self, "encode": self._encode, "choices": self._choices, "MID": MID}
         return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names=names),)
 
     def _refuse(self) -> NoReturn:

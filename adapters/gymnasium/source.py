@@ -17,7 +17,7 @@ from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
-from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, incoming, own_size
+from ..shared.arrival import arrival, incoming
 from ..shared.contexts import TakesContext
 from ..shared.copying import fresh, owned
 from ..shared.core_holder import CoreHolder
@@ -42,7 +42,7 @@ class FromGymnasium(TakesContext):
     """
 
     _framework = NAME
-    _planned = ("_incoming", "_encode", "_dtype", "_size", "_shape", "_six_values")
+    _planned = ("_incoming", "_encode", "_six_values")
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -61,10 +61,6 @@ class FromGymnasium(TakesContext):
     def _plan(self) -> None:
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
-        # Steps compare dtypes by identity, which holds for most arrays: numpy has one object for each native dtype.
-        is_array = self._copy == "auto" and isinstance(spec, Array)
-        self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
-        self._shape = getattr(spec, "shape", ())
         # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
         self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
@@ -76,8 +72,6 @@ class FromGymnasium(TakesContext):
         if self._context is not None:
             self._take_context()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # every step calls `incoming`: `own_size` holds only for the declared shape
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
@@ -85,13 +79,14 @@ class FromGymnasium(TakesContext):
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part of an assembled one."""
+        take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "$encode(action)"
         outward = [
             "if $env._over is not None:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
-            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            take,
             "$env._observation = observation",
         ]
         unless = (
@@ -114,7 +109,7 @@ class FromGymnasium(TakesContext):
                 unless=unless,
                 rarely="\n".join(rarely),
                 otherwise="\n".join(otherwise),
-                names={**ARRIVAL_NAMES, "env": self, "encode": self._encode},
+                names={**names, "env": self, "encode": self._encode},
             ),
         )
 

@@ -83,32 +83,53 @@ IN_LOCAL, IN_TUPLE, IN_DICT = _counts_in_a_method() if _COUNTS_HOLD else (-1, -1
 tuple that it was unpacked from; held only by the dict that it was looked up in."""
 
 
-ARRIVES_ALONE = """\
-if (
-    type(observation) is not $ndarray
-    or observation.dtype is not $env._dtype
-    or $getrefcount(observation) > $ALONE
-    or observation.__sizeof__() != $env._size
-):
-    observation = $env._incoming(observation)"""
-"""Lines of an importer's part of a step, which call `incoming` unless the array is as declared and nothing holds it."""
+def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
+    """Returns the lines of an importer's part of a step that take an observation over, and the names in them.
 
-ARRIVES = "observation = $env._incoming(observation)"
-"""Lines for all observations that are not single arrays, or if arrays are always or never copied."""
+    An array as declared that owns its memory and that nothing else holds stays as it is; for all others `take` is
+    called.
 
-ARRIVAL_NAMES = {"ndarray": np.ndarray, "getrefcount": sys.getrefcount, "ALONE": ALONE}
-"""The names in these lines, besides `env`: the importer with its `_incoming`, its `_size` (see `own_size`), and its
-`_dtype`, which is None after a reset with an array of another shape than declared."""
+    Args:
+        spec: The spec of observations.
+        copy: Whether to copy arrays.
+        take: `incoming(spec, copy)`, or more.
+    """
+    if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return "observation = $take(observation)", {"take": take}
+    names: dict[str, Any] = {"take": take, "ndarray": np.ndarray, "getrefcount": sys.getrefcount}
+    names["dtype"] = np.dtype(spec.dtype.str)  # to which numpy's arrays of this kind are identical
+    conditions = [
+        "type(observation) is not $ndarray",
+        "observation.dtype is not $dtype",
+        f"$getrefcount(observation) > {ALONE}",
+        f"observation.__sizeof__() != {own_size(spec)}",
+    ]
+    if _view_may_have_size(spec):
+        conditions.append(f"observation.ndim != {len(spec.shape)}")
+    either = "\n    or ".join(conditions)
+    return f"if (\n    {either}\n):\n    observation = $take(observation)", names
 
 
 def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:
     """Returns `__sizeof__()` of an array of a spec that owns its memory; an array that does not is smaller.
 
-    Comparing it takes half the time of `flags.owndata`, which makes an object. (`base` does not answer the question,
-    because C code may return arrays over its own memory that have no base.) The size holds only for arrays of the
-    declared shape: each further axis adds 16 bytes.
+    Comparing it takes a third of the time of `flags.owndata`, which makes an object. (`base` does not answer the
+    question, because C code may return arrays over its own memory that have no base.)
+
+    Args:
+        spec: The spec.
     """
     return np.empty(spec.shape, spec.dtype).__sizeof__()
+
+
+_AXIS = np.zeros((1, 1))[...].__sizeof__() - np.zeros(1)[...].__sizeof__()
+_MOST_AXES = 64
+
+
+def _view_may_have_size(spec: Array | MultiDiscrete | MultiBinary) -> bool:
+    """Returns True if a view of more axes can have the `own_size` of a spec: each axis more takes some bytes."""
+    axes, rest = divmod(np.empty(spec.shape, spec.dtype).nbytes, _AXIS)
+    return not rest and 0 < axes <= _MOST_AXES - len(spec.shape)
 
 
 def _base_is_held(value: np.ndarray[Any, Any]) -> bool:

@@ -262,6 +262,8 @@ _TEXTS: dict[str, str] = {}
 _LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
 """The fields of a `Part` that are text."""
 
+_NOTHING = object()
+
 _HOLE = re.compile(r"\$([A-Za-z_]+)")
 
 
@@ -281,6 +283,9 @@ def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = 
         texts = {name: getattr(part, name) for name in _LINES}
         own: dict[str, str] = {}
         for name in dict.fromkeys(_HOLE.findall("\n".join(texts.values()))):
+            if name in part.names and objects.get(name, _NOTHING) is part.names[name]:
+                own[name] = name  # two layers name one object alike
+                continue
             own[name] = _free(name, taken)
             taken.add(own[name])
             if name in part.names:
