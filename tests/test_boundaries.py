@@ -119,7 +119,7 @@ def test_imports_are_relative_inside_a_folder_and_absolute_across(path):
     ],
     ids=relative_to_root,
 )
-def test_nobody_imports_a_folder_by_its_name(path):
+def test_no_module_imports_a_folder_by_its_name(path):
     assert not [found for found in imports(path)[0] if found[0].partition(".")[0] in FOLDERS]
 
 

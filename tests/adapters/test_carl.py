@@ -310,7 +310,7 @@ def test_its_context_spaces_and_features_are_context_spaces():
     assert len(set(lengths)) == 20
 
 
-def test_what_its_spaces_and_its_sampler_draw_are_contexts():
+def test_samples_of_its_spaces_and_its_sampler_are_contexts():
     features = [CarlFloat("length", 0.5, 2.0, default_value=1.0), CarlFloat("gravity", 5.0, 15.0, default_value=9.8)]
     drawn = CarlSpace({feature.name: feature for feature in features}).sample_contexts(size=5)
     assert [cartpole(drawn).contexts[i]["length"] for i in range(5)] == [context["length"] for context in drawn]

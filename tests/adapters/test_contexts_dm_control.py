@@ -308,7 +308,7 @@ def go_on(env, steps=10):
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
 @pytest.mark.parametrize("name", ["finger/spin", "swimmer/swimmer6"])
-def test_a_copy_in_the_middle_of_an_episode_goes_on_in_its_context_and_knows_its_defaults(name, clone):
+def test_a_copy_in_the_middle_of_an_episode_continues_in_its_context_and_knows_its_defaults(name, clone):
     context = {"geom_density": 1.7, "actuator_strength": 0.5, "timestep": changed(name, "timestep")}
     env = from_dm_env(make(name))
     under(env, context, steps=7)

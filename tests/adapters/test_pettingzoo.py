@@ -276,7 +276,7 @@ def test_a_source_that_does_not_list_its_agents_is_refused():
         from_pettingzoo(generated_agents_parallel_v0.parallel_env())
 
 
-def test_info_of_nobody_in_particular_has_a_place():
+def test_info_of_no_specific_agent_is_common():
     class Source(ParallelSource):
         def reset(self, seed=None, options=None):
             observations, infos = super().reset(seed, options)
@@ -592,7 +592,7 @@ def test_later_steps_do_not_change_what_was_earned(kept):
     assert [one[0] for one in said] == [1, 2, 3]
 
 
-def test_what_nobody_holds_is_not_copied():
+def test_arrays_without_other_references_are_not_copied():
     made = []
 
     class Source(ParallelSource):
@@ -608,7 +608,7 @@ def test_what_nobody_holds_is_not_copied():
     assert {seen.__array_interface__["data"][0] for seen in step.observations.values()} == set(made)
 
 
-def test_actions_options_and_infos_are_nobody_elses():
+def test_actions_options_and_infos_are_not_shared():
     source = ParallelSource()  # it clears the actions and writes into the options
     core = from_pettingzoo(source)
     options = {"wish": 1}

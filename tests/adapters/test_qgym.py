@@ -204,7 +204,7 @@ def test_a_new_generator_reaches_everything(make):
     assert trace(first, 120) == trace(second, 120) != trace(other, 120)
 
 
-def test_a_new_generator_is_the_one_that_problems_are_drawn_from():
+def test_a_new_generator_samples_the_problems():
     env = from_env(InitialMapping((2, 2)))
     env.rng = np.random.default_rng(3)
     drawn = networkx.fast_gnp_random_graph(4, 0.5, seed=np.random.default_rng(3))
@@ -230,7 +230,7 @@ def test_what_was_seen_stays_as_it_was(make):
 
 
 @every_source
-def test_a_snapshot_goes_on_exactly(make):
+def test_a_snapshot_continues_exactly(make):
     env = from_env(make())
     env.reset(seed=3)
     env.step(env.sample_action())
@@ -519,7 +519,7 @@ def test_a_rewarder_without_a_range_can_be_put_back():
 
 
 @every_source
-def test_it_draws_what_it_is_and_closes_once(make):
+def test_it_renders_its_state_and_closes_once(make):
     env = from_env(make(render_mode="rgb_array"))
     assert env.render_mode == "rgb_array"
     env.reset(seed=1)  # seed 0 gives a circuit of one gate, which qgym cannot draw
@@ -539,7 +539,7 @@ def test_it_draws_what_it_is_and_closes_once(make):
 
 
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")  # as wrappers of gymnasium are
-def test_it_goes_on_to_others():
+def test_it_converts_to_other_frameworks():
     env = from_env(InitialMapping((2, 2)))
     assert to_gymnasium(env) is env.source
     env.rewarder = env.rewarder * 2

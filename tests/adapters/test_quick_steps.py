@@ -269,7 +269,7 @@ def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
 
 @pytest.mark.parametrize("kind", FORMS)
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
+def test_a_copy_in_mid_episode_continues_separately_by_the_fast_step(kind, how):
     form = FORMS[kind]()
     form.reset()
     form.step(1)
@@ -285,7 +285,7 @@ def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_restored_core_goes_on_from_there(kind):
+def test_a_restored_core_continues_from_there(kind):
     form = FORMS[kind]()
     form.reset()
     form.step(1)

@@ -130,7 +130,7 @@ def as_time_step(terminated, truncated, discount):
 @every_form
 @pytest.mark.parametrize("flags", FLAGS, ids=str)
 @pytest.mark.parametrize("discount", [*DISCOUNTS, *ARRAYS], ids=str)
-def test_each_row_is_told_as_the_table_says(name, flags, discount):
+def test_each_row_is_recognised_as_the_table_states(name, flags, discount):
     spec = None if np.ndim(discount) == 0 else PAIR
     core = of_kind(name, Scripted(Line(0.1, discount=discount), Line(1.0, *flags, discount), discount_spec=spec))
     form = FORMS[name].make(core)
@@ -778,7 +778,7 @@ def in_the_middle(side, name, steps=1):
 @every_form
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("how", HOW)
-def test_a_copy_goes_on_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
+def test_a_copy_continues_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
     env = in_the_middle(side, name)
     twin = HOW[how](env)
     alone = forms.go_on((side, name), in_the_middle(side, name))
@@ -818,14 +818,14 @@ def elsewhere():
 
 
 @every_form
-def test_a_form_made_anew_in_a_spawned_process_of_another_hash_seed_tells_the_same_in_the_same_order(name, elsewhere):
+def test_a_form_made_in_a_spawned_process_of_another_hash_seed_has_the_same_trace_in_the_same_order(name, elsewhere):
     made_anew, _ = elsewhere
     assert made_anew.result()[name] == (native_trace(name, made(name)), core_trace(imported(name)))
 
 
 @every_form
 @pytest.mark.parametrize("side", SIDES)
-def test_a_form_pickled_in_mid_episode_goes_on_in_a_spawned_process(name, side, elsewhere):
+def test_a_form_pickled_in_mid_episode_continues_in_a_spawned_process(name, side, elsewhere):
     _, carried = elsewhere
     assert carried.result()[side, name] == forms.go_on((side, name), in_the_middle(side, name))
 

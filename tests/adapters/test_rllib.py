@@ -226,7 +226,7 @@ def test_lanes_of_different_workers_begin_differently():
     assert len(begun) == 16
 
 
-def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation():
+def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
     trains = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
     begun = starts(trains, [3, 3, 3, None])
     assert len({tuple(one) for one in begun}) == 4

@@ -373,7 +373,7 @@ def test_a_form_closes_its_core_once():
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda venv: pickle.loads(pickle.dumps(venv))])
-def test_a_copy_goes_on_alike_and_apart(again):
+def test_a_copy_continues_equally_and_separately(again):
     venv = lanes(Rich)
     venv.seed(1)
     venv.reset()

@@ -193,7 +193,7 @@ def test_no_bound_differs_from_an_infinite_one_and_both_come_back():
     assert from_space(to_space(infinite)) == infinite
 
 
-def test_a_strangers_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
+def test_a_foreign_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
     assert from_space(spaces.Box(-np.inf, np.inf, (2,))) == Array((2,))
     assert from_space(spaces.Box(-np.inf, np.inf, (2,), np.int8)) == Array((2,), "int8")
     assert from_space(spaces.Box(-128, 127, (2,), np.int8)) == Array((2,), "int8", -128, 127)
@@ -339,7 +339,7 @@ def test_lists_tuples_and_named_tuples_stay_what_they_were(spec):
     validate(spec, value)
 
 
-def test_a_space_that_somebody_changed_no_longer_counts_as_the_spec_it_came_from():
+def test_a_space_that_was_changed_no_longer_counts_as_the_spec_it_came_from():
     box = to_space(Array((2,), low=0, high=1e-9, name="small"))
     box.high[1] = 2e-9  # gymnasium finds the two equal
     assert from_space(box) == Array((2,), low=0, high=np.array([1e-9, 2e-9], np.float32))

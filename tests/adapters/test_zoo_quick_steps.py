@@ -269,7 +269,7 @@ def trace(form):
 
 @pytest.mark.parametrize("made", [Parallel, Turns])
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_the_midst_of_an_episode_goes_on_alike(made, copied):
+def test_a_copy_in_the_midst_of_an_episode_continues_equally(made, copied):
     form = rllib(envoi.adapters.from_env(made()))
     observations, _ = form.reset()
     for _ in range(3):

@@ -186,7 +186,7 @@ def test_only_the_lanes_that_are_chosen_act():
         env.step(np.array([0, 0, 0]))
 
 
-def test_lanes_that_do_not_act_may_be_told_anything():
+def test_lanes_that_do_not_act_may_get_any_action():
     for inner in (envoi.Lanes([envoi.models.Pendulum() for _ in range(2)]), envoi.batch(envoi.models.Pendulum(), 2)):
         env = envoi.History(envoi.ActionDiscretize(inner, 3), 2, include_actions=True)
         env.reset(seed=0)

@@ -79,14 +79,14 @@ def test_clip_goes_into_trees_and_leaves_what_has_no_bounds():
     assert seen["word"] == "hello"
 
 
-def test_clip_keeps_the_bounds_to_aim_at_unless_told_to_drop_them():
+def test_clip_keeps_the_bounds_to_aim_at_unless_asked_to_drop_them():
     env = envoi.models.Pendulum()
     assert envoi.spec_equal(envoi.ActionClip(env).action_spec, env.action_spec)
     spec = envoi.ActionClip(env, unbounded=True).action_spec
     assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
 
 
-def test_clip_changes_no_action_that_somebody_owns():
+def test_clip_changes_no_action_in_place():
     action = np.float32([9.0])
     env = envoi.ActionClip(envoi.models.Pendulum())
     env.reset(seed=0)

@@ -159,7 +159,7 @@ class Joint(envoi.MultiModel):
         return {"a": {"state": state}, COMMON: {f"s{state}": 1}}
 
 
-def test_several_repeat_while_the_same_act_and_nobody_ends():
+def test_several_repeat_while_the_same_act_and_no_agent_ends():
     env = envoi.ActionRepeat(Joint(), 4)
     env.reset()
     step = env.step(dict.fromkeys("abc", 0))  # c leaves at 3
