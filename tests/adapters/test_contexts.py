@@ -106,7 +106,7 @@ def test_an_environment_without_a_context_is_left_alone():
 
 @pytest.fixture
 def applied(monkeypatch):
-    """What is put in force on the source, one by one."""
+    """The contexts applied to the source, one by one."""
     seen = []
 
     def counted(source):

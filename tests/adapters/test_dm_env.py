@@ -34,7 +34,7 @@ def through(core):
 
 
 def foreign(core):
-    """Core → our form → a stranger's wrapper → core."""
+    """Core → form → third-party wrapper → core."""
     return from_dm_env(Wrapping(to_dm_env(core)))
 
 
@@ -305,7 +305,7 @@ def test_info_is_on_the_form_at_reset_and_step():
     assert env.reset().info == {"at": 0, 3: [None]}
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_an_observation_that_was_returned_never_changes():
@@ -438,7 +438,7 @@ def test_metadata_is_a_copy_all_the_way_down():
 
 SEEDED = {
     "a form": lambda: through(Ends()),
-    "a form in a stranger's wrapper": lambda: foreign(Ends()),
+    "a form in a third-party wrapper": lambda: foreign(Ends()),
     "a generator in the source": lambda: from_dm_env(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0))),
     "a generator inside a wrapper": lambda: from_dm_env(Wrapping(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0)))),
     "a factory": lambda: from_dm_env(Made),

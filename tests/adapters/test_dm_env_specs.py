@@ -202,7 +202,7 @@ def test_kinds_of_dicts_come_through():
     envoi.validate(env.observation_spec, env.observation)
 
 
-# What cannot be said.
+# Specs that dm_env does not have.
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_the_spoke_imports_no_other_framework_until_a_suite_is_asked_for():
 
 
 class Conformance(test_utils.EnvironmentTestMixin):
-    """What dm_env demands of an environment, on actions that lead to the end of an episode."""
+    """dm_env's own conformance test, on actions that lead to the end of an episode."""
 
     steps = 80
 

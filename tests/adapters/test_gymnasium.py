@@ -26,11 +26,11 @@ REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1"
 
 
 class Passing(gymnasium.Wrapper):
-    """A stranger's wrapper, which hides that the form below is ours."""
+    """A third-party wrapper, which hides the form of envoi inside."""
 
 
 def through(core):
-    """Core → gymnasium → a stranger's wrapper → core."""
+    """Core → gymnasium → third-party wrapper → core."""
     return from_gymnasium(Passing(to_gymnasium(core)))
 
 
@@ -165,7 +165,7 @@ def test_reset_infos_arrive_both_ways():
     assert from_gymnasium(Source()).reset().info == {"reset": True}
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_nobodys_dicts_are_written_into():

@@ -96,7 +96,7 @@ def lanes_of(script, kind=Plays):
 
 
 def alone(script, seeds, mode, actions, kind=Plays):
-    """What the lanes should say: each environment by itself, in gymnasium's single form, reset by hand."""
+    """The expected values of the lanes: each environment by itself, in gymnasium's single form, reset by hand."""
     envs = [to_gymnasium(kind(*lengths)) for lengths in script]
     over, said = [False] * len(envs), []
     said.append([(*env.reset(seed=seed), None) for env, seed in zip(envs, seeds, strict=True)])
@@ -121,7 +121,7 @@ def alone(script, seeds, mode, actions, kind=Plays):
 
 
 def spoken(info, i):
-    """What a vector environment's infos say of lane i."""
+    """The info of lane i in a vector environment's infos."""
     masks = {f"_{key}" for key in info}
     return {
         key: spoken(column, i) if isinstance(column, dict) else column[i]
@@ -224,7 +224,7 @@ def test_the_modes_are_those_of_gymnasiums_own_loop(mode, script, acts, seed):
 
 
 class Passing(VectorWrapper):
-    """A stranger's wrapper: what is below is ours or gymnasium's, and takes masks."""
+    """A third-party wrapper around a form of envoi, or gymnasium's own environment, which takes masks."""
 
 
 class Written(VectorEnv):
@@ -984,7 +984,7 @@ def test_environments_of_different_modes_coexist():
     assert "autoreset_mode" not in VectorEnv.metadata
     forms[NEXT].metadata["render_modes"].append("mine")
     assert "mine" not in core.metadata["render_modes"]
-    # gymnasium's own write theirs into what all of a class share; they are still told apart.
+    # gymnasium's own classes write their mode into metadata that the class shares; modes are still distinguished.
     sources = [sync([[1]], mode) for mode in MODES]
     assert [from_gymnasium_vector(source).mode for source in sources] == list(MODES)
     assert [from_gymnasium_vector(Passing(source)).mode for source in sources] == list(MODES)
@@ -1341,7 +1341,7 @@ def test_a_training_loop_in_the_style_of_cleanrl_runs():
 
 
 class Seeded(gymnasium.Env):
-    """Draws from its own generator."""
+    """An environment with random numbers from its own generator."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float64)
     action_space = spaces.Discrete(2)

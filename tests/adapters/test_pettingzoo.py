@@ -49,7 +49,7 @@ from envoi.adapters import convert, from_env, from_pettingzoo, load, losses, to_
 from envoi.adapters.gymnasium.specs import encoder, from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for the butterfly family's pygame
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the suites load environments in a way that is deprecated
@@ -126,7 +126,7 @@ def test_discounts_survive_bit_for_bit(discount, ends):
 
 
 def alone(env, seeds, rng=0, most=200):
-    """What a Parallel environment says by itself."""
+    """The trace of a Parallel environment by itself."""
     actions, said = np.random.default_rng(rng), []
     order = list(env.possible_agents)
     for seed in seeds:
@@ -142,7 +142,7 @@ def alone(env, seeds, rng=0, most=200):
 
 
 def space_sample(space, rng):
-    """The action that `envoi.sample` draws from the same spec."""
+    """The action that `envoi.sample` returns for the same spec."""
     return envoi.sample(from_space(space), rng)
 
 
@@ -166,13 +166,13 @@ def test_sources_go_through_the_core_unchanged(name):
     assert said == through
     assert len(said) > 30
     if "knights" in name:
-        assert any(0 < len(step[-1]) < 4 for step in said if len(step) == 6), "nobody died before the others"
+        assert any(0 < len(step[-1]) < 4 for step in said if len(step) == 6), "no agent ended before the others"
 
 
 def test_a_scripted_source_goes_through_the_core_unchanged():
     core = from_pettingzoo(ParallelSource())
     game = ScriptedGame()
-    # All but the draws.
+    # Everything but the random numbers.
     for (_, agents, seen, infos), (_, others, looks, told) in zip(played(core)[::6], played(game)[::6], strict=True):
         assert agents == others
         assert infos == told
@@ -374,7 +374,7 @@ def test_theirs_pass_the_suite_through_the_core(name):
     def anew():
         return ToPettingZoo(load(f"pettingzoo:{name}", **THEIRS.get(name, {})))
 
-    if anew().multi.at_once:  # the suite draws actions without masks
+    if anew().multi.at_once:  # the suite samples actions without masks
         quietly(suites.parallel_seed_test, anew, 20)
         quietly(suites.parallel_api_test, anew(), 30)
     else:

@@ -121,7 +121,7 @@ class LongDm(FromDmEnv):
 
 
 def calls(form):
-    """Whether a form's step calls that of its core, instead of doing what it does."""
+    """Returns True if a form's step calls that of its core, instead of containing it."""
     return "called as it is" in explain(form)
 
 
@@ -324,7 +324,7 @@ def test_a_dm_env_form_goes_by_its_own_episodes_and_by_the_cores_end():
     core.reset()
     assert form.step(0).first()
     core.step(0)
-    core.step(0)  # somebody else ends the episode
+    core.step(0)  # another caller ends the episode
     with pytest.raises(EpisodeError, match="has ended"):
         form.step(0)
 

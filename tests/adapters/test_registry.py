@@ -159,7 +159,7 @@ class Strange:
     speed = 3
 
     def go(self):
-        """Nothing that anybody recognises."""
+        """An object that no framework recognises."""
 
 
 @pytest.mark.parametrize("strange", [None, 3, Strange(), gymnasium.spaces.Discrete(2), np.zeros(2)])

@@ -22,7 +22,7 @@ narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.Narro
 
 
 class Context(dict):
-    """What RLlib gives an env creator: the config as a dict, and where the environment will run."""
+    """The argument of RLlib's env creators: the config as a dict, and the worker."""
 
     def __init__(self, config=(), worker_index=0):
         super().__init__(config)
@@ -253,7 +253,7 @@ def test_for_others_than_rllib_an_equal_seed_replays():
     for seed in (0, 3):
         one, two = (core.reset(seed=seed)[0].tolist() for _ in range(2))
         assert one == two
-    # The form itself goes on as RLlib wants it.
+    # The form itself continues, as RLlib requires.
     assert starts(form, [3])[0] != two
 
 

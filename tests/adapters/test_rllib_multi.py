@@ -96,7 +96,7 @@ def exactly(left, right):
 
 
 def played(env, seed, episodes=3, actions=0):
-    """What a core environment says over whole episodes under random actions."""
+    """The trace of a core environment over whole episodes under random actions."""
     rng = np.random.default_rng(actions)
     for episode in range(episodes):
         said = env.reset(seed=seed if episode == 0 else None)
@@ -602,7 +602,7 @@ def test_rllibs_masking_module_plays_no_illegal_move(run):
     for episode in runner.sample(num_episodes=20):
         for one in episode.agent_episodes.values():
             *_, last = one.get_observations()["observations"]
-            assert last.argmax() == 0  # the last stick was taken, nobody took more than there were
+            assert last.argmax() == 0  # the last stick was taken, and no agent took more than there were
 
 
 class Flags(MultiAgentEnv):
@@ -733,7 +733,7 @@ SOURCES = {
 
 def begin(seed):
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (some of them draw from there)
+    np.random.seed(seed)  # noqa: NPY002 (some of them sample from it)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -779,7 +779,7 @@ def test_a_game_of_rllib_goes_back_to_its_runner(run, name):
 
 
 class Told(MultiAgentEnv):
-    """Says what it is told to; a step is (observed, rewards, terminateds, truncateds, infos)."""
+    """Plays a script, in which a step is (observed, rewards, terminateds, truncateds, infos)."""
 
     metadata = {"render_modes": ["ansi"]}
     render_mode = "ansi"

@@ -63,7 +63,7 @@ def decode(spec, value):
 
 
 def forget(space):
-    """A space as a stranger would have made it: nothing in it remembers a spec."""
+    """A space as third-party code would make it, which does not remember a spec."""
     space = copy.deepcopy(space)
     stack = [space]
     while stack:
@@ -77,7 +77,7 @@ def forget(space):
 
 
 def equal_values(a, b):
-    """Whether two values are the same in value, dtype, shape and kind of container."""
+    """Returns True if two values are the same in value, dtype, shape and kind of container."""
     if isinstance(a, dict):
         return type(a) is type(b) and list(a) == list(b) and all(equal_values(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
@@ -151,7 +151,7 @@ def test_what_a_space_samples_decodes_into_the_spec(spec, seed):
 
 
 def is_beyond_gymnasium(leaf):
-    """Whether gymnasium's own sampling of such a space errs: wide integers, and graphs of other than from 0."""
+    """Returns True if gymnasium's own sampling of such a space is wrong: wide integers, and graphs not from 0."""
     if isinstance(leaf, Array):
         finite = leaf.dtype.kind != "f" or leaf.dtype.itemsize > 2
         return leaf.dtype.kind in "iub" or not finite
@@ -220,7 +220,7 @@ BOXED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64
 
 @st.composite
 def boxes(draw):
-    """Boxes that strangers make: with infinite bounds of single elements, and with the ends of the dtype as bounds."""
+    """Foreign boxes, with infinite bounds of single elements, and with the ends of the dtype as bounds."""
     dtype = np.dtype(draw(st.sampled_from(BOXED)))
     shape = draw(st.sampled_from([(), (3,), (2, 2), (0,)]))
     if dtype.kind == "f":
@@ -244,7 +244,7 @@ def boxes(draw):
 
 
 def same_box(box, other):
-    """Whether two boxes are the same in all that they say, also of which elements are bounded."""
+    """Returns True if two boxes are the same in all fields, including which elements are bounded."""
     assert (box.low.tolist(), box.high.tolist()) == (other.low.tolist(), other.high.tolist())
     assert (box.shape, box.dtype) == (other.shape, other.dtype)
     assert box.bounded_below.tolist() == other.bounded_below.tolist()

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.Narr
 
 
 class Passing(PyEnvironment):
-    """A stranger's wrapper that changes nothing."""
+    """A third-party wrapper that changes nothing."""
 
     def __init__(self, env):
         super().__init__()
@@ -86,7 +86,7 @@ class Passing(PyEnvironment):
 
 
 class Remaking(Passing):
-    """A stranger's wrapper that makes each time step anew, so that nothing travels beside it."""
+    """A third-party wrapper that makes new time steps, so that the form's other values are lost."""
 
     def _reset(self):
         return TimeStep(*super()._reset())
@@ -96,7 +96,7 @@ class Remaking(Passing):
 
 
 class Shifting(Passing):
-    """A stranger's wrapper that changes observations."""
+    """A third-party wrapper that changes observations."""
 
     def _reset(self):
         step = super()._reset()
@@ -163,7 +163,7 @@ class Seedable(Counting):
 
 
 class Held(Counting):
-    """The same, that lets nobody seed it by a method."""
+    """The same, without a method that seeds it."""
 
     def __init__(self, *lines):
         super().__init__(*lines)
@@ -690,7 +690,7 @@ def test_careless_values_are_cast_to_what_the_source_declared():
     same(env.step(1).reward, np.float32(3))
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_observations_stay_what_they_were():
@@ -1005,7 +1005,7 @@ def test_get_state_is_a_token_that_later_steps_do_not_change():
 
 
 class Stubborn(Counting):
-    """A source that cannot be copied but says its state, and goes on writing into what it is given."""
+    """A source that cannot be copied but has `get_state`, and writes into what `set_state` is given."""
 
     def __init__(self, *lines):
         super().__init__(*lines)
@@ -1187,7 +1187,7 @@ def test_a_manual_reset_of_lanes_clears_what_waits_for_them():
 
 
 class Rows(PyEnvironment):
-    """A stranger's batched source: lane i's episodes have i+2 steps, and it begins them anew by itself."""
+    """A third-party batched source: lane i's episodes have i+2 steps, and it restarts them by itself."""
 
     batched, batch_size = True, 3
 

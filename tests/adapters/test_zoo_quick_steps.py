@@ -257,7 +257,7 @@ def test_a_form_honours_a_rewarder_that_is_set_in_the_midst_of_an_episode(made):
 
 
 def trace(form):
-    """What RLlib gets in the rest of an episode of turns or cycles."""
+    """The steps that RLlib gets in the rest of an episode of turns or cycles."""
     found, over = [], False
     observations = dict.fromkeys(form.core.acting)
     while not over:

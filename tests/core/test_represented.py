@@ -22,7 +22,7 @@ class Thing:
 
 
 class Things(envoi.Model):
-    """Counts on by what it is told; an observation is noisy."""
+    """Adds up its actions; an observation is noisy."""
 
     observation_spec = Foreign(Thing)
     action_spec = Discrete(3)

@@ -22,7 +22,7 @@ WRAPPERS = {
 
 
 class Told(envoi.Model):
-    """Sees what it was last told to do."""
+    """Observes its latest action."""
 
     def __init__(self, action_spec):
         self.action_spec = action_spec
@@ -45,7 +45,7 @@ class Told(envoi.Model):
 
 
 def told(wrapper, *actions):
-    """What an environment is told by these actions of a wrapper around it."""
+    """The actions that an environment receives for these actions of a wrapper around it."""
     wrapper.reset()
     return [wrapper.step(action).observation for action in actions]
 

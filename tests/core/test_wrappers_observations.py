@@ -1,4 +1,4 @@
-"""What is seen: parts of an observation, what came before, and goals."""
+"""Wrappers of observations: parts of them, earlier ones, and goals."""
 
 import numpy as np
 import pytest

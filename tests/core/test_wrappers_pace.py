@@ -271,7 +271,7 @@ def test_lanes_are_padded_each_by_itself():
     step = env.step(np.array([1, 2, 3]), restart=np.ones(3, bool))
     same(step[:5], [(0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 1, 1)])
     step = env.step(np.array([1, 2, 3]))
-    # One is padded, one begins anew, one acts; and then one of them alone.
+    # One is padded, one is reset, one acts; and then one of them alone.
     step = env.step(np.array([1, 2, 3]), restart=np.array([False, True, False]))
     same(step[:5], [(1, 0, 2), (0, 0, 1), (0, 0, 0), (0, 0, 0), (0, 1, 1)])
     step = env.step_lanes(np.array([1, 2, 3]), np.array([True, False, False]))
