@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from envoi import Env, LossyConversion, MultiEnv
 from envoi.spec import SpecTree
 from envoi.tree import leaves
+from envoi.wrapping.one_agent import Sole
 
 from .registry import from_env, is_of, refuse_others
 from .shared.agent_count import one_agent
@@ -66,7 +67,9 @@ def source_of(core: Any, importers: Kinds) -> Any:
         core: The core environment.
         importers: The classes of imports from the framework.
     """
-    return core.source if isinstance(core, importers) and isinstance(core, FromSource) and core.is_unchanged else None
+    inner = core.env if isinstance(core, Sole) else core
+    unchanged = isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged
+    return inner.source if unchanged else None
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:

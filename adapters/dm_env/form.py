@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, Step
 from envoi.protocol.env import full_step
-from envoi.protocol.fast_steps import VALUES, Part, assemble, fast_step, parts_or_call
+from envoi.protocol.fast_steps import VALUES, Part, step_around
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import leaves, map_leaves
@@ -155,7 +155,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     """
 
     _framework = NAME
-    _planned = ("_decode", "_step", "step")
+    _planned = ("_decode", "_time_step", "step")
     _memory = ("_in_episode",)
 
     def __init__(self, core: Env, validate: bool = False) -> None:
@@ -172,9 +172,10 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def _plan(self) -> None:
         self._episode.plan(self.core, self._env)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._step = fast_step(self._env)
-        if (type(self).step, type(self).reset) == (ToDmEnv.step, ToDmEnv.reset):
-            self.step = assemble([*parts_or_call(self._env), self._part()])
+        part = self._part()
+        self._time_step = step_around(self._env, lambda constants: part)
+        if (type(self).step, type(self).reset) == _WRITTEN:  # neither overridden nor patched
+            self.step = self._time_step
 
     def _part(self) -> Part:
         """Returns `step` without the core's step, as the last part of an assembled one."""
@@ -249,8 +250,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         """Acts once, or starts an episode before the first reset or after an end; see `dm_env.Environment.step`."""
         if self._episode.restart:
             return self.reset()
-        values = self._step(action if self._decode is None else self._decode(action))
-        return self._episode.time_step(*values)
+        return self._time_step(action)
 
     def observation_spec(self) -> Any:
         """Returns the spec of observations."""
@@ -278,3 +278,6 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     @_in_episode.setter
     def _in_episode(self, content: tuple[Any, ...]) -> None:
         self._episode.__setstate__(content)
+
+
+_WRITTEN = ToDmEnv.step, ToDmEnv.reset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from envoi import Env
-from envoi.protocol.fast_steps import Part, assemble, fast_step, parts_or_call
+from envoi.protocol.fast_steps import Part, step_around
 
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -34,7 +35,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     """
 
     _framework = NAME
-    _planned = ("_encode", "_decode", "_step", "step")
+    _planned = ("_encode", "_decode", "_five_values", "step")
 
     def __init__(self, core: Env, validate: bool = False) -> None:
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
@@ -49,27 +50,9 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._step = fast_step(self._env)
-        if type(self).step is ToGymnasium.step:
-            parts = parts_or_call(self._env)
-            self.step = assemble([*parts, self._part(parts[-1].constants)])
-
-    def _part(self, constants: Mapping[str, Any]) -> Part:
-        """Returns what `step` does beside the core's step, as the last part of an assembled one.
-
-        Args:
-            constants: The values that are the same at every step of the core.
-        """
-        inward = "" if self._decode is None else "action = $decode(action)"
-        outward = [] if self._encode is None else ["observation = $encode(observation)"]
-        if "discount" not in constants:
-            outward += [
-                "if discount is not None and not $is_default(discount, terminated):",
-                "    info = {**info, 'discount': discount}",
-            ]
-        outward.append("return observation, reward, terminated, truncated, info")
-        names = {"decode": self._decode, "encode": self._encode, "is_default": is_default_discount}
-        return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)
+        self._five_values = step_around(self._env, partial(_part, self._encode, self._decode))
+        if type(self).step is _WRITTEN_STEP:  # neither overridden nor patched
+            self.step = self._five_values
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
@@ -101,14 +84,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
         """Acts once; see `gymnasium.Env.step`."""
-        if self._decode is not None:
-            action = self._decode(action)
-        observation, reward, terminated, truncated, discount, info = self._step(action)
-        if self._encode is not None:
-            observation = self._encode(observation)
-        if discount is not None and not is_default_discount(discount, terminated):
-            info = {**info, "discount": discount}
-        return observation, reward, terminated, truncated, info
+        return self._five_values(action)
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -140,3 +116,26 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+_WRITTEN_STEP = ToGymnasium.step
+
+
+def _part(encode: Any, decode: Any, constants: Mapping[str, Any]) -> Part:
+    """Returns the form's part of a step, which comes last.
+
+    Args:
+        encode: Makes observations of the space, or None.
+        decode: Makes actions of the core, or None.
+        constants: The values that are the same at every step of the core.
+    """
+    inward = "" if decode is None else "action = $decode(action)"
+    outward = [] if encode is None else ["observation = $encode(observation)"]
+    if "discount" not in constants:
+        outward += [
+            "if discount is not None and not $is_default(discount, terminated):",
+            "    info = {**info, 'discount': discount}",
+        ]
+    outward.append("return observation, reward, terminated, truncated, info")
+    names = {"decode": decode, "encode": encode, "is_default": is_default_discount}
+    return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)

@@ -27,7 +27,7 @@ from envoi import (
 )
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
-from envoi.protocol.env import quickest_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
@@ -108,7 +108,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
-        self._step: Any = quickest_step(self._env)
+        self._step: Any = fast_step(self._env)
         self._written: dict[Any, Any] = {}  # see `write`
         self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP

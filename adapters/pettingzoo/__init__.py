@@ -43,9 +43,9 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from envoi import Env, MultiEnv
 
+from ..conversion import exported, imported
 from ..gymnasium.specs import from_space, to_space
-from ..registry import framework, from_env, is_of, refuse_others
-from ..shared.agent_count import several_agents
+from ..registry import framework, from_env
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToPettingZoo
@@ -93,13 +93,11 @@ def to_pettingzoo(env: Any, *, validate: bool = False) -> ParallelEnv[Any, Any, 
     Raises:
         LossyConversion: PettingZoo cannot express a part of it.
     """
-    if is_of(env, NAME) and not validate:
-        return env
-    core = from_pettingzoo(env) if isinstance(env, AECEnv) else from_env(env)
-    multi = several_agents(core)
-    if isinstance(multi, FromPettingZoo) and multi.is_unchanged and not validate:
-        return multi.source
-    return ToPettingZoo(core, validate)
+    return exported(env, NAME, FromPettingZoo, lambda core: ToPettingZoo(core, validate), not validate, _to_core)
+
+
+def _to_core(env: Any) -> Env | MultiEnv:
+    return from_pettingzoo(env) if isinstance(env, AECEnv) else from_env(env)
 
 
 def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
@@ -119,12 +117,9 @@ def from_pettingzoo(env: Any, *, copy: Copy = "auto") -> Env | MultiEnv:
         SpecError: The environment belongs to another framework.
         LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
-    if isinstance(env, ToPettingZoo):
-        return env.core
     if isinstance(env, AECEnv):
         return _from_aec(env, copy)
-    refuse_others(env, NAME)
-    return FromPettingZoo(env, copy)
+    return imported(env, NAME, ToPettingZoo, lambda source: FromPettingZoo(source, copy))
 
 
 def _from_aec(env: AECEnv[Any, Any, Any], copy: Copy) -> Env | MultiEnv:

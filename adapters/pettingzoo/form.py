@@ -7,7 +7,6 @@ from typing import Any
 
 from pettingzoo import ParallelEnv
 
-from envoi import Env, MultiEnv
 from envoi.protocol.multi_env import COMMON
 
 from ..shared.discounts import with_discounts
@@ -25,9 +24,6 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         core: The core environment.
         multi: The core environment as one of several agents.
     """
-
-    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
-        super().__init__(core, validate, True)
 
     @property
     def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -91,6 +87,3 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         entry = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
         playing = self.multi.agents
         return {agent: {**info, **entry} if agent in playing else info for agent, info in infos.items()}
-
-    def __repr__(self) -> str:
-        return f"to_pettingzoo({self.core!r})"

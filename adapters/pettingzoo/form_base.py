@@ -10,23 +10,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 
-from envoi import (
-    Env,
-    LossyConversion,
-    MultiEnv,
-)
+from envoi import Env, LossyConversion, MultiEnv
 from envoi.protocol.multi_env import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
+from ..conversion import losses_for, losses_in
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import acts_at_once, several_agents, validated
-from ..shared.exported import AnyForm
+from ..shared.agent_count import acts_at_once, several_agents
+from ..shared.exported import MultiForm
 from ..shared.loss import Loss
 
 NAME = "pettingzoo"
@@ -44,27 +40,24 @@ def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """Lists the parts of a core environment that PettingZoo cannot express."""
-    multi = several_agents(env)
-    described = {"state": multi.state_spec} if multi.state_spec is not None else {}
+    return losses_for(env, losses_of_agents, several_agents)
+
+
+def losses_of_agents(multi: MultiEnv) -> list[Loss]:
+    """Lists the parts of an environment of several agents that PettingZoo cannot express."""
+    specs: dict[str, SpecTree] = {} if multi.state_spec is None else {"state": multi.state_spec}
     for agent in multi.possible_agents:
-        described[f"observation[{agent!r}]"] = multi.observation_spec[agent]
-        described[f"action[{agent!r}]"] = multi.action_spec[agent]
-    found: list[Loss] = []
-    for path, spec in described.items():
-        try:
-            _space(spec, path)
-        except LossyConversion as error:
-            found.append(Loss.of(error))
-    return found
+        specs[f"observation[{agent!r}]"] = multi.observation_spec[agent]
+        specs[f"action[{agent!r}]"] = multi.action_spec[agent]
+    return losses_in(specs, _space)
 
 
-class Form(AnyForm):
+class Form(MultiForm):
     """Base of a form of either API.
 
     Args:
         core: The core environment, of one agent or of several.
         validate: If True, every value is checked against its spec.
-        at_once: True if the form can be stepped with all actions at once, as far as is known.
 
     Attributes:
         core: The core environment.
@@ -74,18 +67,14 @@ class Form(AnyForm):
         state_space: The space of `state()`; only if the core has a `state_spec`.
     """
 
+    _framework = NAME
     _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
+    _memory = ("metadata",)
 
-    def __init__(self, core: Env | MultiEnv, validate: bool, at_once: bool) -> None:
-        self.core = core
-        self.multi = multi = several_agents(core)
-        self._env = validated(multi) if validate else multi
-        self.metadata: dict[str, Any] = {
-            "name": type(multi.unwrapped).__name__,
-            **deepcopy(dict(multi.metadata)),
-            "is_parallelizable": at_once,
-        }
-        self.render_mode = multi.render_mode
+    def _describe(self) -> None:
+        multi = self.multi
+        name = type(multi.unwrapped).__name__
+        self.metadata = {"name": name, **self.metadata, "is_parallelizable": self._is_parallelizable()}
         self.observation_spaces: dict[Any, Any] = {}
         self.action_spaces: dict[Any, Any] = {}
         for agent in multi.possible_agents:
@@ -95,8 +84,10 @@ class Form(AnyForm):
             self.action_spaces[agent] = like_source(done, multi, "action", agent)
         if multi.state_spec is not None:
             self.state_space = _space(multi.state_spec, "state")
-        self._closed = False
-        self._plan()
+
+    def _is_parallelizable(self) -> bool:
+        """Returns True if the form can be stepped with all actions at once, as far as that is known."""
+        return True
 
     def _plan(self) -> None:
         multi = self.multi
@@ -144,41 +135,6 @@ class Form(AnyForm):
             raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
         state = self.multi.state
         return state if self._encode_state is None else self._encode_state(state)
-
-    def render(self) -> Any:
-        """Renders the current state in the core's `render_mode`."""
-        return self.multi.render()
-
-    def close(self) -> None:
-        """Releases the resources of the environment; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.multi.close()
-
-    def content(self) -> Any:
-        """Returns the part of a snapshot that describes this form, for environments around it."""
-        return self._env.snapshot(), {name: value for name, value in vars(self).items() if name not in self._lasting}
-
-    def put_back(self, content: Any) -> None:
-        """Restores what `content` returned."""
-        snapshot, held = content
-        self._env.restore(snapshot)
-        attributes = vars(self)
-        for name in [name for name in attributes if name not in self._lasting and name not in held]:
-            del attributes[name]
-        attributes.update(held)
-
-    @property
-    def _lasting(self) -> tuple[str, ...]:
-        ours = ("core", "multi", "_env", "observation_spaces", "action_spaces", "state_space")
-        return (*ours, *self._planned)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
 
 
 def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:

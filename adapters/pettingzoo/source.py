@@ -36,14 +36,14 @@ class FromPettingZoo(FromZoo):
     turns_in_infos = True
     source: ParallelEnv[Any, Any, Any]
 
-    _memory = (*FromZoo._memory, "_listed")
-    _planned = (*FromZoo._planned, "_pick", "_places", "_row_spec", "_row_dtype")
+    _memory = ("_listed",)
+    _planned = ("_pick", "_places", "_row_spec", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
         self._listed: list[Any] | None = None  # the source's agents while all of them act
-        if self._form is not None:
-            self.at_once = acts_at_once(self._form.multi)
+        if self.core_inside is not None:
+            self.at_once = acts_at_once(self.core_inside)
 
     def _plan(self) -> None:
         super()._plan()
@@ -223,6 +223,3 @@ class FromPettingZoo(FromZoo):
             info.pop(ACTIVE, None)
             info.pop(ACTIVES, None)
         return {agent: one for agent, one in seen.items() if agent in acting or agent in ended}
-
-    def __repr__(self) -> str:
-        return f"from_pettingzoo({self.source})"

@@ -40,14 +40,15 @@ from pettingzoo.utils.conversions import aec_to_parallel_wrapper, turn_based_aec
 
 from envoi import Env, MultiEnv
 
+from ..conversion import exported, imported, losses_for
 from ..gymnasium.specs import from_space, to_space
 from ..pettingzoo import from_pettingzoo
-from ..pettingzoo.form_base import losses as shared_losses
-from ..registry import from_env, is_of
+from ..pettingzoo.form_base import losses_of_agents
+from ..registry import from_env
 from ..shared.agent_count import several_agents
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import ToPettingZooAEC, refused_rewards
+from .form import NAME, ToPettingZooAEC, refused_rewards
 from .source import FromPettingZooAEC
 
 __all__ = [
@@ -88,13 +89,11 @@ def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, A
     Raises:
         LossyConversion: PettingZoo cannot express a part of it.
     """
-    if is_of(env, "pettingzoo_aec") and not validate:
-        return env
-    core = from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
-    multi = several_agents(core)
-    if isinstance(multi, FromPettingZooAEC) and multi.is_unchanged and not validate:
-        return multi.source
-    return ToPettingZooAEC(core, validate)
+    return exported(env, NAME, FromPettingZooAEC, lambda core: ToPettingZooAEC(core, validate), not validate, _to_core)
+
+
+def _to_core(env: Any) -> Env | MultiEnv:
+    return from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
 
 
 def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = False) -> Env | MultiEnv:
@@ -116,13 +115,17 @@ def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = F
         SpecError: The environment belongs to another framework.
         LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
-    if isinstance(env, ToPettingZooAEC):
-        return env.core
     if isinstance(env, (aec_to_parallel_wrapper, turn_based_aec_to_parallel_wrapper)):
         return from_pettingzoo_aec(env.aec_env, copy=copy, simultaneous=simultaneous)
-    return FromPettingZooAEC(env, copy, simultaneous) if isinstance(env, AECEnv) else from_pettingzoo(env, copy=copy)
+    if not isinstance(env, AECEnv):
+        return from_pettingzoo(env, copy=copy)
+    return imported(env, NAME, ToPettingZooAEC, lambda source: FromPettingZooAEC(source, copy, simultaneous))
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
     """Lists the parts of a core environment that the AEC API cannot express."""
-    return shared_losses(env) + [Loss.of(error) for error in refused_rewards(several_agents(env))]
+    return losses_for(env, _losses, several_agents)
+
+
+def _losses(multi: MultiEnv) -> list[Loss]:
+    return losses_of_agents(multi) + [Loss.of(error) for error in refused_rewards(multi)]

@@ -8,19 +8,23 @@ from typing import Any, cast
 import numpy as np
 from pettingzoo import AECEnv
 
-from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
+from envoi import Discrete, EpisodeError, LossyConversion, MultiEnv, validate
 from envoi.protocol.env import ENDED, NOT_RESET
 from envoi.protocol.multi_env import COMMON, MASK
 
-from ..pettingzoo.form_base import NAME, Form, acts_at_once, agents_infos
-from ..shared.agent_count import several_agents
+from ..pettingzoo.form_base import NAME as PETTINGZOO
+from ..pettingzoo.form_base import Form, acts_at_once, agents_infos
 from ..shared.discounts import with_discounts
+
+NAME = "pettingzoo_aec"
 
 
 def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
     """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
     return [
-        LossyConversion(f"reward[{agent!r}]", "type", repr(spec), NAME, "AEC rewards are summed; make it one array")
+        LossyConversion(
+            f"reward[{agent!r}]", "type", repr(spec), PETTINGZOO, "AEC rewards are summed; make it one array"
+        )
         for agent, spec in multi.reward_spec.items()
         if isinstance(spec, (dict, list, tuple))
     ]
@@ -62,12 +66,24 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     truncations = cast("dict[Any, bool]", _AfterReset())
     infos = cast("dict[Any, Any]", _AfterReset())
 
-    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
-        multi = several_agents(core)
-        for error in refused_rewards(multi):
+    _framework = NAME
+    _planned = ("_validate",)
+    _memory = (
+        *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos", "_cumulative_rewards"),
+        *("_skip_agent_selection", "_observations", "_acting", "_actions", "_has_masks"),
+    )
+
+    def _describe(self) -> None:
+        for error in refused_rewards(self.multi):
             raise error
-        self._validate = validate
-        super().__init__(core, validate, bool(acts_at_once(multi)))
+        super()._describe()
+
+    def _plan(self) -> None:
+        super()._plan()
+        self._validate = self._env is not self.multi
+
+    def _is_parallelizable(self) -> bool:
+        return bool(acts_at_once(self.multi))
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Starts a new episode; see `pettingzoo.AECEnv.reset`.
@@ -186,6 +202,3 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         while max_iter > 0 and self.agents:
             max_iter -= 1
             yield self.agent_selection
-
-    def __repr__(self) -> str:
-        return f"to_pettingzoo_aec({self.core!r})"

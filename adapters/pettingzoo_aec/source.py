@@ -18,6 +18,7 @@ from envoi.protocol.roster import Roster
 from ..pettingzoo.source_base import FromZoo
 from ..shared.arrival import IN_LOCAL, Copy
 from ..shared.copying import HOLDERS, owned
+from .form import NAME
 
 
 class FromPettingZooAEC(FromZoo):
@@ -34,8 +35,9 @@ class FromPettingZooAEC(FromZoo):
 
     source: AECEnv[Any, Any, Any]
 
-    _memory = (*FromZoo._memory, "_listed", "_current")
-    _planned = (*FromZoo._planned, "_selected", "_by_turn")
+    _framework = NAME
+    _memory = ("_listed", "_current")
+    _planned = ("_selected", "_by_turn")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
@@ -208,7 +210,7 @@ class FromPettingZooAEC(FromZoo):
         self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
         heard = super()._heard(infos, spoken, discounts)
-        if self._form is not None:
+        if self._form_inside is not None:
             acting = self._roster.acting
             for agent in spoken:
                 if agent not in acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
@@ -297,9 +299,6 @@ class FromPettingZooAEC(FromZoo):
             self._seen[agent] = self._observed(agent)
             self._current = (*self._current, agent)
         return super().observation(agent)
-
-    def __repr__(self) -> str:
-        return f"from_pettingzoo_aec({self.source})"
 
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -37,8 +36,8 @@ from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_
 from envoi.protocol.process import Info
 
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import validated
 from ..shared.discounts import with_discounts
+from ..shared.exported import MultiForm
 from .codec import Codec
 from .form_base import Masks, RLlibForm, WorkerSeeds
 
@@ -51,7 +50,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
+class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:
@@ -72,6 +71,9 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         last: The result of the core's last reset or step.
     """
 
+    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_five_step", "_encode_state")
+    _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags")
+
     def __init__(
         self,
         core: MultiEnv,
@@ -81,21 +83,16 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         canonical: bool = True,
         action_masks: bool = False,
     ) -> None:
-        self.core = core
-        self._env = validated(core) if validate else core
         self._canonical, self._action_masks = canonical, action_masks
-        MultiAgentEnv.__init__(self)
-        self.metadata = deepcopy(dict(core.metadata))
-        self.render_mode = core.render_mode
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
-        self._closed = self._begun = False
+        self._begun = False
         self._last: Any = None  # a `MultiReset`, or the result of `raw_step`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
-        self._plan()
+        super().__init__(core, validate)
         agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
         if canonical:
             seen = {agent: self.codecs[agent].observation_space for agent in agents}
@@ -290,16 +287,6 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
 
-    def render(self) -> Any:
-        """Renders the current state in the core's `render_mode`."""
-        return self.core.render()
-
-    def close(self) -> None:
-        """Releases the resources of the environment; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
-
     # gymnasium.Env's own `np_random` reads and writes this.
     @property
     def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -309,30 +296,8 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
-    def content(self) -> Any:
-        """Returns what the form holds, for the snapshot of an environment around it."""
-        progress = self._begun, set(self._recorded), dict(self._held)
-        return self._env.snapshot(), progress, self._last, deepcopy(self.seeds)
-
-    def put_back(self, content: Any) -> None:
-        """Makes the form hold what `content()` returned."""
-        snapshot, (self._begun, recorded, held), self._last, seeds = content
-        self._quiet_flags = {}
-        self._env.restore(snapshot)
-        self._recorded, self._held, self.seeds = set(recorded), dict(held), deepcopy(seeds)
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step", "_five_step")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_rllib({self.core!r})"
-
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:

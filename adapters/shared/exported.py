@@ -5,9 +5,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
-from envoi import SpecError
+from envoi import MultiEnv, SpecError
 
-from .agent_count import validated
+from .agent_count import several_agents, validated
+from .core_holder import MultiCoreHolder
 from .planned import Planned, declared_names
 from .reached_attributes import ReachesInside
 
@@ -42,10 +43,10 @@ class AnyForm(Planned, ReachesInside):
     _closed: bool = False
 
     def __init__(self, core: Any, validate: bool = False) -> None:
-        super().__init__()  # the framework's own base
-        self._check_lanes(core)
-        self.core = core
-        self._env: Any = validated(core) if validate else core
+        self.core = core  # which the framework's own base may look at
+        super().__init__()
+        inner = self._inner()
+        self._env: Any = validated(inner) if validate else inner
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         self._closed = False
@@ -54,6 +55,15 @@ class AnyForm(Planned, ReachesInside):
 
     def _describe(self) -> None:
         """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
+
+    def _inner(self) -> Any:
+        """Returns what the form steps: the core, in the shape that the framework takes.
+
+        Raises:
+            SpecError: It cannot have that shape.
+        """
+        self._check_lanes(self.core)
+        return self.core
 
     def _check_lanes(self, core: Any) -> None:
         n, here = core.batch_size, f"to_{self._framework}"
@@ -78,7 +88,8 @@ class AnyForm(Planned, ReachesInside):
 
     def content(self) -> Any:
         """Returns the part of a snapshot that describes this form, for environments around it."""
-        return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
+        names = declared_names(type(self), "_memory")
+        return self._env.snapshot(), {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def put_back(self, content: Any) -> None:
         """Restores what `content` returned.
@@ -86,13 +97,24 @@ class AnyForm(Planned, ReachesInside):
         Args:
             content: The result of `content`.
         """
-        snapshot, *held = content
+        snapshot, held = content
         self._env.restore(snapshot)
-        for name, value in zip(declared_names(type(self), "_memory"), held, strict=True):
-            setattr(self, name, value)
+        for name in declared_names(type(self), "_memory"):
+            if name in held:
+                setattr(self, name, held[name])
+            elif hasattr(self, name):  # which only an episode has
+                delattr(self, name)
 
     def __copy__(self) -> Self:
         return deepcopy(self)
 
     def __repr__(self) -> str:
         return f"to_{self._framework}({self.core!r})"
+
+
+class MultiForm(AnyForm, MultiCoreHolder):
+    """Base of the forms of several agents."""
+
+    def _inner(self) -> MultiEnv:
+        self.multi = several_agents(self.core)
+        return self.multi

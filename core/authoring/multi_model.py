@@ -26,7 +26,7 @@ from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
-from .model_context import HasContext
+from .model import HasContext
 
 _NONE: frozenset[Any] = frozenset()
 
