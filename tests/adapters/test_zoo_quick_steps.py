@@ -211,7 +211,7 @@ def test_lanes_get_infos_and_discounts():
     assert said["speed"].tolist() == [0, 0, 4]
     assert said["discount"].tolist() == [0, 0, 0.5]
     assert form.last.discount.tolist() == [1, 1, 0.5]
-    assert form.step(np.ones(3, int))[4] == {} == form.said()
+    assert form.step(np.ones(3, int))[4] == {} == form.returned_infos()
 
 
 @pytest.mark.parametrize("made", [Parallel, Turns])
