@@ -73,7 +73,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self.begun: Reset | None = None
         self._np_random_seed: Any = -1  # -1 if unknown in all lanes, else a tuple of the seed of each
         self._over: NDArray[np.bool_] | None = None  # the lanes that are reset in the next step
-        self._said: dict[Any, Any] = {}
+        self._returned_infos: dict[Any, Any] = {}
         super().__init__(core, validate)
         self.metadata["autoreset_mode"] = self._mode
         self.single_observation_space, self.single_action_space = self._spaces()
@@ -139,9 +139,9 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             over = self._over & ~mask
             self._over = over if over.any() else None
         self._last, self.begun = result, None
-        self._said = said = write(result.info, self.num_envs)
+        self._returned_infos = entries = write(result.info, self.num_envs)
         observation = result.observation
-        return (observation if self._encode is None else self._encode(observation)), dict(said)
+        return (observation if self._encode is None else self._encode(observation)), dict(entries)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
         """Acts once in each lane, and resets lanes as the auto-reset mode defines; see `VectorEnv.step`."""
@@ -155,7 +155,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             terminated, truncated = zeros(n, bool), zeros(n, bool)
             if infos.columns == {} and discount is None:
                 self._over = self.begun = None
-                self._said = {}
+                self._returned_infos = {}
                 if self._encode is not None:
                     observation = self._encode(observation)
                 return observation, reward, terminated, truncated, {}
@@ -164,22 +164,22 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             if not np.count_nonzero(over):
                 over = None
         if self._same_step and over is not None:
-            observation, said = self._begin_anew(cast("Step", self.last), over)
+            observation, entries = self._reset_ended(cast("Step", self.last), over)
         else:
             if self._next_step:
                 self._over = over
             self.begun = None
-            said = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
+            entries = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
             if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
-                self._say_discounts(said, discount, terminated, None)
-        self._said = said
-        if said:
-            said = dict(said)  # gymnasium's wrappers write into it
+                self._add_discounts(entries, discount, terminated, None)
+        self._returned_infos = entries
+        if entries:
+            entries = dict(entries)  # gymnasium's wrappers write into it
         if self._encode is not None:
             observation = self._encode(observation)
-        return observation, reward, terminated, truncated, said
+        return observation, reward, terminated, truncated, entries
 
-    def _begin_anew(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
+    def _reset_ended(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
         """Resets the lanes that have ended; returns the observations of all lanes, and infos with the final ones."""
         n, spec = self.num_envs, self.core.observation_spec
         self.begun = reset = self._env.reset(mask=over)
@@ -192,26 +192,26 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             final[index] = value if self._encode_one is None else self._encode_one(value)
         last: Any = step.info
         final_info = write_lanes([(index, last[index]) for index in ended], n)
-        self._say_discounts(final_info, step.discount, step.terminated, over)
-        said = write(self.infos, n)
-        self._say_discounts(said, step.discount, step.terminated, ~over)
-        said.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
-        return reset.observation, said
+        self._add_discounts(final_info, step.discount, step.terminated, over)
+        entries = write(self.infos, n)
+        self._add_discounts(entries, step.discount, step.terminated, ~over)
+        entries.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
+        return reset.observation, entries
 
-    def _say_discounts(self, said: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
+    def _add_discounts(self, entries: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
         """Adds to infos the discounts that are not the default, of the lanes in the mask `among`."""
         if self._scalar_discount:
             unusual = discount != ~terminated
             if among is not None:
                 unusual &= among
             if unusual.any():
-                said["discount"], said["_discount"] = np.where(unusual, discount, 0), unusual
+                entries["discount"], entries["_discount"] = np.where(unusual, discount, 0), unusual
             return
         spec = self.core.discount_spec
         lanes: list[int] = list(range(self.num_envs)) if among is None else np.flatnonzero(among).tolist()
         each = ((index, lane(spec, discount, index)) for index in lanes)
         unusual = [(i, {"discount": value}) for i, value in each if not is_default_discount(value, terminated[i])]
-        said.update(write_lanes(unusual, self.num_envs))
+        entries.update(write_lanes(unusual, self.num_envs))
 
     @property
     def last(self) -> Reset | Step | None:
@@ -232,9 +232,9 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         each = zip(last.terminated | last.truncated, self.begun.info, last.info, strict=True)
         return Infos([new if over else old for over, new, old in each])
 
-    def said(self) -> dict[Any, Any]:
+    def returned_infos(self) -> dict[Any, Any]:
         """Returns the infos of the last reset or step, without changes that the caller made to the returned dict."""
-        return self._said
+        return self._returned_infos
 
     @property
     def autoreset_mode(self) -> AutoresetMode:

@@ -82,7 +82,7 @@ class FromGymnasiumVector(ImportedBatch):
         rewards = getattr(base, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
         # A form of envoi, possibly inside wrappers of gymnasium.
-        self._form = base if callable(getattr(base, "said", None)) and isinstance(base.core, Env) else None
+        self._form = base if callable(getattr(base, "returned_infos", None)) and isinstance(base.core, Env) else None
         if self._form is not None:
             self.reward_spec, self.discount_spec = self._form.core.reward_spec, self._form.core.discount_spec
         # A worker of gymnasium's that shares no memory resets an ended lane again in the step after its reset.
@@ -130,8 +130,8 @@ class FromGymnasiumVector(ImportedBatch):
                         f"reset: lanes {np.flatnonzero(rest).tolist()} of {self.source}, in mode {self.mode.name}, "
                         "cannot be reset by themselves; reset all lanes, without a mask"
                     )
-                begun, said = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
-                observation, infos = self._put(observation, infos, rest, begun, said)
+                begun, begun_infos = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
+                observation, infos = self._put(observation, infos, rest, begun, begun_infos)
             if served.any() and self._beginning is not None:
                 observation, infos = self._put(observation, infos, served, *self._beginning)
         self._over, self._kept = self._over & ~chosen, self._kept & ~chosen
@@ -143,14 +143,14 @@ class FromGymnasiumVector(ImportedBatch):
             self.source.step(self._sent(stack(self.action_spec, [zeros(self.action_spec)] * self.batch_size)))
         if seed is not None:
             replay_seeds(self.unwrapped)
-        observation, said = self.source.reset(seed=seed, options=options)
-        return self._incoming(observation), self._read(said)
+        observation, entries = self.source.reset(seed=seed, options=options)
+        return self._incoming(observation), self._read(entries)
 
-    def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, said: Any) -> tuple[Any, Any]:
+    def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, new_infos: Any) -> tuple[Any, Any]:
         """Returns observation and infos with those of some lanes replaced."""
         index = np.flatnonzero(lanes)
         some = [lane(self.observation_spec, new, i) for i in index.tolist()]
-        infos = [said[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
+        infos = [new_infos[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
         return with_lanes(self.observation_spec, observation, index, some), infos
 
     def _seed(self, seed: Any) -> Any:
@@ -171,16 +171,16 @@ class FromGymnasiumVector(ImportedBatch):
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
-        observation, reward, terminated, truncated, said = self._step_source(self._sent(action))
+        observation, reward, terminated, truncated, entries = self._step_source(self._sent(action))
         observation = self._incoming(observation)
         reward = self._rewards(reward)
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
-        over, infos = terminated | truncated, self._read(said)
+        over, infos = terminated | truncated, self._read(entries)
         self._kept, self._beginning = np.zeros(self.batch_size, bool), None
         if self.mode is AutoresetMode.SAME_STEP and np.count_nonzero(over):
-            observation, infos = self._end(observation, infos, said, over)
+            observation, infos = self._end(observation, infos, entries, over)
         discount = 1.0 - terminated
-        if "discount" in said or "discount" in said.get("final_info", ()):
+        if "discount" in entries or "discount" in entries.get("final_info", ()):
             discount, infos = self._discounts(infos, terminated)
         self._over, self._observation = over, observation
         if rewarder is not None:
@@ -222,26 +222,26 @@ class FromGymnasiumVector(ImportedBatch):
         if not said:
             return Infos(columns={}, n=self.batch_size)
         if self._form is not None:
-            return read(said, self.batch_size, self._form.said(), self._form.infos)
+            return read(said, self.batch_size, self._form.returned_infos(), self._form.infos)
         return read(said, self.batch_size)
 
-    def _end(self, observation: Any, infos: Infos, said: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
+    def _end(self, observation: Any, infos: Infos, entries: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
         """Returns observation and infos with the final ones of lanes that ended; keeps those of their new episodes."""
         n, index = self.batch_size, np.flatnonzero(over)
-        if "final_obs" not in said:
-            raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(said)}")
+        if "final_obs" not in entries:
+            raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(entries)}")
         mine = [{key: v for key, v in info.items() if key not in ("final_obs", "final_info")} for info in infos]
         self._kept, self._beginning = over.copy(), Reset(observation, cast("Any", Infos(mine)))
-        final_info = said.get("final_info", {})
+        final_info = entries.get("final_info", {})
         if isinstance(final_info, dict):
             form = self._form
-            last = () if form is None else (form.said().get("final_info"), form.last.info)
+            last = () if form is None else (form.returned_infos().get("final_info"), form.last.info)
             final_infos: Any = read(cast("Any", final_info), n, *last)
         else:
             final_infos = final_info
         finals: list[Any] = []
         for i in index.tolist():
-            final = said["final_obs"][i]
+            final = entries["final_obs"][i]
             finals.append(self._incoming_one(final))
         merged = with_lanes(self.observation_spec, observation, index, finals)
         ended = [dict(final_infos[i] or {}) if over[i] else info for i, info in enumerate(mine)]
@@ -250,11 +250,11 @@ class FromGymnasiumVector(ImportedBatch):
     def _discounts(self, infos: Infos, terminated: Mask) -> tuple[Any, Infos]:
         """Returns the discounts, read from the infos, and the infos without them."""
         lanes = [dict(info) for info in infos]
-        said = [
+        discounts = [
             info.pop("discount") if "discount" in info and is_number(info["discount"]) else 0.0 if ended else 1.0
             for info, ended in zip(lanes, terminated, strict=True)
         ]
-        return stack(self.discount_spec, said), Infos(lanes)
+        return stack(self.discount_spec, discounts), Infos(lanes)
 
     @property
     def state(self) -> Any:

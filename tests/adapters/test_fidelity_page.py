@@ -59,7 +59,7 @@ def test_the_pairs_are_those_that_the_golden_traces_go_through():
 
 
 def section(name):
-    """What the docstring of a spoke says of losses, as the page repeats it."""
+    """The table of losses in an adapter's docstring, in the form of the page."""
     text = FRAMEWORKS[name].load().__doc__
     found = LOST.search(text)
     table = found[1] if found else "Nothing.\n"

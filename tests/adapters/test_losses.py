@@ -85,7 +85,7 @@ def flat_done(spec):
 
 
 class Unrestarting(envoi.BatchEnv):
-    """A batch that only begins anew as a whole."""
+    """A batch that is only reset as a whole."""
 
     observation_spec, action_spec = Array((2,)), CHOICE
     restarts = frozenset()

@@ -120,7 +120,7 @@ class LongDm(FromDmEnv):
 
 
 def calls(form):
-    """Whether a form's step calls that of its core, instead of doing what it does."""
+    """Returns True if a form's step calls that of its core, instead of containing it."""
     return "called as it is" in explain(form)
 
 
@@ -265,7 +265,7 @@ def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
 
 @pytest.mark.parametrize("kind", FORMS)
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
+def test_a_copy_in_mid_episode_continues_separately_by_the_fast_step(kind, how):
     form = FORMS[kind]()
     form.reset()
     form.step(1)
@@ -281,7 +281,7 @@ def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_restored_core_goes_on_from_there(kind):
+def test_a_restored_core_continues_from_there(kind):
     form = FORMS[kind]()
     form.reset()
     form.step(1)
@@ -320,7 +320,7 @@ def test_a_dm_env_form_goes_by_its_own_episodes_and_by_the_cores_end():
     core.reset()
     assert form.step(0).first()
     core.step(0)
-    core.step(0)  # somebody else ends the episode
+    core.step(0)  # another caller ends the episode
     with pytest.raises(EpisodeError, match="has ended"):
         form.step(0)
 

@@ -322,7 +322,7 @@ def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed
     assert described(ours.get_info()) == described(theirs.get_info())
     tf.nest.assert_same_structure(ours.get_info(), theirs.get_info(), check_types=False)
     assert described(tf.nest.map_structure(np.copy, ours.get_info())) == described(theirs.get_info())
-    # And both are read back as they were told.
+    # And both are read back as they were.
     told = [exact(line.lines[0].info) for line in lines]
     assert [exact(one) for one in ours.infos] == told
     for source in (to_tf_agents(envoi.Lanes(copy.deepcopy(lines))), theirs):

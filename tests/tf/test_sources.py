@@ -164,7 +164,7 @@ def test_a_batched_source_is_a_batch():
     assert ends
 
 
-def test_a_batch_of_strangers_is_read_as_its_environments():
+def test_third_party_batch_is_read_as_its_environments():
     source = BatchedPyEnvironment([tic_tac_toe() for _ in range(3)], multithreading=True)
     env = from_tf_agents(source)
     assert isinstance(env, FromTFAgentsLanes)
@@ -201,7 +201,7 @@ def test_a_bandit_is_a_batch_of_episodes_of_one_step(make):
         env.step(np.array([0, 1], env.action_spec.dtype), restart=np.ones(2, bool))
 
 
-def test_a_source_goes_on_to_gymnasium():
+def test_a_source_converts_to_gymnasium():
     import gymnasium.utils.env_checker
 
     env = to_gymnasium(random())
