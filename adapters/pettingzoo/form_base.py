@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -137,13 +136,13 @@ class Form(MultiForm):
         return state if self._encode_state is None else self._encode_state(state)
 
 
-def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:
+def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
     """Returns infos with only agents as keys; each info gets a copy of the entry `"__common__"`.
 
     Args:
         infos: The infos by agent, and possibly `"__common__"`.
     """
     if COMMON not in infos:
-        return cast("dict[Any, Any]", infos)
+        return infos
     common = infos[COMMON]
     return {agent: {**info, COMMON: {**common}} for agent, info in infos.items() if agent != COMMON}

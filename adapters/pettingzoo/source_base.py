@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -129,7 +129,7 @@ class FromZoo(ImportedMulti):
             news: The memory of an array of them, in the order of the roster.
         """
         agents = self._roster.playing
-        spec = cast("Array", self.observation_spec[agents[0]])
+        spec: Any = self.observation_spec[agents[0]]  # an `Array`
         rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
         # A source may give other shapes than it declares.
         shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pettingzoo import AECEnv
@@ -40,6 +40,10 @@ class _AfterReset:
         raise AttributeError(f"{self._name}: {NOT_RESET}")
 
 
+def _after_reset() -> Any:
+    return _AfterReset()
+
+
 class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     """A core environment as a PettingZoo AEC one.
 
@@ -59,12 +63,12 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         infos: The infos, by agent.
     """
 
-    agents = cast("list[Any]", _AfterReset())
-    agent_selection = cast("Any", _AfterReset())
-    rewards = cast("dict[Any, Any]", _AfterReset())
-    terminations = cast("dict[Any, bool]", _AfterReset())
-    truncations = cast("dict[Any, bool]", _AfterReset())
-    infos = cast("dict[Any, Any]", _AfterReset())
+    agents: list[Any] = _after_reset()
+    agent_selection: Any = _after_reset()
+    rewards: dict[Any, Any] = _after_reset()
+    terminations: dict[Any, bool] = _after_reset()
+    truncations: dict[Any, bool] = _after_reset()
+    infos: dict[Any, Any] = _after_reset()
 
     _framework = NAME
     _planned = ("_validate",)

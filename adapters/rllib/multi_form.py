@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -107,9 +107,8 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         self.observation_spaces = {
             agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
         }
-        # An `OrderedDict`, because gymnasium would sort the keys of a plain dict.
-        self.observation_space = spaces.Dict(cast("Any", OrderedDict(self.observation_spaces)))
-        self.action_space = spaces.Dict(cast("Any", OrderedDict(self.action_spaces)))
+        self.observation_space = _space_of_all(self.observation_spaces)
+        self.action_space = _space_of_all(self.action_spaces)
         self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
 
     def _plan(self) -> None:
@@ -298,6 +297,11 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _space_of_all(by_agent: Mapping[Any, Any]) -> spaces.Dict:
+    """Returns the spaces of agents as one, in their order; those of a plain dict would be sorted."""
+    return spaces.Dict(OrderedDict(by_agent))
 
 
 def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:

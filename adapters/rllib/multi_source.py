@@ -18,10 +18,10 @@ for an agent after its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from sys import getrefcount
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -188,7 +188,7 @@ class FromRLlibMulti(ImportedMulti):
 
     def _listed(self) -> set[Any]:
         """Returns the agents that the source lists and that have not ended; some sources always list all."""
-        listed = cast("Iterable[Any]", getattr(self.source.unwrapped, "agents", None) or ())
+        listed = getattr(self.unwrapped, "agents", None) or ()
         return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
@@ -258,7 +258,7 @@ def _possible(native: Any) -> tuple[Any, ...]:
         # RLlib made the list from a set, whose order differs between processes.
         agents = sorted(ids, key=str)
     if not agents and isinstance(declared, Mapping):
-        agents = tuple(cast("Mapping[Any, Any]", declared))
+        agents = tuple(declared)
     if not agents:
         raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it has neither")
     return tuple(agents)
