@@ -28,7 +28,7 @@ class LiftedEnv(Changing, Wrapper):
     _memory: Any = None
     _cut: Any = None
     _layer_plan: LayerPlan | None = None
-    _six_values: Any = None  # the assembled step, made by the first one that is called
+    _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
         env = self.env
