@@ -23,6 +23,7 @@ from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.arrival import own_size
 from envoi.adapters.shared.introspection import layers
 from envoi.protocol.env import full_step
+from envoi.protocol.episode import RUNNING
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
@@ -102,8 +103,8 @@ class LongGym(FromGymnasium):
     """Because it has a step of its own, forms call it; every value takes the long way here."""
 
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         sent = action if self._encode is None else self._encode(action)
         observation, *values = self.source.step(sent)
@@ -113,8 +114,8 @@ class LongGym(FromGymnasium):
 
 class LongDm(FromDmEnv):
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         step_type, reward, discount, observation = self.source.step(self._choice(action))
         return full_step(self._complete(step_type, reward, discount, self._incoming(observation), before, action))
