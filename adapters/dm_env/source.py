@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import dm_env
 from numpy import ndarray
 
 from envoi import Discrete, EpisodeError, SpecError, Step
-from envoi.protocol.env import ENDED, full_step
+from envoi.protocol.env import full_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
@@ -107,7 +108,7 @@ class FromDmEnv(SeedsSource, TakesContext):
             sent = ["$sent = action" if self._encode is None else "$sent = $encode(action)"]
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         lines = [
-            "if $env._over is not None:",
+            "if $env._episode_state is not $RUNNING:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             *sent,
@@ -123,11 +124,8 @@ class FromDmEnv(SeedsSource, TakesContext):
             "    $values = $env._complete($step_type, reward, discount, observation, $before, action)",
             f"    {values} = $values",
         ]
-        names |= {"env": self, "encode": self._encode, "choices": self._choices, "MID": MID}
-        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names=names),)
-
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
+        own = {"env": self, "encode": self._encode, "choices": self._choices, "MID": MID, "RUNNING": RUNNING}
+        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names={**names, **own}),)
 
     def _choice(self, action: Any) -> Any:
         """Returns the encoded value of a choice that is not in the table, or that is an array."""
@@ -148,14 +146,14 @@ class FromDmEnv(SeedsSource, TakesContext):
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         is_last = bool(step_type == LAST)
         if is_last:
-            self._over = ENDED
+            self._episode_state = OVER
         terminated = is_last and is_zero(discount)
         if is_default_discount(discount, terminated):
             discount = None
         return observation, reward, terminated, is_last and not terminated, discount, {}
 
     def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
+        if self._episode_state is not RUNNING:
             self._refuse()
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
@@ -168,11 +166,11 @@ class FromDmEnv(SeedsSource, TakesContext):
         if self._rewarder is not None:
             reward = reward_step(self._rewarder, reward, before, action, self.state)
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         return (observation, reward, terminated, truncated, discount, {**info})
 
     def _refusal(self, step_type: dm_env.StepType) -> Exception:
-        self._over = ENDED
+        self._episode_state = OVER
         if step_type == FIRST:
             return EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
         return SpecError(

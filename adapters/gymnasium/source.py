@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
-from envoi import Array, EpisodeError, Step, Streams
-from envoi.protocol.env import ENDED, full_step
+from envoi import Array, Step, Streams
+from envoi.protocol.env import full_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
@@ -82,7 +83,7 @@ class FromGymnasium(TakesContext):
         take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "$encode(action)"
         outward = [
-            "if $env._over is not None:",
+            "if $env._episode_state is not $RUNNING:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
@@ -109,12 +110,9 @@ class FromGymnasium(TakesContext):
                 unless=unless,
                 rarely="\n".join(rarely),
                 otherwise="\n".join(otherwise),
-                names={**names, "env": self, "encode": self._encode},
+                names={**names, "env": self, "RUNNING": RUNNING, "encode": self._encode},
             ),
         )
-
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
 
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
@@ -124,7 +122,7 @@ class FromGymnasium(TakesContext):
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         discount, info = None, {**info} if info else {}
         if "discount" in info and is_number(info["discount"]):
             discount = info.pop("discount")

@@ -18,13 +18,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
-from envoi.protocol.env import NOT_RESET
-from envoi.protocol.episode import NOT_BEGUN
+from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.protocol.process import Process
 from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
@@ -189,15 +188,19 @@ class ImportedEnv(Imported, Env):
         source: The framework's environment.
     """
 
-    _memory = ("_observation", "_over")
+    _memory = ("_observation", "_episode_state")
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._over: str | None = NOT_RESET
+        self._episode_state: EpisodeState = NOT_BEGUN
         super().__init__(source, copy)
 
     def _check_begun(self, what: str) -> None:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"{what}: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _refuse(self) -> NoReturn:
+        """Raises the error of a step while no episode is running."""
+        raise EpisodeError(f"step: {self._episode_state}")
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         if options and not self.has_place:
@@ -207,7 +210,7 @@ class ImportedEnv(Imported, Env):
             self._seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
-        self._observation, self._over = observation, None
+        self._observation, self._episode_state = observation, RUNNING
         return Reset(observation, info)
 
     def _seed_source(self, seed: Any) -> None:
@@ -219,7 +222,7 @@ class ImportedEnv(Imported, Env):
 
     @property
     def observation(self) -> Any:
-        if self._over == NOT_RESET:
+        if self._episode_state is NOT_BEGUN:
             self._check_begun("observation")
         return self._observation
 
@@ -246,7 +249,7 @@ class ImportedBatch(Imported, BatchEnv):
 
     def _check_begun(self, what: str) -> None:
         if not self._begun:
-            raise EpisodeError(f"{what}: {NOT_RESET}")
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
     @property
     def observation(self) -> Any:

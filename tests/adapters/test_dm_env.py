@@ -23,6 +23,7 @@ import envoi
 from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_dm_env, from_env, load, to_dm_env, to_gymnasium
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv, UnseededWarning, losses
+from envoi.protocol.episode import RUNNING
 
 FIRST, MID, LAST = StepType
 TO_THE_END = Line(terminated=True)
@@ -794,15 +795,15 @@ def test_a_snapshot_resumes_exactly_any_number_of_times_and_leaves_the_layers_th
     env.reset(seed=8)
     env.step(1)
     token, source, inner = env.snapshot(), env.source, env.unwrapped
-    first = exact([env.step(1) if not env._over else env.reset() for _ in range(5)])
+    first = exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)])
     for _ in range(2):
         env.restore(token)
-        assert exact([env.step(1) if not env._over else env.reset() for _ in range(5)]) == first
+        assert exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)]) == first
     assert env.source is source
     assert env.unwrapped is inner
     other = SNAPPED[kind]()
     other.restore(pickle.loads(pickle.dumps(token)))
-    assert exact([other.step(1) if not other._over else other.reset() for _ in range(5)]) == first
+    assert exact([other.step(1) if other._episode_state is RUNNING else other.reset() for _ in range(5)]) == first
 
 
 def test_what_two_layers_share_stays_shared_after_a_restore():

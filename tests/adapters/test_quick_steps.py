@@ -23,6 +23,7 @@ from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.arrival import arrival, incoming, own_size
 from envoi.adapters.shared.introspection import layers
 from envoi.protocol.env import full_step
+from envoi.protocol.episode import RUNNING
 from envoi.protocol.fast_steps import Part, assemble
 
 FIRST, MID, LAST = StepType
@@ -101,8 +102,8 @@ class LongGym(FromGymnasium):
     """Because it has a step of its own, forms call it; every value takes the long way here."""
 
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         sent = action if self._encode is None else self._encode(action)
         observation, *values = self.source.step(sent)
@@ -112,8 +113,8 @@ class LongGym(FromGymnasium):
 
 class LongDm(FromDmEnv):
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         step_type, reward, discount, observation = self.source.step(self._choice(action))
         return full_step(self._complete(step_type, reward, discount, self._incoming(observation), before, action))

@@ -40,6 +40,7 @@ from envoi.adapters.tf_agents import (
     from_spec,
     to_spec,
 )
+from envoi.protocol.episode import RUNNING
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
@@ -412,7 +413,7 @@ def test_exact_forms_narrow_nothing_and_say_so():
     assert said(step) == (1, 16777217.0, 0.99)
     core = FromTFAgents(Remaking(to_tf_agents(Scripted(Line(16777217.0, discount=0.99)), exact=True)))
     core.reset()
-    assert (core.step(5).reward, core._over) == (16777217.0, None)
+    assert (core.step(5).reward, core._episode_state) == (16777217.0, RUNNING)
 
 
 def test_the_first_reward_and_every_discount_lie_in_the_exported_specs_whatever_the_bounds_of_the_core():

@@ -27,6 +27,7 @@ import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
+from envoi.protocol.episode import OVER
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 BUNDLED = ["catch", "cartpole", "pendulum", "gridworld"]
@@ -241,7 +242,7 @@ def test_snapshots_hold_what_wrappers_and_forms_hold():
         for _ in range(3):
             while True:
                 lived.append(exact(env.step(0)))
-                if env._over:
+                if env._episode_state is OVER:
                     break
             lived.append(exact(env.reset()))
         seen.append(lived)

@@ -18,6 +18,7 @@ import envoi
 from envoi import Array, Discrete
 from envoi.adapters import from_env, from_tf_agents, to_gymnasium, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgentsBatch, FromTFAgentsLanes
+from envoi.protocol.episode import OVER
 
 NESTED = OrderedDict(
     z=BoundedArraySpec((2,), np.float32, -1, 1), a=(BoundedArraySpec((), np.int64, 0, 4), [ArraySpec((3,), np.int32)])
@@ -135,7 +136,7 @@ def test_snapshots_put_a_source_back_with_its_generator_and_counters(make):
     env.reset()
     held, seen, actions = env.snapshot(), [], [env.sample_action() for _ in range(12)]
     for _ in range(3):
-        seen.append([exact(env.reset() if env._over else env.step(action)) for action in actions])
+        seen.append([exact(env.reset() if env._episode_state is OVER else env.step(action)) for action in actions])
         env.restore(held)
     assert seen[0] == seen[1] == seen[2]
 
