@@ -152,8 +152,12 @@ def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable
     Returns:
         `action -> result`, or `(unbound, action) -> result`. It must not be pickled or copied: make it again.
     """
-    make_parts = parts if callable(parts) else lambda *_: parts
-    return _assembled(make_parts, () if unbound is None else (unbound,))[0]
+    given: tuple[Part, ...] = () if callable(parts) else tuple(parts)
+
+    def the_same(*_: Any) -> tuple[Part, ...]:
+        return given
+
+    return _assembled(parts if callable(parts) else the_same, () if unbound is None else (unbound,))[0]
 
 
 def _assembled(parts: MakeParts, unbound: tuple[Any, ...]) -> tuple[Callable[..., Any], _Again | None]:
@@ -177,7 +181,7 @@ def fast_step(env: Env) -> RawStep:
     return step_around(env, lambda constants: SIX_VALUES) if parts_of(env) else _called(env)
 
 
-def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[[Any], Any]:
+def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[..., Any]:
     """Returns the step of an environment as one function that ends with the part of a form.
 
     Args:
