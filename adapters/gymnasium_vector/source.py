@@ -25,11 +25,11 @@ from ..shared.copying import fresh
 from ..shared.discounts import is_number
 from ..shared.imported import ImportedBatch
 from .infos import read
-from .specs import NAME, batched_encoder, batched_space, batched_spec, with_lanes
+from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
 from .sync_source import different, metadata_of, mode_of
 
 
-class FromGymnasiumVector(ImportedBatch):
+class FromGymnasiumVector(VectorSpaces, ImportedBatch):
     """A vector environment as a core batch, whose lanes can only be stepped together.
 
     Its lanes are reset only as its own auto-reset mode permits:
@@ -262,19 +262,6 @@ class FromGymnasiumVector(ImportedBatch):
         if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # there it is already the next episode's
             return self.observation
         return self._form.core.state
-
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's space of one lane.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: None, because there is only one agent.
-        """
-        return getattr(self.source, f"single_{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """Returns the source's batched `"observation"` or `"action"` space."""
-        return getattr(self.source, f"{what}_space")
 
     @property
     def rng(self) -> np.random.Generator:

@@ -17,7 +17,7 @@ from ..gymnasium import from_gymnasium
 from ..gymnasium.source import bare
 from ..shared.arrival import Copy
 from ..shared.imported import ImportedLanes
-from .specs import NAME
+from .specs import NAME, VectorSpaces
 
 
 def mode_of(source: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -43,7 +43,7 @@ def metadata_of(source: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     return {key: deepcopy(value) for key, value in (source.metadata or {}).items() if key != "autoreset_mode"}
 
 
-class FromSyncVector(ImportedLanes):
+class FromSyncVector(VectorSpaces, ImportedLanes):
     """A `SyncVectorEnv` as a batch of its sub-environments, so that infos keep their types and every mode is supported.
 
     Lanes have the same seeds as in the source: with one seed s for all, lane i has s + i.
@@ -83,19 +83,6 @@ class FromSyncVector(ImportedLanes):
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         return list(range(seed, seed + self.batch_size))
-
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's space of one lane.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: None, because there is only one agent.
-        """
-        return getattr(self.source, f"single_{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """Returns the source's batched `"observation"` or `"action"` space."""
-        return getattr(self.source, f"{what}_space")
 
     @property
     def unwrapped(self) -> SyncVectorEnv:
