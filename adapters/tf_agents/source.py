@@ -14,7 +14,7 @@ from envoi.rewards.rewarder import reward_step
 from ..shared.arrival import Copy, incoming
 from ..shared.imported import ImportedEnv
 from .infos import lane_info
-from .native import FromTFSource, number_reader
+from .source_base import FromTFSource, number_reader
 from .specs import PyEnvironment, array_encoder, is_zero
 
 
