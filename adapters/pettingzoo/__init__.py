@@ -73,7 +73,7 @@ FORM, IMPORTER = ToPettingZoo, FromPettingZoo
 
 
 def recognises(env: object) -> bool:
-    """Returns whether `env` is an environment of this API."""
+    """Returns True for an environment of this API."""
     return isinstance(env, ParallelEnv)
 
 

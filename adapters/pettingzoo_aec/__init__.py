@@ -69,7 +69,7 @@ FORM, IMPORTER = ToPettingZooAEC, FromPettingZooAEC
 
 
 def recognises(env: object) -> bool:
-    """Returns whether `env` is an environment of this API."""
+    """Returns True for an environment of this API."""
     return isinstance(env, AECEnv)
 
 

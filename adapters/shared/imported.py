@@ -42,7 +42,7 @@ class FromSource(Process):
     """A core environment that represents one of a framework.
 
     Attributes:
-        source: The framework's environment, wrappers and all.
+        source: The framework's environment, possibly wrapped.
     """
 
     source: Any
@@ -261,8 +261,8 @@ class ImportedMulti(HasRoster, Imported, MultiEnv):
     """Base of importers of several agents.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still holds.
 
     Attributes:
         source: The framework's environment.
