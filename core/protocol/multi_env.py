@@ -115,7 +115,7 @@ def lanes_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | No
 
 def _beside_multi_step(env: MultiEnv, name: str) -> Any:
     """Returns another step function of an environment, unless a subclass of its definer overrides `step`; or None."""
-    if getattr(env.step, "__func__", None) is type(env).step:  # see `env.beside_step`
+    if getattr(env.step, "__func__", None) is type(env).step:  # the same rule as in `fast_steps`
         for kind in type(env).__mro__:
             if name in vars(kind):
                 return getattr(env, name)

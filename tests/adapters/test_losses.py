@@ -1,4 +1,4 @@
-"""The tables "What is lost" of the spokes are true: every row happens, and nothing that no row tells."""
+"""The tables "What is lost" in the packages of frameworks are true: every row happens, and nothing else is lost."""
 
 import re
 from collections.abc import Callable
@@ -237,7 +237,7 @@ KNOWN = {row: cases for rows in reversed(CASES.values()) for row, cases in rows.
 
 
 def table(name):
-    """The rows of a spoke's table."""
+    """The rows of a package's table."""
     text = FRAMEWORKS[name].load().__doc__
     if "What is lost: nothing." in text:
         return set()

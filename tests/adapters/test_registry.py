@@ -229,15 +229,15 @@ def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conv
 
 def test_every_spoke_offers_what_its_row_promises():
     for name, row in FRAMEWORKS.items():
-        spoke = row.load()
+        package = row.load()
         for part in (f"from_{name}", "recognises", *([f"to_{name}", "losses"] if row.is_target else [])):
-            assert callable(getattr(spoke, part))
+            assert callable(getattr(package, part))
             if part.endswith(name):
-                assert getattr(envoi.adapters, part) is getattr(spoke, part)
+                assert getattr(envoi.adapters, part) is getattr(package, part)
                 assert part in envoi.adapters.__all__
         if row.schemes:
-            assert callable(spoke.load)
-        assert "What is lost" in spoke.__doc__
+            assert callable(package.load)
+        assert "What is lost" in package.__doc__
     assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envoi", "python"}
     with pytest.raises(AttributeError, match="to_nothing"):
         getattr(envoi.adapters, "to_" + "nothing")

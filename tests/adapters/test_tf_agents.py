@@ -24,7 +24,7 @@ from traces import exact, trace
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
-from envoi.adapters import tf_agents as spoke
+from envoi.adapters import tf_agents as package
 from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents import (
     ArraySpec,
@@ -665,7 +665,7 @@ def test_rewards_and_discounts_that_float32_cannot_hold_are_listed_and_warned_of
         with pytest.warns(NarrowingWarning, match="reward: precision narrowed") as warned:
             to_tf_agents(env)
         assert [warning.filename for warning in warned] == [__file__]
-        assert spoke.losses(env, exact=True) == []
+        assert package.losses(env, exact=True) == []
     for dtype in ("float32", "float16", "int8", "uint16", "bool"):
         assert losses(Kind(dtype, "float32"), "tf_agents") == []
     assert [loss.path for loss in losses(Kind("float32", "float64"), "tf_agents")] == ["discount"]
