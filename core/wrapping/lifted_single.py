@@ -81,7 +81,8 @@ class LiftedEnv(Changing, Wrapper):
         memory = [] if change.begin is None else ["$memory"]
 
         arguments = "".join(f", {name}" for name in memory)
-        inward, outward = [], []
+        inward: list[str] = []
+        outward: list[str] = []
         if change.truncated is not None or type(self).step is not LiftedEnv.step:  # which may set `_cut`, too
             inward += ["if $wrapper._cut:", "    $wrapper._refuse()"]
         if change.remember is not None:
