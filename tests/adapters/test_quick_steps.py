@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
-from envoi import Array, EpisodeError, FunctionReward, Step, explain
+from envoi import Array, Change, EpisodeError, FunctionReward, Lifted, Step, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.shared.arrival import arrival, incoming, own_size
@@ -155,6 +155,48 @@ def test_gymnasium_to_dm_env_is_the_same_on_the_short_and_the_long_way(lines, ac
     assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
     assert exact(short.core.source.actions) == exact(long.core.source.actions)
     assert exact(short.core.observation) == exact(long.core.observation)
+
+
+class Seen(Lifted):
+    """Changes what its kind says."""
+
+    def __init__(self, env, kind):
+        self.kind = kind
+        super().__init__(env)
+
+    def change(self, specs):
+        counts = {
+            "begin": lambda observation: 0,
+            "remember": lambda memory, action, observation, reward: memory + float(np.sum(reward)),
+        }
+        return {
+            "observation": Change(observation=lambda observation: (observation, 1)),
+            "memory": Change(observation=lambda observation, memory: (observation, memory), **counts),
+            "action": Change(action=lambda action: 2 - int(action)),
+            "reward": Change(reward=lambda reward: np.float32(reward)),
+            "note": Change(begin=lambda observation: {}, note=lambda memory, info: info, info=dict),
+            "limit": Change(truncated=lambda flag, memory: flag or memory > 2, **counts),
+        }[self.kind]
+
+
+@examples(150)
+@given(
+    lines=GYM_LINES,
+    actions=PLAYED,
+    kinds=st.lists(st.sampled_from(["observation", "memory", "action", "reward", "note", "limit"]), max_size=3),
+)
+def test_wrappers_between_gymnasium_and_dm_env_are_the_same_on_the_short_and_the_long_way(lines, actions, kinds):
+    def form(importer):
+        env = importer(Gym(*lines))
+        for kind in kinds:
+            env = Seen(env, kind)
+        return ToDmEnv(env)
+
+    short, long = form(FromGymnasium), form(LongGym)
+    assert (calls(short), calls(long)) == (False, True)
+    assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
+    quiet = "ToDmEnv: a time step, quiet" in explain(short)
+    assert quiet == (not {"reward", "note", "limit"}.intersection(kinds))
 
 
 def gym_trace(form, actions):
