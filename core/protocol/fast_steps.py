@@ -297,9 +297,10 @@ def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = 
         layers.append(replace(part, **{name: _renamed(text, own) for name, text in texts.items()}))
     given = [] if unbound is None else [name for name, value in objects.items() if value is unbound] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
-    arguments = ", ".join((*given, "action"))
+    arguments = ", ".join((*given[:1], "action"))
     check = [] if again is None else ["if again.is_due:", f"    return again({arguments})"]
-    body = indent("\n".join([*check, *_body(layers)]), " " * 8)
+    same = [f"{name} = {given[0]}" for name in given[1:]]  # a wrapper may be the function of its change, too
+    body = indent("\n".join([*check, *same, *_body(layers)]), " " * 8)
     text = f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n"
     return text, list(bound.values())
 
