@@ -152,16 +152,21 @@ def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable
     Returns:
         `action -> result`, or `(unbound, action) -> result`. It must not be pickled or copied: make it again.
     """
-    make_parts = parts if callable(parts) else lambda *_: parts
+
+    def as_given(*_: Any) -> Sequence[Part]:
+        return cast("Sequence[Part]", parts)
+
+    make_parts = parts if callable(parts) else as_given
     return _assembled(make_parts, () if unbound is None else (unbound,))[0]
 
 
 def _assembled(parts: MakeParts, unbound: tuple[Any, ...]) -> tuple[Callable[..., Any], _Again | None]:
-    layers = parts(*unbound)
+    layers, again = parts(*unbound), None
     plans = [layer.plan for layer in layers if layer.plan is not None]
-    again = _Again(parts) if plans else None
-    for plan in plans:
-        plan.add(cast("_Again", again))
+    if plans:
+        again = _Again(parts)
+        for plan in plans:
+            plan.add(again)
     text, objects = _written(layers, *unbound, again=again)
     return _factory(text)(*objects), again
 
@@ -177,7 +182,7 @@ def fast_step(env: Env) -> RawStep:
     return step_around(env, lambda constants: SIX_VALUES) if parts_of(env) else _called(env)
 
 
-def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[[Any], Any]:
+def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[..., Any]:
     """Returns the step of an environment as one function that ends with the part of a form.
 
     Args:
