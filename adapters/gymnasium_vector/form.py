@@ -282,7 +282,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             SpecError: They differ where all lanes share what has the attribute.
             AttributeError: There is no such attribute, and no lane that could get one.
         """
-        each = list(cast("Any", values)) if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(f"values: expected one for each of {self.num_envs} lanes, got {len(each)}")
         self._attributes.set(name, each, range(self.num_envs))

@@ -151,7 +151,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             news: The memory of an array of them, in the order of the roster.
         """
         agents = self._roster.playing
-        spec = cast("Array", self.observation_spec[agents[0]])
+        spec: Array = self.observation_spec[agents[0]]
         rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
         # A source may give other shapes than it declares.
         shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]

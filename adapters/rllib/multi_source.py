@@ -62,7 +62,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
     def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
         self.source = source
-        native = cast("Any", source.unwrapped)
+        native = source.unwrapped
         self.possible_agents = _possible(native)
         self.observation_spec = {
             agent: from_space(_space(native, agent, "observation"), f"observation_space[{agent!r}]")
@@ -74,7 +74,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         }
         if isinstance(native, RLlibMultiEnv):
             self.reward_spec = dict(native.core.reward_spec)
-            self.discount_spec = dict(cast("Any", native.core.discount_spec))
+            self.discount_spec = dict(native.core.discount_spec)
             self.state_spec = native.core.state_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
@@ -86,7 +86,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
     def native_space(self, what: str, agent: Any = None) -> Any:
         """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
-        return _space(cast("Any", self.source.unwrapped), agent, what) if agent in self.possible_agents else None
+        return _space(self.source.unwrapped, agent, what) if agent in self.possible_agents else None
 
     def _plan(self) -> None:
         native = self.source.unwrapped
@@ -201,7 +201,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
 
     def _listed(self) -> set[Any]:
         """Returns the agents that the source lists and that have not ended; some sources list all, always."""
-        listed = cast("Iterable[Any]", getattr(self.source.unwrapped, "agents", None) or ())
+        listed: Iterable[Any] = getattr(self.source.unwrapped, "agents", None) or ()
         return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
@@ -271,7 +271,7 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
             layers.append(layers[-1].env)
         if self._ours:
             return layers
-        native = cast("Any", layers[-1])
+        native = layers[-1]
         each = [_space(native, agent, what) for agent in self.possible_agents for what in ("observation", "action")]
         return [*layers, *{id(space): space for space in each}.values()]
 
@@ -316,7 +316,7 @@ def _possible(native: Any) -> tuple[Any, ...]:
         # RLlib made the list of a set, whose order differs from process to process.
         agents = sorted(ids, key=str)
     if not agents and isinstance(declared, Mapping):
-        agents = tuple(cast("Mapping[Any, Any]", declared))
+        agents = tuple(declared)
     if not agents:
         raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it says neither")
     return tuple(agents)
