@@ -1,9 +1,9 @@
-"""The rules of every `to_<framework>`, `from_<framework>` and `losses`, once for all frameworks.
+"""The common rules of `to_<framework>`, `from_<framework>` and `losses`, for all frameworks.
 
-An environment of a framework goes there as it is. A core one that came from there, and was not changed since, gives
-its source. Any other gets a form. On the way here a form gives its core, an environment of another framework is
-refused by name, and any other gets an importer. An argument that asks for more
-than the conversion, such as validation, always makes a form.
+Export: an environment of the framework is returned as it is; an import of one that was not changed since gives its
+source; any other environment gets a form. An argument that requires more than the conversion, such as `validate`,
+always makes a form. Import: a form gives its core; an environment of another framework is refused by name; any other
+gets an importer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from envoi import Env, LossyConversion, MultiEnv
 from envoi.spec import SpecTree
 from envoi.tree import leaves
+from envoi.wrapping.one_agent import Sole
 
 from .registry import from_env, is_of, refuse_others
 from .shared.agent_count import one_agent
@@ -35,15 +36,19 @@ def exported(
     as_it_is: bool = True,
     to_core: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Returns an environment of a framework that is `env` or represents it; the rule of `to_<framework>`.
+    """Exports an environment; the rule of `to_<framework>`.
 
     Args:
         env: A core environment, or one of any framework.
         framework: The name of the framework.
-        importers: The classes of core environments that came from there.
-        form: Makes a form of a core environment.
-        as_it_is: Whether an environment of the framework will do as it is; False always makes a form.
-        to_core: Makes of `env` a core environment of as many agents as the framework takes; None for one agent.
+        importers: The classes of imports from the framework.
+        form: Makes a form around a core environment.
+        as_it_is: If True, an environment of the framework, or an import's source, is returned as it is; if False, a
+            form is always made.
+        to_core: Converts `env` to a core environment of as many agents as the framework supports; None for one agent.
+
+    Returns:
+        The environment of the framework.
 
     Raises:
         LossyConversion: The framework cannot express a part of it.
@@ -56,26 +61,31 @@ def exported(
 
 
 def source_of(core: Any, importers: Kinds) -> Any:
-    """Returns the source of a core environment that came from a framework and was not changed since; else None.
+    """Returns the source of an import from a framework that was not changed since, or None.
 
     Args:
         core: The core environment.
-        importers: The classes of core environments that came from there.
+        importers: The classes of imports from the framework.
     """
-    return core.source if isinstance(core, importers) and isinstance(core, FromSource) and core.is_unchanged else None
+    inner = core.env if isinstance(core, Sole) else core
+    unchanged = isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged
+    return inner.source if unchanged else None
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:
-    """Returns a core environment that is `env` or represents it; the rule of `from_<framework>`.
+    """Imports an environment; the rule of `from_<framework>`.
 
     Args:
         env: An environment of the framework.
-        framework: Its name.
-        forms: The classes of its forms.
-        importer: Makes a core environment of one that is no form.
+        framework: The framework's name.
+        forms: The classes of its forms, which give their core.
+        importer: Makes a core environment around any other environment.
+
+    Returns:
+        The core environment.
 
     Raises:
-        SpecError: It is of another framework.
+        SpecError: The environment belongs to another framework.
     """
     if isinstance(env, forms) and isinstance(env, CoreHolder):
         return env.core
@@ -87,8 +97,8 @@ def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any])
     """Returns a loss for each leaf that a framework refuses.
 
     Args:
-        specs: What to convert, by the path that messages name it by.
-        convert: `(leaf, path)`; raises a LossyConversion for a leaf that the framework cannot express.
+        specs: The specs to convert, by path.
+        convert: `(leaf, path)`; raises `LossyConversion` for a leaf that the framework cannot express.
     """
     found: list[Loss] = []
     for what, spec in specs.items():
@@ -105,12 +115,12 @@ def losses_for(
     losses: Callable[[Core], list[Loss]],
     to_core: Callable[[Env | MultiEnv], Core],
 ) -> list[Loss]:
-    """Returns the losses of an environment as a framework takes it, or the one loss for which none can be made.
+    """Returns the losses of an environment in a framework, with its number of agents adapted.
 
     Args:
         env: A core environment.
-        losses: The losses of one of as many agents as the framework takes.
-        to_core: Makes such a one.
+        losses: Returns the losses of a core environment of as many agents as the framework supports.
+        to_core: Converts `env` to such an environment; if it raises `LossyConversion`, that is the only loss.
     """
     try:
         core = to_core(env)

@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from envoi import Array, Discrete, Env, EpisodeError, LossyConversion, NotRepresented, Step
-from envoi.protocol.env import ENDED, make_step
+from envoi import Array, Discrete, Env, LossyConversion, NotRepresented, Step
+from envoi.protocol.env import make_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
@@ -95,8 +96,8 @@ class FromGridverse(ImportedEnv):
         return self._incoming(self.source.observation), {}
 
     def step(self, action: Any) -> Step:
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            self._refuse()
         rewarder, source = self._rewarder, self.source
         before = None if rewarder is None else self._rewarded_state()
         reward, terminal = source.step(source.action_space.int_to_action(int(action)))
@@ -105,7 +106,7 @@ class FromGridverse(ImportedEnv):
             reward = reward_step(rewarder, reward, before, action, self._rewarded_state())
         terminated = bool(terminal)
         if terminated:
-            self._over = ENDED
+            self._episode_state = OVER
         return make_step((observation, reward, terminated, False, 0.0 if terminated else 1.0, {}))
 
     @property

@@ -340,6 +340,58 @@ class Row:
     peer_base: tuple[Callable, Callable] | None = None
 
 
+class ByHand(gymnasium.Env):
+    """A gymnasium environment that calls the functions of `NullModel`, written by hand."""
+
+    observation_space, action_space = BOX, CHOICE
+
+    def __init__(self):
+        self.model = NullModel()
+
+    def reset(self, *, seed=None, options=None):
+        self.streams = self.model.streams
+        self.state = self.model.initial(self.streams.dynamics, {})
+        return self.model.observe(self.state, self.streams.observation), {}
+
+    def step(self, action):
+        model, before = self.model, self.state
+        self.state = state = model.transition(before, action, self.streams.dynamics)
+        observation = model.observe(state, self.streams.observation)
+        return observation, model.reward(before, action, state), model.terminal(state), False, {}
+
+
+class Halved(envoi.Lifted):
+    """Changes one value."""
+
+    def change(self, specs):
+        return envoi.Change(reward=lambda reward: reward * 0.5)
+
+
+class HalvedByHand(gymnasium.RewardWrapper):
+    """`Halved`, as a wrapper of gymnasium."""
+
+    def reward(self, reward):
+        return reward * 0.5
+
+
+def wrapped(env, wrapper, layers):
+    for _ in range(layers):
+        env = wrapper(env)
+    return env
+
+
+def wrapper_row(layers):
+    """Returns the row of wrappers that change one value each, in the gymnasium form, over none."""
+    return Row(
+        f"{layers} wrappers, over none",
+        (lambda: to_gymnasium(NullModel()), single),
+        lambda: to_gymnasium(wrapped(NullModel(), Halved, layers)),
+        single,
+        {"gymnasium's": lambda: wrapped(ByHand(), HalvedByHand, layers)},
+        peer_base=(ByHand, single),
+    )
+
+
 def optional(make):
     """Returns the function that makes a peer, or None if the peer is not installed."""
     try:
@@ -405,6 +457,7 @@ def supersuit(make):
 def rows() -> list[Row]:
     gymnasium.register("NullLimited-v0", NullLimited, max_episode_steps=EPISODE)
     gymnasium.register("Null-v0", NullGymnasium)
+    gymnasium.register("NullByHand-v0", ByHand, max_episode_steps=EPISODE)
     peers = {
         "gymnasium.make, with a time limit": lambda: gymnasium.make("NullLimited-v0"),
         "gymnasium.make": lambda: gymnasium.make("Null-v0"),
@@ -423,6 +476,15 @@ def rows() -> list[Row]:
             gymnasium_base,
         ),
         Row("Model, over a gymnasium env by hand", (NullGymnasium, single), NullModel, single),
+        Row(
+            "Model → gymnasium, over one by hand",
+            (ByHand, single),
+            lambda: to_gymnasium(NullModel()),
+            single,
+            {"gymnasium.make's wrappers": lambda: gymnasium.make("NullByHand-v0")},
+            0.25,
+        ),
+        *(wrapper_row(layers) for layers in (0, 1, 3, 6)),
         Row("gymnasium → core", (NullGymnasium, single), lambda: from_gymnasium(NullGymnasium()), single),
         Row(
             "dm_env → gymnasium",

@@ -1,4 +1,4 @@
-"""Who may import whom; what an import brings along; what is said when a framework is missing."""
+"""Allowed imports between packages, the modules that an import loads, and the errors for missing frameworks."""
 
 import ast
 import importlib
@@ -119,7 +119,7 @@ def test_imports_are_relative_inside_a_folder_and_absolute_across(path):
     ],
     ids=relative_to_root,
 )
-def test_nobody_imports_a_folder_by_its_name(path):
+def test_no_module_imports_a_folder_by_its_name(path):
     assert not [found for found in imports(path)[0] if found[0].partition(".")[0] in FOLDERS]
 
 
@@ -140,7 +140,7 @@ def test_importing_loads_no_framework(package):
 
 
 def deferred_imports(path):
-    """What a file imports under `if TYPE_CHECKING`: the module of each name."""
+    """Returns the module of each name that a file imports under `if TYPE_CHECKING`."""
     branches = [
         node.body
         for node in ast.parse(path.read_text()).body

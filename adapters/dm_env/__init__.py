@@ -1,4 +1,4 @@
-"""dm_env, both ways.
+"""Exports to dm_env and imports from it.
 
 | core | dm_env |
 |---|---|
@@ -9,16 +9,16 @@
 | `Strings` (of `envoi.adapters.dm_env.string_arrays`) | `StringArray` |
 | dict, tuple, list, named tuple; names | the same |
 | reset: observation | `FIRST`, reward and discount None |
-| neither flag | `MID` with the discount, whichever it is: 0 is no termination there |
+| neither flag | `MID` with the discount, whichever it is: a discount of 0 is no termination there |
 | terminated | `LAST`, discount 0 |
-| truncated only | `LAST`, the discount, or 1 where it is 0 |
-| both flags; any other discount | as terminated or truncated; our form keeps all six values in `last` |
-| `info` | our form's `info` |
-| `reset(seed=s, options=…)` | `to_dm_env(env, seed=s)`; our form's `seed(s)`, `reset_options`, for its next reset |
+| truncated only | `LAST`, the discount, or 1 if it is 0 |
+| both flags; any other discount | as terminated or truncated; the form's `last` keeps all six values |
+| `info` | the form's `info` |
+| `reset(seed=s, options=…)` | `to_dm_env(env, seed=s)`; the form's `seed(s)`, `reset_options`, for the next reset |
 
-A spec that comes from a core one remembers it. Of a foreign one, a scalar bounded integer is a `Discrete` as an action
-and an `Array` as an observation; a `DiscreteArray` is always a `Discrete`. A number of another type than its spec
-declares (an integer reward in a float64 spec) is cast to it where no information is lost.
+A spec that is made from a core one remembers it. In a foreign spec, a scalar bounded integer is read as a `Discrete`
+if it is an action and as an `Array` if it is an observation; a `DiscreteArray` is always a `Discrete`. A number of
+another type than its spec declares (an integer reward in a float64 spec) is cast if no information is lost.
 
 What is lost:
 
@@ -28,12 +28,12 @@ What is lost:
 | leaves that only another framework knows | type | refused |
 | several agents | number | refused |
 
-Refused on the way here: arrays of objects. A source that nothing can seed (see `from_dm_env`) comes with
-`unseeded`, and warns at the first reset with a seed. Options of a reset reach envoi's forms alone; a source of others
-warns of the first, and `validate=True` makes them an error.
+An import refuses arrays of objects. If a source cannot be seeded (see `from_dm_env`), its import is `unseeded`, and
+warns at the first reset with a seed. Reset options reach only envoi's own forms; any other source warns at the first
+options, and `validate=True` makes them an error.
 
-Decided at construction: specs, which values need another container or type, how each is copied. Left for a step: the
-core's or the source's own step, the kind of step that it is, and one tuple.
+Construction decides on specs, on conversions of values, and on copies. A step then consists of the core's or the
+source's own step, the step type, and one tuple.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ def recognises(env: object) -> bool:
 
 
 def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> dm_env.Environment:
-    """Returns any environment as a dm_env one.
+    """Converts any environment to one of dm_env.
 
-    A reset takes no arguments in dm_env. Seed the first one by `to_dm_env(env, seed=0)`, and any later one by calling
-    the form's `seed(s)` before it; both are the core's `reset(seed=s)`. Options go the same way, by `reset_options`.
+    In dm_env `reset` takes no arguments. Seed the first reset by `to_dm_env(env, seed=0)`, and any later one by calling
+    the form's `seed(s)` before it; both correspond to the core's `reset(seed=s)`. For options, set the form's
+    `reset_options` before a reset.
 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
-        validate: Check every value against its spec, with an error that names leaf, step and episode.
-        seed: The seed of the next reset, an integer of at least 0, which fixes everything random from then on; None
-            for none.
+        validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
+        seed: The seed of the next reset, an integer of at least 0, from which all randomness follows; None for no seed.
 
     Returns:
         A `dm_env.Environment` with `.core`, `.seed(s)`, `.reset_options` and `.info`, see `ToDmEnv`. Without `validate`
-        and `seed`, what came from dm_env is returned as the very same object.
+        and `seed`, an environment of dm_env is returned as it is, and an import of one gives its source.
 
     Raises:
         LossyConversion: dm_env cannot express a part of it.
@@ -103,7 +103,7 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
     """
     seed = check_seed(seed)
     if seed is not None and isinstance(env, ToDmEnv) and not validate:
-        form = env  # which can be seeded
+        form = env
     else:
         as_it_is = seed is None and not validate
         form = exported(env, NAME, FromDmEnv, lambda core: ToDmEnv(core, validate), as_it_is)
@@ -113,24 +113,25 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
 
 
 def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> Env:
-    """Returns a dm_env environment as a core one.
+    """Imports a dm_env environment.
 
-    dm_env knows no seeds. A reset with one seeds the source, before the source's own reset, in the first of these ways
-    that there is: `seed`; a method `seed` of the source; the random generators that the source, its task and its
-    wrappers hold (dm_control, bsuite), each as its owner's constructor would. Else it warns.
+    dm_env has no seeds. A reset with a seed seeds the source, before the source's own reset, in the first way that is
+    available: the function `seed`; a method `seed` of the source; the random generators of the source, its task and its
+    wrappers (dm_control, bsuite), as a constructor would from that seed. Without any, it warns.
 
     Args:
-        env: The environment, wrappers and all; or a function `(seed=…)` that makes one, which is called with None now
-            and again for every seed.
-        seed: Seeds the source: is called with the integer before the source's reset.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        env: The environment, possibly wrapped; or a function `(seed=…)` that makes one, which is called with None at
+            once, and again for each seed.
+        seed: A function that seeds the source; called with the integer before the source's reset.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
 
     Returns:
-        A core environment with `.source`; the very same object for what came from the core.
+        A core environment with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework.
-        LossyConversion: A spec is of a kind that only its author knows.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: A spec is not one of dm_env's own, or is of arrays of objects.
     """
     return imported(env, NAME, ToDmEnv, lambda source: _import(source, seed, copy))
 
@@ -143,7 +144,7 @@ def _import(env: Any, seed: Callable[[int], Any] | None, copy: Copy) -> FromDmEn
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to dm_env and back."""
+    """Lists the parts of a core environment that dm_env cannot express."""
     return losses_for(env, _losses, lambda env: one_agent(env, NAME))
 
 

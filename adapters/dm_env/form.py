@@ -1,4 +1,4 @@
-"""Core environments in dm_env's form. The table of what becomes what is in `envoi.adapters.dm_env`."""
+"""Exports core environments to dm_env. The table of conversions is in `envoi.adapters.dm_env`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from envoi import Array, Discrete, Env, Reset, Step
 from envoi.protocol.env import full_step
-from envoi.protocol.fast_steps import VALUES, Part, assemble, fast_step, parts_or_call
+from envoi.protocol.fast_steps import VALUES, Part, step_around
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 from envoi.tree import leaves, map_leaves
@@ -28,19 +28,19 @@ new = tuple.__new__  # `new(TimeStep, values)` costs a third of the named tuple'
 
 
 def is_zero(discount: Any) -> bool:
-    """Whether all of a discount is 0."""
+    """Returns True if a discount, possibly nested, is 0 in every element."""
     if isinstance(discount, float):  # np.float64 too
         return not discount
     return not any(np.any(leaf) for _, leaf in leaves(discount))
 
 
 def _filled(spec: SpecTree, value: int) -> Any:
-    """`value` in every number of a (possibly nested) array spec."""
+    """Returns a value of an array spec, possibly nested, in which every element is `value`."""
     return map_leaves(lambda leaf: np.full(leaf.shape, value, leaf.dtype)[()], spec)
 
 
 def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
-    """The type of a reward or discount that is right as it is, and what makes any other one right.
+    """Returns the type of a reward or discount that needs no conversion, and the function that converts any other.
 
     dm_env validates dtypes, and a core reward may be a Python integer in a float64 spec.
     """
@@ -53,7 +53,7 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
     def convert(value: Any) -> Any:
         if type(value) is kind:
             return value
-        if type(value) is int and -exact < value < exact:  # the quick way for what many environments reward with
+        if type(value) is int and -exact < value < exact:  # fast, because many environments have integer rewards
             return kind(value)
         value = take(value)
         return value[()] if type(value) is ndarray and value.shape == () else value
@@ -62,15 +62,15 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 
 
 class _Episode:
-    """The episode of a form, apart from the form itself: a step that is kept by the form must not hold the form.
+    """The episode of a form, a separate object so that the assembled step does not refer to the form that keeps it.
 
     Attributes:
         seed: The seed of the next reset, or None.
         options: The options of the next reset, or None.
-        restart: True where the next step begins an episode.
-        last: A `Reset`, six values of the core, or a `TimeStep` that says it all; None before the first reset.
-        reward_of: The core's reward spec that the conversions hold for.
-        reward_type: The type of a reward that is right as it is.
+        restart: True if the next step begins an episode.
+        last: A `Reset`, six values of the core, or a `TimeStep` that contains all of them; None before the first reset.
+        reward_of: The core's reward spec that the conversions were made for.
+        reward_type: The type of a reward that needs no conversion.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class _Episode:
 
         Args:
             core: The core environment.
-            env: The same, validated or not: what is stepped.
+            env: The environment to step: `core`, or a validating wrapper around it.
         """
         self.core, self.env = core, env
         self.encode = encoder(core.observation_spec)
@@ -105,7 +105,7 @@ class _Episode:
         return _number(self.core.declared_reward_spec)[0] is self._discount_type is float
 
     def begin(self) -> TimeStep:
-        """Resets the core."""
+        """Resets the core; returns the first time step."""
         if self.core.reward_spec is not self.reward_of:  # another rewarder was set
             self.plan(self.core, self.env)
         self.last = last = self.env.reset(seed=self.seed, options=self.options)
@@ -142,21 +142,20 @@ class _Episode:
 class ToDmEnv(AnyForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
-    A reset takes no arguments in dm_env: call `seed(s)` before it to seed it, and set `reset_options` to give it
-    options.
+    In dm_env `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
 
     Args:
         core: An environment of one lane.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        metadata: The core's.
-        render_mode: The core's.
+        metadata: A copy of the core's metadata.
+        render_mode: The core's render mode.
     """
 
     _framework = NAME
-    _planned = ("_decode", "_step", "step")
+    _planned = ("_decode", "_time_step", "step")
     _memory = ("_in_episode",)
 
     def __init__(self, core: Env, validate: bool = False) -> None:
@@ -173,14 +172,15 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     def _plan(self) -> None:
         self._episode.plan(self.core, self._env)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._step = fast_step(self._env)
-        if (type(self).step, type(self).reset) == (ToDmEnv.step, ToDmEnv.reset):
-            self.step = assemble([*parts_or_call(self._env), self._part()])
+        part = self._part()
+        self._time_step = step_around(self._env, lambda constants: part)
+        if (type(self).step, type(self).reset) == _WRITTEN:  # neither overridden nor patched
+            self.step = self._time_step
 
     def _part(self) -> Part:
         """Returns `step` without the core's step, as the last part of an assembled one."""
         inward = ["if $episode.restart:", "    return $episode.begin()"]
-        if isinstance(self.core.action_spec, Discrete):  # which needs no decoding unless it comes as an array
+        if isinstance(self.core.action_spec, Discrete):  # only arrays need decoding
             inward.append("if type(action) is $ndarray:\n    action = $decode(action)")
         elif self._decode is not None:
             inward.append("action = $decode(action)")
@@ -209,7 +209,10 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         )
 
     def seed(self, seed: int | None) -> None:
-        """Gives the next reset a seed, which fixes everything random from then on.
+        """Seeds the next reset, so that all randomness from then on follows from the seed.
+
+        Args:
+            seed: An integer of at least 0, or None for no seed.
 
         Raises:
             SpecError: It is not an integer of at least 0, or None.
@@ -227,7 +230,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
 
     @property
     def last(self) -> Reset | Step | None:
-        """The result of the core's last `reset` or `step`, all of it; None before."""
+        """The whole result of the core's last `reset` or `step`; None before the first reset."""
         last = self._episode.last
         if type(last) is TimeStep:
             return Step(last.observation, last.reward, False, False, 1.0, {})
@@ -235,20 +238,19 @@ class ToDmEnv(AnyForm, dm_env.Environment):
 
     @property
     def info(self) -> dict[Any, Any]:
-        """The info of the last reset or step; empty before."""
+        """The info of the last reset or step; empty before the first reset."""
         last = self._episode.last
         return {} if last is None or type(last) is TimeStep else last[-1]
 
     def reset(self) -> TimeStep:
-        """Begins an episode; see `dm_env.Environment.reset`."""
+        """Starts a new episode and returns its first time step; see `dm_env.Environment.reset`."""
         return self._episode.begin()
 
     def step(self, action: Any) -> TimeStep:
-        """Acts once, or begins an episode where none is going on; see `dm_env.Environment.step`."""
+        """Acts once, or starts an episode before the first reset or after an end; see `dm_env.Environment.step`."""
         if self._episode.restart:
             return self.reset()
-        values = self._step(action if self._decode is None else self._decode(action))
-        return self._episode.time_step(*values)
+        return self._time_step(action)
 
     def observation_spec(self) -> Any:
         """Returns the spec of observations."""
@@ -276,3 +278,6 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     @_in_episode.setter
     def _in_episode(self, content: tuple[Any, ...]) -> None:
         self._episode.__setstate__(content)
+
+
+_WRITTEN = ToDmEnv.step, ToDmEnv.reset

@@ -1,17 +1,17 @@
-"""Environments of dm_env as core ones. The table of conversions is in `envoi.adapters.dm_env`."""
+"""Imports environments of dm_env. The table of conversions is in `envoi.adapters.dm_env`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import dm_env
-import numpy as np
 from numpy import ndarray
 
-from envoi import Array, Discrete, EpisodeError, MultiBinary, MultiDiscrete, SpecError, Step
-from envoi.protocol.env import ENDED, full_step
+from envoi import Discrete, EpisodeError, SpecError, Step
+from envoi.protocol.env import full_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
@@ -19,7 +19,7 @@ from envoi.spec import SpecTree
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
-from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, Copy, incoming, own_size
+from ..shared.arrival import Copy, arrival, incoming
 from ..shared.contexts import TakesContext
 from ..shared.copying import owned
 from ..shared.discounts import is_default_discount
@@ -34,17 +34,17 @@ class FromDmEnv(SeedsSource, TakesContext):
     """A dm_env environment as a core one.
 
     Args:
-        source: The dm_env environment, wrappers and all.
-        seed: How to seed the source, see `from_dm_env`.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        factory: Makes the source anew for every seed.
+        source: The dm_env environment, possibly wrapped.
+        seed: A function that seeds the source, see `from_dm_env`.
+        copy: Which observations to copy, see `from_dm_env`.
+        factory: Makes a new source for each seed, or None.
 
     Attributes:
         source: The dm_env environment.
     """
 
     _framework = NAME
-    _planned = ("_form", "_incoming", "_encode", "_choices", "_dtype", "_size", "_shape", "_six_values")
+    _planned = ("_form", "_incoming", "_encode", "_choices", "_six_values")
     _layer = dm_env.Environment
 
     def __init__(
@@ -68,17 +68,12 @@ class FromDmEnv(SeedsSource, TakesContext):
     def _plan(self) -> None:
         self._form = self.source if isinstance(self.source, ToDmEnv) else None
         self._incoming = _incoming(self.observation_spec, self._copy)
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
         self._choices: dict[Any, Any] | None = None
         if isinstance(self.action_spec, Discrete):
             known = Choices(self.action_spec)
-            self._choices = {**known} if len(known) == self.action_spec.n else known  # a bare dict is quicker
-        # The dtype of arrays that need a look only: one object for each kind.
-        spec = self.observation_spec
-        is_array = self._copy == "auto" and isinstance(spec, (Array, MultiDiscrete, MultiBinary))
-        self._dtype, self._size = (np.dtype(spec.dtype.str), own_size(spec)) if is_array else (None, 0)
-        self._shape = getattr(spec, "shape", ())
+            self._choices = {**known} if len(known) == self.action_spec.n else known  # a plain dict is faster
         self._six_values = assemble([*FromDmEnv.step_parts(self), SIX_VALUES], unbound=self)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
@@ -93,8 +88,6 @@ class FromDmEnv(SeedsSource, TakesContext):
         if self._context is not None:
             self._take_context()
         _, _, _, observation = self.source.reset()
-        if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
         if self._form is None or self._form.last is None:
             return self._incoming(observation), {}
         return self._form.last.observation, {**self._form.last.info}
@@ -113,13 +106,14 @@ class FromDmEnv(SeedsSource, TakesContext):
             sent.append("    $sent = $env._choice(action)")
         else:
             sent = ["$sent = action" if self._encode is None else "$sent = $encode(action)"]
+        take, names = arrival(self.observation_spec, self._copy, self._incoming)
         lines = [
-            "if $env._over is not None:",
+            "if $env._episode_state is not $RUNNING:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             *sent,
             "$step_type, reward, discount, observation = $env.source.step($sent)",
-            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            take,
             "if $step_type is $MID and $before is None and isinstance(discount, float) and isinstance(reward, float):",
             "    $env._observation = observation",
             "    terminated = truncated = False",
@@ -130,16 +124,13 @@ class FromDmEnv(SeedsSource, TakesContext):
             "    $values = $env._complete($step_type, reward, discount, observation, $before, action)",
             f"    {values} = $values",
         ]
-        names = {**ARRIVAL_NAMES, "env": self, "encode": self._encode, "choices": self._choices, "MID": MID}
-        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names=names),)
-
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
+        own = {"env": self, "encode": self._encode, "choices": self._choices, "MID": MID, "RUNNING": RUNNING}
+        return (Part("FromDmEnv: a step of the source", outward="\n".join(lines), names={**names, **own}),)
 
     def _choice(self, action: Any) -> Any:
-        """A choice that is none of the known ones, or comes as an array."""
+        """Returns the encoded value of a choice that is not in the table, or that is an array."""
         if type(action) is not ndarray:
-            hash(action)  # a list is no choice
+            hash(action)  # raises TypeError for a list
         return cast("Any", self._encode)(action)
 
     def _complete(
@@ -155,31 +146,31 @@ class FromDmEnv(SeedsSource, TakesContext):
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         is_last = bool(step_type == LAST)
         if is_last:
-            self._over = ENDED
+            self._episode_state = OVER
         terminated = is_last and is_zero(discount)
         if is_default_discount(discount, terminated):
             discount = None
         return observation, reward, terminated, is_last and not terminated, discount, {}
 
     def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        if self._over is not None:
+        if self._episode_state is not RUNNING:
             self._refuse()
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
         return self._kept(before, action)
 
     def _kept(self, before: Any, action: Any) -> Any:
-        """The step that our own form has just made, with all that a dm_env step cannot hold."""
+        """Returns the six values of the latest step of the form of envoi, including those that a `TimeStep` lacks."""
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
         if self._rewarder is not None:
             reward = reward_step(self._rewarder, reward, before, action, self.state)
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         return (observation, reward, terminated, truncated, discount, {**info})
 
     def _refusal(self, step_type: dm_env.StepType) -> Exception:
-        self._over = ENDED
+        self._episode_state = OVER
         if step_type == FIRST:
             return EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
         return SpecError(
@@ -224,4 +215,4 @@ def _incoming(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
     take = incoming(spec, copy)
     if copy is False or not any(isinstance(leaf, Strings) for _, leaf in leaves(spec)):
         return take
-    return lambda value: take(deepcopy(value))  # who holds an array of objects is not counted
+    return lambda value: take(deepcopy(value))  # references to the objects in an array are not counted

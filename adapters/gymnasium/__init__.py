@@ -1,4 +1,4 @@
-"""gymnasium, both ways.
+"""Exports to gymnasium and imports from it.
 
 | core | gymnasium |
 |---|---|
@@ -7,11 +7,11 @@
 | `Text`, `Sequence`, `Graph`, `OneOf` | the same |
 | dict; tuple, list, named tuple | `Dict` in insertion order; `Tuple` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
-| how the environment was made, and its wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
+| the origin of the environment, and its wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
 
-A space that comes from a spec remembers it, so names, kinds of branches and the difference between no bound and an
-infinite one come back. Where the wrappers of a source leave one of its spaces as it is, the form has a copy of it, so
-that it draws what the source's would.
+A space that is made from a spec remembers it, so that names, types of containers and the difference between no bound
+and an infinite one are not lost. If the values of a source's space are unchanged, the form has a copy of it, which
+samples the same values.
 
 What is lost:
 
@@ -23,12 +23,12 @@ What is lost:
 | leaves that only another framework knows | type | refused |
 | several agents | number | refused |
 
-A batch is a vector env (`envoi.adapters.gymnasium_vector`). On the way here, spaces of kinds that only their authors
-know, and stacked sequences of what no array holds, are refused.
+A batch becomes a vector env (`envoi.adapters.gymnasium_vector`). An import refuses stacked sequences of elements that
+are not arrays; a space of a class that only its author knows becomes a `Foreign` spec.
 
-At construction each form decides which values need another container or type. A step of `ToGymnasium` then only drops
-the discount, or says it in `info`; a step of `FromGymnasium` looks whether the observation is as declared and nobody
-else's, and converts or copies it where it is not.
+Construction decides on conversions of values. A step of `ToGymnasium` then only drops the discount, or puts it into
+`info`; a step of `FromGymnasium` checks that the observation is as declared and that the source does not hold it, and
+converts or copies it otherwise.
 """
 
 from __future__ import annotations
@@ -72,14 +72,15 @@ def recognises(env: object) -> bool:
 
 
 def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]:
-    """Returns any environment as a gymnasium one.
+    """Converts any environment to one of gymnasium.
 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises.
-        validate: Check every value against its spec, with an error that names leaf, step and episode.
+        validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
 
     Returns:
-        A `gymnasium.Env` with `.core`; the very same object for what came from gymnasium.
+        A `gymnasium.Env` with `.core`. Without `validate`, an environment of gymnasium is returned as it is, and an
+        import of one gives its source.
 
     Raises:
         LossyConversion: gymnasium cannot express a part of it.
@@ -88,24 +89,25 @@ def to_gymnasium(env: Any, *, validate: bool = False) -> gymnasium.Env[Any, Any]
 
 
 def from_gymnasium(env: gymnasium.Env[Any, Any], *, copy: Copy = "auto") -> Env:
-    """Returns a gymnasium environment as a core one.
+    """Imports a gymnasium environment.
 
     Args:
-        env: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        env: The environment, possibly wrapped.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
 
     Returns:
-        A core environment with `.source`; the very same object for what came from the core.
+        A core environment with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework, such as a `MultiAgentEnv` of RLlib.
-        LossyConversion: A space is of a kind that only its author knows.
+        SpecError: The environment belongs to another framework, such as a `MultiAgentEnv` of RLlib.
+        LossyConversion: A `Sequence` space stacks elements that are not arrays.
     """
     return imported(env, NAME, ToGymnasium, lambda source: importer(source)(source, copy))
 
 
 def importer(env: Any) -> type[FromGymnasium]:
-    """Returns the importer of a gymnasium environment: there is one of its own for those of qgym."""
+    """Returns the importer class for a gymnasium environment; environments of qgym have one of their own."""
     if any(kind.__module__ == "qgym.templates.environment" for kind in type(bare(env)).__mro__):
         from .qgym import FromQgym
 
@@ -114,7 +116,7 @@ def importer(env: Any) -> type[FromGymnasium]:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to gymnasium and back."""
+    """Lists the parts of a core environment that gymnasium cannot express."""
     return losses_for(env, _losses, lambda env: one_agent(env, NAME))
 
 

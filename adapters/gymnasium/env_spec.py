@@ -332,12 +332,9 @@ def _unnoticed(core: Any) -> bool:
         if origin_of(layer) is not None or not isinstance(layer, Around):
             spec = _source_spec(layer)
             return spec is None or not spec.additional_wrappers
-        if not isinstance(layer, LiftedEnv) or (type(layer).step, type(layer).raw_step) != (
-            LiftedEnv.step,
-            LiftedEnv.raw_step,
-        ):
+        if not isinstance(layer, LiftedEnv) or type(layer).step is not LiftedEnv.step:
             return False
-        if layer._end is not None and _own_limit(layer) is None:
+        if layer.truncates and _own_limit(layer) is None:
             return False
     return False
 

@@ -1,8 +1,9 @@
-"""Core environments in the form of gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
+"""Exports core environments to gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from envoi import Env
-from envoi.protocol.fast_steps import Part, assemble, fast_step, parts_or_call
+from envoi.protocol.fast_steps import Part, step_around
 
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -22,22 +23,22 @@ from .specs import NAME, decoder, encoder, like_source, to_space
 class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
-    A step calls the core's step and returns five of its six values. Everything else (spaces, what needs another
-    container) is decided here, once.
+    A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
+    decided at construction.
 
     Args:
         core: An environment of one lane.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
     """
 
     _framework = NAME
-    _planned = ("_encode", "_decode", "_step", "step")
+    _planned = ("_encode", "_decode", "_five_values", "step")
 
     def __init__(self, core: Env, validate: bool = False) -> None:
-        # "Unknown": otherwise gymnasium replaces the generator when somebody reads its seed.
+        # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
         super().__init__(core, validate)
         self.observation_space, self.action_space = self._spaces()
@@ -49,43 +50,33 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     def _plan(self) -> None:
         self._encode = encoder(self.core.observation_spec)
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
-        self._step = fast_step(self._env)
-        if type(self).step is ToGymnasium.step:
-            parts = parts_or_call(self._env)
-            self.step = assemble([*parts, self._part(parts[-1].constants)])
-
-    def _part(self, constants: Mapping[str, Any]) -> Part:
-        """Returns what `step` does beside the core's step, as the last part of an assembled one.
-
-        Args:
-            constants: The values that are the same at every step of the core.
-        """
-        inward = "" if self._decode is None else "action = $decode(action)"
-        outward = [] if self._encode is None else ["observation = $encode(observation)"]
-        if "discount" not in constants:
-            outward += [
-                "if discount is not None and not $is_default(discount, terminated):",
-                "    info = {**info, 'discount': discount}",
-            ]
-        outward.append("return observation, reward, terminated, truncated, info")
-        names = {"decode": self._decode, "encode": self._encode, "is_default": is_default_discount}
-        return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)
+        self._five_values = step_around(self._env, partial(_part, self._encode, self._decode))
+        if type(self).step is _WRITTEN_STEP:  # neither overridden nor patched
+            self.step = self._five_values
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
-        return not is_of(core.unwrapped, NAME)  # which is then the `unwrapped` of a form
+        return not is_of(core.unwrapped, NAME)  # otherwise `form.unwrapped` is the native environment
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """The native environment under all wrappers where it is one of gymnasium, else this form.
+        """The native environment inside all wrappers if it is one of gymnasium, else this form.
 
-        Without one, the form has the public attributes of the model or of the source of another framework.
+        In the latter case, the form has the public attributes of its model, or of its source of another framework.
         """
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
-        """Begins an episode; see `gymnasium.Env.reset`."""
+        """Starts a new episode; see `gymnasium.Env.reset`.
+
+        Args:
+            seed: The seed of all random streams, an integer of at least 0; None to continue them.
+            options: The options for the core.
+
+        Returns:
+            The observation and the info.
+        """
         observation, info = self._env.reset(seed=seed, options=options)
         if seed is not None:
             self._np_random_seed = seed
@@ -93,18 +84,11 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
         """Acts once; see `gymnasium.Env.step`."""
-        if self._decode is not None:
-            action = self._decode(action)
-        observation, reward, terminated, truncated, discount, info = self._step(action)
-        if self._encode is not None:
-            observation = self._encode(observation)
-        if discount is not None and not is_default_discount(discount, terminated):
-            info = {**info, "discount": discount}
-        return observation, reward, terminated, truncated, info
+        return self._five_values(action)
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """How `gymnasium.make` makes such an environment, see `envoi.adapters.gymnasium.env_spec`; None if unknown."""
+        """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
         from .env_spec import spec_of
 
         return spec_of(self.core)
@@ -117,7 +101,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed of the generator, -1 where it is unknown; of a native environment of gymnasium, what it says."""
+        """The seed of the generator, or -1 if it is unknown; for a native environment of gymnasium, its own."""
         native = self.unwrapped
         return self._np_random_seed if native is self else native.np_random_seed
 
@@ -132,3 +116,26 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+_WRITTEN_STEP = ToGymnasium.step
+
+
+def _part(encode: Any, decode: Any, constants: Mapping[str, Any]) -> Part:
+    """Returns the form's part of a step, which comes last.
+
+    Args:
+        encode: Makes observations of the space, or None.
+        decode: Makes actions of the core, or None.
+        constants: The values that are the same at every step of the core.
+    """
+    inward = "" if decode is None else "action = $decode(action)"
+    outward = [] if encode is None else ["observation = $encode(observation)"]
+    if "discount" not in constants:
+        outward += [
+            "if discount is not None and not $is_default(discount, terminated):",
+            "    info = {**info, 'discount': discount}",
+        ]
+    outward.append("return observation, reward, terminated, truncated, info")
+    names = {"decode": decode, "encode": encode, "is_default": is_default_discount}
+    return Part("ToGymnasium: five values", inward, "\n".join(outward), names=names)

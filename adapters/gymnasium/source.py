@@ -1,23 +1,24 @@
-"""Environments of gymnasium as core ones. The table of conversions is in `envoi.adapters.gymnasium`."""
+"""Imports environments of gymnasium. The table of conversions is in `envoi.adapters.gymnasium`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 
-from envoi import Array, EpisodeError, Step, Streams
-from envoi.protocol.env import ENDED, full_step
+from envoi import Array, Step, Streams
+from envoi.protocol.env import full_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
-from ..shared.arrival import ARRIVAL_NAMES, ARRIVES, ARRIVES_ALONE, incoming, own_size
+from ..shared.arrival import arrival, incoming
 from ..shared.contexts import TakesContext
 from ..shared.copying import fresh, owned
 from ..shared.core_holder import CoreHolder
@@ -30,19 +31,19 @@ NATIVE_REWARD = Array((), "float64", name="reward")
 class FromGymnasium(TakesContext):
     """A gymnasium environment as a core one.
 
-    A step calls the source's step, casts the observation where the source was careless, copies it where the
-    source still holds it, and reads a discount from `info["discount"]`.
+    A step calls the source's step, casts the observation if its dtype differs from the space's, copies it if the source
+    still holds it, and reads a discount from `info["discount"]`.
 
     Args:
-        source: The gymnasium environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The gymnasium environment, possibly wrapped.
+        copy: Which observations to copy, see `from_gymnasium`.
 
     Attributes:
         source: The gymnasium environment.
     """
 
     _framework = NAME
-    _planned = ("_incoming", "_encode", "_dtype", "_size", "_shape", "_six_values")
+    _planned = ("_incoming", "_encode", "_six_values")
 
     def _describe(self) -> None:
         source, core = self.source, self.core_inside
@@ -53,7 +54,7 @@ class FromGymnasium(TakesContext):
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
         if core is not None:
             self.discount_spec = core.discount_spec
-            if source is self.form_inside:  # no wrapper changes its rewards
+            if source is self.form_inside:  # no wrapper around it changes rewards
                 self.reward_spec = core.reward_spec
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
@@ -61,11 +62,7 @@ class FromGymnasium(TakesContext):
     def _plan(self) -> None:
         spec = self.observation_spec
         self._incoming = incoming(spec, self._copy)
-        # The dtype of arrays that need a look only: numpy's own object, to which those of most arrays are identical.
-        is_array = self._copy == "auto" and isinstance(spec, Array)
-        self._dtype, self._size = (np.dtype(spec.dtype.type), own_size(spec)) if is_array else (None, 0)
-        self._shape = getattr(spec, "shape", ())
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         self._encode = encoder(self.action_spec, fresh=True)
         self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
 
@@ -76,8 +73,6 @@ class FromGymnasium(TakesContext):
         if self._context is not None:
             self._take_context()
         observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        if getattr(observation, "shape", ()) != self._shape:
-            self._dtype = None  # look longer, for `own_size` tells nothing of arrays of another shape than declared
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
@@ -85,13 +80,14 @@ class FromGymnasium(TakesContext):
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part of an assembled one."""
+        take, names = arrival(self.observation_spec, self._copy, self._incoming)
         sent = "action" if self._encode is None else "$encode(action)"
         outward = [
-            "if $env._over is not None:",
+            "if $env._episode_state is not $RUNNING:",
             "    $env._refuse()",
             "$before = None if $env._rewarder is None else ($env.state,)",
             f"{', '.join(name for name in VALUES if name != 'discount')} = $env.source.step({sent})",
-            ARRIVES if self._dtype is None else ARRIVES_ALONE,
+            take,
             "$env._observation = observation",
         ]
         unless = (
@@ -114,22 +110,19 @@ class FromGymnasium(TakesContext):
                 unless=unless,
                 rarely="\n".join(rarely),
                 otherwise="\n".join(otherwise),
-                names={**ARRIVAL_NAMES, "env": self, "encode": self._encode},
+                names={**names, "env": self, "RUNNING": RUNNING, "encode": self._encode},
             ),
         )
-
-    def _refuse(self) -> NoReturn:
-        raise EpisodeError(f"step: {self._over}")
 
     def _complete(
         self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Info, before: Any, action: Any
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
-        """Returns the six values of a step with more to it than an observation and a reward."""
+        """Returns the six values of a step that has more than an observation, a float reward and an ordinary info."""
         reward = owned(reward)
         if before is not None:
             reward = reward_step(cast("Any", self._rewarder), reward, before[0], action, self.state)
         if terminated or truncated:
-            self._over = ENDED
+            self._episode_state = OVER
         discount, info = None, {**info} if info else {}
         if "discount" in info and is_number(info["discount"]):
             discount = info.pop("discount")
@@ -155,7 +148,7 @@ class FromGymnasium(TakesContext):
         self.unwrapped.np_random = generator
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
@@ -163,7 +156,12 @@ class FromGymnasium(TakesContext):
         return [*layers, *each.values()]
 
     def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
-        """The source's `"observation"` or `"action"` space."""
+        """Returns a space of the source.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
         return getattr(self.source, f"{what}_space")
 
     @property
@@ -172,7 +170,7 @@ class FromGymnasium(TakesContext):
 
 
 def bare(source: Any) -> Any:
-    """Returns the native environment under gymnasium's wrappers, or the form of envoi there, which speaks for its own.
+    """Returns the native environment inside gymnasium's wrappers; for a form of envoi the form, not its `unwrapped`.
 
     Args:
         source: An environment or a vector environment of gymnasium.
@@ -184,10 +182,10 @@ def bare(source: Any) -> Any:
 
 
 def replay_seeds(native: Any) -> None:
-    """Makes an equal seed replay in a form for RLlib, which continues in training where it comes again.
+    """Makes a form for RLlib treat the next seed as new, because in training it ignores a repeated seed.
 
     Args:
-        native: The native environment under all wrappers.
+        native: The native environment inside all wrappers.
     """
     forget_seeds = getattr(native, "forget_seeds", None)
     if forget_seeds is not None:

@@ -1,19 +1,19 @@
-"""gymnasium's vector environments, both ways.
+"""Exports to gymnasium's vector environments and imports from them.
 
 | core | gymnasium |
 |---|---|
 | specs of one lane | `single_observation_space`, `single_action_space`; batched: `observation_space`, `action_space` |
-| values with a leading lane axis | the same; a tuple with one entry a lane for `Text`, `Sequence`, `Graph`, `OneOf` |
-| `step(actions, restart=over)` | `NEXT_STEP`: a lane that has ended begins anew in the following step |
-| `step(actions)`, then `reset(mask=over)` | `SAME_STEP`: at once; `final_obs` and `final_info` in info tell the end |
+| values with a leading axis of n lanes | the same; a tuple of n entries for `Text`, `Sequence`, `Graph`, `OneOf` |
+| `step(actions, restart=over)` | `NEXT_STEP`: a lane that has ended is reset in the following step |
+| `step(actions)`, then `reset(mask=over)` | `SAME_STEP`: at once; the end is in info, as `final_obs` and `final_info` |
 | `step(actions)`, `reset(mask=…)` | `DISABLED`: `reset(options={"reset_mask": mask})` |
-| infos, one dict a lane | one dict of arrays, each with a mask `_key`; as they were in `infos` |
-| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of the lanes that say so |
-| how the environments were made, and their wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
+| infos, one dict per lane | one dict of arrays, each with a mask `_key`; the form's `infos` has the originals |
+| `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` of these lanes |
+| the origin of the environments, and their wrappers | `spec`, see `envoi.adapters.gymnasium.env_spec` |
 
-`reset(options={"reset_mask": mask})` begins the lanes of a mask anew in every mode, and no lane that it began is begun
-again by itself. Info keys that are not strings are kept, though some of gymnasium's wrappers cannot read them. Closing
-a form closes the core environment; a form that is only forgotten does not.
+`reset(options={"reset_mask": mask})` resets the lanes of a mask in every mode, and these lanes are not reset again
+automatically. Info keys that are not strings are kept, although some of gymnasium's wrappers cannot read them. Closing
+a form closes the core environment; deleting it does not.
 
 What is lost:
 
@@ -23,15 +23,14 @@ What is lost:
 | `MultiBinary` leaves with a size of 0 | shape | refused |
 | `Discrete`, `MultiDiscrete` leaves in a dtype too narrow for gymnasium's own arithmetic | dtype | refused |
 | leaves that only another framework knows | type | refused |
-| a batch whose lanes cannot begin anew as the auto-reset mode needs | restarts | refused |
+| a batch whose lanes cannot be reset as the auto-reset mode requires | restarts | refused |
 | several agents of different spaces | spaces | refused |
 | several agents that take turns | turns | refused |
 
-On the way here, a `SyncVectorEnv` becomes its sub-environments, so that every mode can be had from it. Of any other
-source only the lanes together can be stepped, see `FromGymnasiumVector`; lanes of different spaces are refused.
+An import of a `SyncVectorEnv` consists of its sub-environments, so that it supports every mode. The lanes of any other
+source can only be stepped together, see `FromGymnasiumVector`; lanes with different spaces are refused.
 
-At construction a form decides which values need another container. What is left per step is the mode, the infos, and a
-look at the discounts.
+Construction decides on conversions of values. A step then handles the mode, the infos, and unusual discounts.
 """
 
 from __future__ import annotations
@@ -91,23 +90,23 @@ def to_gymnasium_vector(
     *,
     validate: bool = False,
 ) -> VectorEnv[Any, Any, Any]:
-    """Returns any environment as a gymnasium vector environment.
+    """Converts any environment to a gymnasium vector environment.
 
     Args:
         env: A core environment, single or batched, or one of any framework that `envoi.adapters.from_env` recognises,
-            or a function that makes one. A single one is copied for each lane and left as it is. Several agents
+            or a function that makes one. A single one is copied for each lane, and is not changed. Several agents
             become the lanes.
-        n: How many lanes; None for 1, or for as many as `env` has.
-        autoreset_mode: How a lane that has ended begins anew. None for `NEXT_STEP`, or for what a vector environment
-            of gymnasium does already.
-        validate: Check every value against its spec, with an error that names leaf, step and lane.
+        n: The number of lanes; None for 1, or for the number that `env` has.
+        autoreset_mode: The auto-reset mode. None for `NEXT_STEP`, or for that of a vector environment of gymnasium.
+        validate: If True, every value is checked against its spec, with errors that name leaf, step and lane.
 
     Returns:
-        A `gymnasium.vector.VectorEnv` with `.core`; the very same object for what came from gymnasium.
+        A `gymnasium.vector.VectorEnv` with `.core`. Without `validate`, and in the same mode, a vector environment of
+        gymnasium is returned as it is, and an import of one gives its source.
 
     Raises:
         SpecError: `env` has another number of lanes, or cannot be copied.
-        LossyConversion: gymnasium cannot express a part of it, or its lanes cannot begin anew as the mode needs.
+        LossyConversion: gymnasium cannot express a part of it, or its lanes cannot be reset as the mode requires.
     """
     mode = None if autoreset_mode is None else mode_named(autoreset_mode)
     if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
@@ -121,12 +120,12 @@ def to_gymnasium_vector(
 
 
 def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
-    """Returns the core batch of whatever `to_gymnasium_vector` takes.
+    """Returns a core batch for the argument of `to_gymnasium_vector`.
 
     Args:
         env: As for `to_gymnasium_vector`.
         n: As for `to_gymnasium_vector`.
-        target: The framework that it goes to, for the errors.
+        target: The target framework, for the errors.
 
     Raises:
         SpecError: `env` has another number of lanes, or cannot be copied.
@@ -153,30 +152,31 @@ def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
 
     Args:
         env: The environment.
-        target: The framework that it goes to, for the errors.
+        target: The target framework, for the errors.
 
     Raises:
         LossyConversion: The agents differ, or take turns.
     """
-    # Where it cannot be known beforehand, the first step in which somebody waits is refused.
+    # If it is unknown at this point, the first step in which an agent waits raises an error.
     if acts_at_once(env) is False:
         raise LossyConversion("agents", "turns", repr(env), target, "use a form of several agents")
     return agent_lanes(env, target)
 
 
 def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto") -> BatchEnv:
-    """Returns a gymnasium vector environment as a core batch.
+    """Imports a gymnasium vector environment.
 
     Args:
-        env: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        env: The environment, possibly wrapped.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
 
     Returns:
-        A core batch with `.source`; the very same object for what came from the core.
+        A core batch with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework.
-        LossyConversion: A space is of a kind that only its author knows, or the lanes have different spaces.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: A `Sequence` space stacks elements that are not arrays, or the lanes have different spaces.
     """
     return imported(env, NAME, ToGymnasiumVector, lambda source: _import(source, copy))
 
@@ -186,7 +186,7 @@ def _import(env: Any, copy: Copy) -> BatchEnv:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to a vector env in its default mode, and back."""
+    """Lists the parts of a core environment that a vector environment in its default mode cannot express."""
     return losses_for(env, _losses, lambda env: batch_of_agents(env) if isinstance(env, MultiEnv) else env)
 
 

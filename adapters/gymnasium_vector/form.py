@@ -1,4 +1,4 @@
-"""Batches in the form of gymnasium's vector environments. See `envoi.adapters.gymnasium_vector`."""
+"""Exports batches as gymnasium's vector environments. See `envoi.adapters.gymnasium_vector`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from envoi import (
 )
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
-from envoi.protocol.env import quickest_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
@@ -39,7 +39,7 @@ from .lane_attributes import LaneAttributes, pictures
 from .specs import NAME, batched_decoder, batched_encoder, batched_space
 
 NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", AutoresetMode.DISABLED: "live"}
-"""What of `BatchEnv.restarts` each mode needs."""
+"""The element of `BatchEnv.restarts` that each auto-reset mode requires."""
 
 
 class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
@@ -47,17 +47,17 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     Args:
         core: A batch.
-        autoreset_mode: How a lane that has ended begins anew.
-        validate: Check every value against its spec.
+        autoreset_mode: The auto-reset mode.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core batch.
-        last: What the core returned last, a `Reset` or a `Step`.
+        last: The result of the core's last reset or step, a `Reset` or a `Step`.
         begun: In mode `SAME_STEP`, the `Reset` of the lanes that ended in the `Step` that is `last`; else None.
 
     Raises:
         SpecError: `core` is not a batch.
-        LossyConversion: Its lanes cannot begin anew as the mode needs, or gymnasium has no space for a spec.
+        LossyConversion: Its lanes cannot be reset as the mode requires, or gymnasium has no space for a spec.
     """
 
     _framework = NAME
@@ -69,11 +69,11 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self, core: Env, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, validate: bool = False
     ) -> None:
         self._mode = mode_named(autoreset_mode)
-        self._last: Any = None  # a `Reset`, or what `raw_step` gave
+        self._last: Any = None  # a `Reset`, or the result of a fast step
         self.begun: Reset | None = None
-        self._np_random_seed: Any = -1  # unknown in all lanes, or the seed of each
-        self._over: NDArray[np.bool_] | None = None  # the lanes that begin anew in the next step
-        self._said: dict[Any, Any] = {}
+        self._np_random_seed: Any = -1  # -1 if unknown in all lanes, else a tuple of the seed of each
+        self._over: NDArray[np.bool_] | None = None  # the lanes that are reset in the next step
+        self._returned_infos: dict[Any, Any] = {}
         super().__init__(core, validate)
         self.metadata["autoreset_mode"] = self._mode
         self.single_observation_space, self.single_action_space = self._spaces()
@@ -88,10 +88,10 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     @classmethod
     def _opens(cls, core: Any) -> bool:
-        return False  # each lane has attributes of its own, see `call`
+        return False  # attributes differ between lanes, see `call`
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        """The spaces of a lane."""
+        """Returns the observation and the action space of a lane."""
         seen, done = to_space(self.core.observation_spec, "observation"), to_space(self.core.action_spec, "action")
         return like_source(seen, self.core, "observation"), like_source(done, self.core, "action")
 
@@ -104,11 +104,11 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._encode = batched_encoder(core.observation_spec)
         self._encode_one = encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, self.num_envs)
-        # Arrays of this shape are actions as the core has them.
+        # Arrays of this shape need no conversion.
         is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
-        self._step: Any = quickest_step(self._env)
+        self._step: Any = fast_step(self._env)
         self._written: dict[Any, Any] = {}  # see `write`
         self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
@@ -117,11 +117,14 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
-        """Begins an episode in all lanes, or in those of `options["reset_mask"]`.
+        """Starts a new episode in all lanes, or in those of `options["reset_mask"]`.
 
         Args:
-            seed: One for all lanes, or one a lane.
-            options: For every lane; never changed.
+            seed: One seed for all lanes, one (or None) per lane, or None.
+            options: The options for each lane, besides `"reset_mask"`, of shape (n,), bool; never changed.
+
+        Returns:
+            The observations of all lanes, with leaves of shape (n, …), and the infos.
         """
         mask = None
         if options is not None and "reset_mask" in options:
@@ -136,12 +139,12 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             over = self._over & ~mask
             self._over = over if over.any() else None
         self._last, self.begun = result, None
-        self._said = said = write(result.info, self.num_envs)
+        self._returned_infos = entries = write(result.info, self.num_envs)
         observation = result.observation
-        return (observation if self._encode is None else self._encode(observation)), dict(said)
+        return (observation if self._encode is None else self._encode(observation)), dict(entries)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[Any, Any]]:
-        """Acts once in every lane, but for those that begin a new episode instead; see the auto-reset modes."""
+        """Acts once in each lane, and resets lanes as the auto-reset mode defines; see `VectorEnv.step`."""
         if type(actions) is not ndarray or actions.shape != self._flat_shape:
             actions = self._decode(actions)
         self._last = result = self._step(actions, self._over)
@@ -152,7 +155,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             terminated, truncated = zeros(n, bool), zeros(n, bool)
             if infos.columns == {} and discount is None:
                 self._over = self.begun = None
-                self._said = {}
+                self._returned_infos = {}
                 if self._encode is not None:
                     observation = self._encode(observation)
                 return observation, reward, terminated, truncated, {}
@@ -161,58 +164,58 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             if not np.count_nonzero(over):
                 over = None
         if self._same_step and over is not None:
-            observation, said = self._begin_anew(cast("Step", self.last), over)
+            observation, entries = self._reset_ended(cast("Step", self.last), over)
         else:
             if self._next_step:
                 self._over = over
             self.begun = None
-            said = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
+            entries = {} if infos.columns == {} else write(infos, self.num_envs, self._written)
             if discount is not None and (not self._scalar_discount or np.count_nonzero(discount != ~terminated)):
-                self._say_discounts(said, discount, terminated, None)
-        self._said = said
-        if said:
-            said = dict(said)  # gymnasium's wrappers write into it
+                self._add_discounts(entries, discount, terminated, None)
+        self._returned_infos = entries
+        if entries:
+            entries = dict(entries)  # gymnasium's wrappers write into it
         if self._encode is not None:
             observation = self._encode(observation)
-        return observation, reward, terminated, truncated, said
+        return observation, reward, terminated, truncated, entries
 
-    def _begin_anew(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
-        """Resets the lanes that have ended; the observation of all lanes, and the infos with the final ones."""
+    def _reset_ended(self, step: Step, over: NDArray[np.bool_]) -> tuple[Any, dict[Any, Any]]:
+        """Resets the lanes that have ended; returns the observations of all lanes, and infos with the final ones."""
         n, spec = self.num_envs, self.core.observation_spec
         self.begun = reset = self._env.reset(mask=over)
         ended = np.flatnonzero(over).tolist()
         final = np.full(n, None, object)
         for index in ended:
             value = lane(spec, step.observation, index)
-            # A copy, for a view would keep all lanes alive, and may be changed with them.
+            # A copy, because a view would keep the array of all lanes alive, and would change with it.
             value = deepcopy(value)
             final[index] = value if self._encode_one is None else self._encode_one(value)
         last: Any = step.info
         final_info = write_lanes([(index, last[index]) for index in ended], n)
-        self._say_discounts(final_info, step.discount, step.terminated, over)
-        said = write(self.infos, n)
-        self._say_discounts(said, step.discount, step.terminated, ~over)
-        said.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
-        return reset.observation, said
+        self._add_discounts(final_info, step.discount, step.terminated, over)
+        entries = write(self.infos, n)
+        self._add_discounts(entries, step.discount, step.terminated, ~over)
+        entries.update(final_obs=final, _final_obs=over.copy(), final_info=final_info, _final_info=over)
+        return reset.observation, entries
 
-    def _say_discounts(self, said: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
-        """Adds to infos the discounts, of the lanes `among`, that are not the default."""
+    def _add_discounts(self, entries: dict[Any, Any], discount: Any, terminated: Any, among: Any) -> None:
+        """Adds to infos the discounts that are not the default, of the lanes in the mask `among`."""
         if self._scalar_discount:
             unusual = discount != ~terminated
             if among is not None:
                 unusual &= among
             if unusual.any():
-                said["discount"], said["_discount"] = np.where(unusual, discount, 0), unusual
+                entries["discount"], entries["_discount"] = np.where(unusual, discount, 0), unusual
             return
         spec = self.core.discount_spec
         lanes: list[int] = list(range(self.num_envs)) if among is None else np.flatnonzero(among).tolist()
         each = ((index, lane(spec, discount, index)) for index in lanes)
         unusual = [(i, {"discount": value}) for i, value in each if not is_default_discount(value, terminated[i])]
-        said.update(write_lanes(unusual, self.num_envs))
+        entries.update(write_lanes(unusual, self.num_envs))
 
     @property
     def last(self) -> Reset | Step | None:
-        """What the core returned last; None before the first reset."""
+        """The result of the core's last reset or step; None before the first reset."""
         last = self._last
         if last is None or isinstance(last, (Reset, Step)):
             return last
@@ -220,7 +223,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def infos(self) -> Infos:
-        """What each lane said last, as it said it: its reset where it began anew, its step otherwise."""
+        """The latest info of each lane, with the original types: of its reset if it was reset, else of its step."""
         last: Any = self.last
         if last is None:
             return Infos([{} for _ in range(self.num_envs)])
@@ -229,18 +232,18 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         each = zip(last.terminated | last.truncated, self.begun.info, last.info, strict=True)
         return Infos([new if over else old for over, new, old in each])
 
-    def said(self) -> dict[Any, Any]:
-        """The infos that were returned last, before anybody wrote into them."""
-        return self._said
+    def returned_infos(self) -> dict[Any, Any]:
+        """Returns the infos of the last reset or step, without changes that the caller made to the returned dict."""
+        return self._returned_infos
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """How a lane that has ended is reset."""
+        """The auto-reset mode."""
         return self._mode
 
     @property
     def unwrapped(self) -> VectorEnv[Any, Any, Any]:
-        """The native environment under all wrappers where it is a vector environment of gymnasium, else this form."""
+        """The native environment inside all wrappers if it is a vector environment of gymnasium, else this form."""
         native = self.core.unwrapped
         return native.unwrapped if is_of(native, NAME) else self
 
@@ -248,13 +251,13 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         """Calls a method of each lane, or reads an attribute of each; see `gymnasium.vector.SyncVectorEnv.call`.
 
         Args:
-            name: The method or attribute: of a wrapper, a model, or the source. Where all lanes share one model, it is
+            name: The method or attribute: of a wrapper, a model, or the source. If all lanes share one model, it is
                 called once.
-            *args: For the method.
-            **kwargs: For the method.
+            *args: Arguments for the method.
+            **kwargs: Arguments for the method.
 
         Returns:
-            What each lane gives.
+            A tuple of n results.
 
         Raises:
             AttributeError: There is no such attribute.
@@ -275,12 +278,12 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
         Args:
             name: The attribute: of a wrapper, a model, or the source.
-            values: A list or tuple of one a lane, or one value for all.
+            values: A list or tuple of one value per lane, or one value for all.
 
         Raises:
-            ValueError: They are not one a lane.
-            SpecError: They differ where all lanes share what has the attribute.
-            AttributeError: There is no such attribute, and no lane that could get one.
+            ValueError: The number of values is not that of lanes.
+            SpecError: The values differ, and all lanes share the object that has the attribute.
+            AttributeError: There is no such attribute, and no lane to set it on.
         """
         each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
@@ -288,19 +291,19 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         self._attributes.set(name, each, range(self.num_envs))
 
     def render(self) -> Any:
-        """A tuple with a picture of each lane, as `render_mode` says, or None."""
+        """Renders each lane in the core's `render_mode`; returns a tuple of n images, or None."""
         return pictures(self.core)
 
     def close(self, **kwargs: Any) -> None:
-        """Releases what the environment holds; may be called again."""
+        """Releases the resources of the environment; may be called again."""
         VectorEnv.close(self, **kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Releases what the environment holds; `close` calls it once."""
+        """Releases the resources of the environment; `close` calls it once."""
         self.core.close()
 
     def __del__(self) -> None:
-        # gymnasium's own closes; but the core environment may outlive its form.
+        # gymnasium's `__del__` closes the environment, but the core may be used without its form.
         pass
 
     def _note_seeds(self, seed: Any, mask: Any) -> None:
@@ -314,7 +317,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         )
 
     def _seeds(self) -> tuple[int, ...] | None:
-        """The seed of each lane, -1 where it is unknown; None where a source of gymnasium's tells them."""
+        """Returns the seed of each lane, -1 if unknown; None if a source of gymnasium knows them."""
         if isinstance(getattr(_batch_inside(self.core), "source", None), VectorEnv):
             return None
         seeds = self._np_random_seed
@@ -322,16 +325,16 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
     @property
     def np_random_seed(self) -> Any:
-        """The seed of each lane's generator, n integers, -1 where it is unknown.
+        """The seed of each lane's generator, n integers, or -1 if unknown.
 
-        Of a source of gymnasium's, it is what the source tells: one integer, where its lanes share a generator.
+        For a source of gymnasium it is the source's own: one integer if its lanes share a generator.
         """
         seeds = self._seeds()
         return _batch_inside(self.core).source.np_random_seed if seeds is None else seeds
 
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """How `gymnasium.make_vec` makes such a form, see `envoi.adapters.gymnasium.env_spec`; None if unknown."""
+        """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
         from ..gymnasium.env_spec import vector_spec_of
 
         return vector_spec_of(self.core, self._mode)
@@ -356,7 +359,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
 
 
 def _batch_inside(core: Any) -> Any:
-    """The batch inside all wrappers that act on one."""
+    """Returns the batch inside all wrappers around one."""
     return next(layer for layer in core_layers(core) if isinstance(layer, BatchEnv))
 
 
@@ -364,7 +367,7 @@ def mode_named(mode: AutoresetMode | str) -> AutoresetMode:
     """Returns the auto-reset mode of that name or value.
 
     Raises:
-        UnknownName: There is none; the message lists them all.
+        UnknownName: There is no such mode; the message lists them all.
     """
     try:
         return AutoresetMode(mode)
@@ -388,7 +391,7 @@ def check_restarts(core: Any, mode: AutoresetMode) -> None:
         raise LossyConversion(
             "autoreset_mode",
             "restarts",
-            f"{core!r}, whose lanes begin anew by {' or '.join(sorted(core.restarts))}",
+            f"{core!r}, whose lanes restart by {' or '.join(sorted(core.restarts))}",
             f"{NAME} in mode {mode.name}",
             f"use {' or '.join(able)}, or give the environments that it steps",
         )

@@ -1,4 +1,4 @@
-"""The attributes, methods and pictures of the lanes of a batch, wherever they are; for forms of many lanes."""
+"""Attributes, methods and images of the lanes of a batch, for forms of many lanes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class LaneAttributes:
             name: The attribute.
 
         Returns:
-            A list of gymnasium environments, one a lane; a vector environment that asks each of its lanes; or a single
-            object that all lanes share.
+            A list of gymnasium environments, one per lane; a vector environment that calls each of its lanes; or a
+            single object that all lanes share.
 
         Raises:
             AttributeError: There is no such attribute.
@@ -77,13 +77,13 @@ class LaneAttributes:
         return [getattr(holder, name)] * len(lanes)
 
     def call(self, name: str, lanes: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
-        """Calls a method, or reads an attribute that is no method.
+        """Calls a method, or reads an attribute that is not a method.
 
         Args:
-            name: The method. Where all lanes share one model, it is called once.
+            name: The method. If all lanes share one model, it is called once.
             lanes: The indices of the lanes.
-            *args: For the method.
-            **kwargs: For the method.
+            *args: Arguments for the method.
+            **kwargs: Arguments for the method.
 
         Returns:
             One result for each of the lanes.
@@ -155,7 +155,7 @@ class LaneAttributes:
 
 
 def pictures(core: Any) -> tuple[Any, ...] | None:
-    """Returns a picture of each lane of a batch, as its `render_mode` says; None where it renders nothing."""
+    """Renders each lane of a batch in its `render_mode`; returns a tuple of n images, or None."""
     rendered = core.render()
     if isinstance(rendered, np.ndarray) and rendered.ndim == 3:  # one of all lanes together
         return (rendered,) * core.batch_size

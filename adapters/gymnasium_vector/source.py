@@ -1,4 +1,4 @@
-"""Vector environments of gymnasium, whose lanes only step together, as core batches."""
+"""Imports vector environments of gymnasium whose lanes can only be stepped together."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ..shared.copying import fresh
 from ..shared.discounts import is_number
 from ..shared.imported import ImportedBatch
 from .infos import read
-from .specs import NAME, batched_encoder, batched_space, batched_spec, with_lanes
+from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
 from .sync_source import different, metadata_of, mode_of
 
 
-class FromGymnasiumVector(ImportedBatch):
-    """A vector environment, of which only all lanes together can be stepped, as a core batch.
+class FromGymnasiumVector(VectorSpaces, ImportedBatch):
+    """A vector environment as a core batch, whose lanes can only be stepped together.
 
-    Its lanes begin anew as its own auto-reset mode has it, and in no other way:
+    Its lanes are reset only as its own auto-reset mode permits:
 
     | source | `step(actions, restart=…)` | `reset(mask=…)` |
     |---|---|---|
@@ -40,21 +40,21 @@ class FromGymnasiumVector(ImportedBatch):
     | `SAME_STEP` | no lane: all act | the lanes that have ended, or any if it takes masks |
     | `DISABLED` | no lane: all act | any |
 
-    A source of mode `SAME_STEP` has begun the next episode when it tells of the last one's end. A step reports that
-    end, and `reset(mask=over)` after it the beginning, which was kept. It could not be kept for a step longer: a step
-    of the others would be one of that lane too.
+    A source in mode `SAME_STEP` reports the end of an episode when it has begun the next one. The import's step returns
+    that end, and `reset(mask=over)` after it returns the first observation, which was kept. It can be kept only until
+    the next step, because a step of the other lanes is also one of that lane.
 
     Args:
-        source: The vector environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The vector environment, possibly wrapped.
+        copy: Which observations to copy, see `from_gymnasium_vector`.
 
     Attributes:
         source: The vector environment.
         mode: Its auto-reset mode.
-        restarts: How its lanes can begin anew, see `BatchEnv`.
+        restarts: The ways in which its lanes can be reset, see `BatchEnv`.
 
     Raises:
-        LossyConversion: A space is of a kind that nobody but its author knows, or the lanes have different spaces.
+        LossyConversion: A `Sequence` space stacks elements that are not arrays, or the lanes have different spaces.
     """
 
     _framework = NAME
@@ -73,7 +73,7 @@ class FromGymnasiumVector(ImportedBatch):
         for kind in ("observation", "action"):
             space = getattr(source, f"single_{kind}_space")
             setattr(self, f"{kind}_spec", from_space(space, f"single_{kind}_space"))
-        # Custom spaces of gymnasium's own may differ from lane to lane.
+        # gymnasium's own classes permit different spaces per lane, with `observation_mode="different"`.
         if getattr(base, "observation_mode", "same") != "same" and source.observation_space != batched_space(
             source.single_observation_space, source.num_envs
         ):
@@ -81,8 +81,8 @@ class FromGymnasiumVector(ImportedBatch):
         # MO-gymnasium's convention for rewards that are not one number.
         rewards = getattr(base, "reward_space", None)
         self.reward_spec = NATIVE_REWARD if rewards is None else from_space(rewards, "reward_space")
-        # One of our own forms, inside wrappers of gymnasium.
-        self._form = base if callable(getattr(base, "said", None)) and isinstance(base.core, Env) else None
+        # A form of envoi, possibly inside wrappers of gymnasium.
+        self._form = base if callable(getattr(base, "returned_infos", None)) and isinstance(base.core, Env) else None
         if self._form is not None:
             self.reward_spec, self.discount_spec = self._form.core.reward_spec, self._form.core.discount_spec
         # A worker of gymnasium's that shares no memory resets an ended lane again in the step after its reset.
@@ -116,7 +116,7 @@ class FromGymnasiumVector(ImportedBatch):
             raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
         given = self._seed(seed)
         streams = batch_streams(seed, n) or self._streams
-        # What the source began by itself is served where nothing else is asked for.
+        # A reset without a seed and options returns the episode that the source has begun already.
         served = chosen & self._kept if given is None and not options else np.zeros(n, bool)
         rest = chosen & ~served
         wanted = None if options is None else fresh(options)
@@ -128,10 +128,10 @@ class FromGymnasiumVector(ImportedBatch):
                 if "live" not in self.restarts:
                     raise EpisodeError(
                         f"reset: lanes {np.flatnonzero(rest).tolist()} of {self.source}, in mode {self.mode.name}, "
-                        "cannot begin anew by themselves; reset all lanes, without a mask"
+                        "cannot be reset by themselves; reset all lanes, without a mask"
                     )
-                begun, said = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
-                observation, infos = self._put(observation, infos, rest, begun, said)
+                begun, begun_infos = self._reset_source(given, {**(wanted or {}), "reset_mask": rest.copy()})
+                observation, infos = self._put(observation, infos, rest, begun, begun_infos)
             if served.any() and self._beginning is not None:
                 observation, infos = self._put(observation, infos, served, *self._beginning)
         self._over, self._kept = self._over & ~chosen, self._kept & ~chosen
@@ -143,18 +143,18 @@ class FromGymnasiumVector(ImportedBatch):
             self.source.step(self._sent(stack(self.action_spec, [zeros(self.action_spec)] * self.batch_size)))
         if seed is not None:
             replay_seeds(self.unwrapped)
-        observation, said = self.source.reset(seed=seed, options=options)
-        return self._incoming(observation), self._read(said)
+        observation, entries = self.source.reset(seed=seed, options=options)
+        return self._incoming(observation), self._read(entries)
 
-    def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, said: Any) -> tuple[Any, Any]:
-        """Observation and infos with those of some lanes replaced."""
+    def _put(self, observation: Any, infos: Any, lanes: Mask, new: Any, new_infos: Any) -> tuple[Any, Any]:
+        """Returns observation and infos with those of some lanes replaced."""
         index = np.flatnonzero(lanes)
         some = [lane(self.observation_spec, new, i) for i in index.tolist()]
-        infos = [said[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
+        infos = [new_infos[i] if chosen else info for i, (info, chosen) in enumerate(zip(infos, lanes, strict=True))]
         return with_lanes(self.observation_spec, observation, index, some), infos
 
     def _seed(self, seed: Any) -> Any:
-        """A seed as the source takes it: one number is left to its own convention, one a lane to what it can."""
+        """Returns a seed that the source accepts: one per lane only if the source supports it, else a single one."""
         if not isinstance(seed, (Sequence, np.ndarray)):
             return check_seed(seed)
         seeds = lane_seeds(cast("Any", seed), self.batch_size)
@@ -171,16 +171,16 @@ class FromGymnasiumVector(ImportedBatch):
         self._check_restart(np.zeros(self.batch_size, bool) if restart is None else restart)
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
-        observation, reward, terminated, truncated, said = self._step_source(self._sent(action))
+        observation, reward, terminated, truncated, entries = self._step_source(self._sent(action))
         observation = self._incoming(observation)
         reward = self._rewards(reward)
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
-        over, infos = terminated | truncated, self._read(said)
+        over, infos = terminated | truncated, self._read(entries)
         self._kept, self._beginning = np.zeros(self.batch_size, bool), None
         if self.mode is AutoresetMode.SAME_STEP and np.count_nonzero(over):
-            observation, infos = self._end(observation, infos, said, over)
+            observation, infos = self._end(observation, infos, entries, over)
         discount = 1.0 - terminated
-        if "discount" in said or "discount" in said.get("final_info", ()):
+        if "discount" in entries or "discount" in entries.get("final_info", ()):
             discount, infos = self._discounts(infos, terminated)
         self._over, self._observation = over, observation
         if rewarder is not None:
@@ -199,8 +199,8 @@ class FromGymnasiumVector(ImportedBatch):
             ended, live = self._over & ~restart, restart & ~self._over
             if np.count_nonzero(live):
                 raise EpisodeError(
-                    f"step: lanes {np.flatnonzero(live).tolist()} of {self.source} cannot begin anew, for they have "
-                    "not ended; it resets the lanes that have, in the step after"
+                    f"step: lanes {np.flatnonzero(live).tolist()} of {self.source} cannot be reset, because they have "
+                    "not ended; it resets only lanes that have, in the following step"
                 )
         else:
             ended = self._over
@@ -222,58 +222,50 @@ class FromGymnasiumVector(ImportedBatch):
         if not said:
             return Infos(columns={}, n=self.batch_size)
         if self._form is not None:
-            return read(said, self.batch_size, self._form.said(), self._form.infos)
+            return read(said, self.batch_size, self._form.returned_infos(), self._form.infos)
         return read(said, self.batch_size)
 
-    def _end(self, observation: Any, infos: Infos, said: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
-        """Observation and infos with the final ones where lanes ended; keeps what the source began there."""
+    def _end(self, observation: Any, infos: Infos, entries: Mapping[Any, Any], over: Mask) -> tuple[Any, Infos]:
+        """Returns observation and infos with the final ones of lanes that ended; keeps those of their new episodes."""
         n, index = self.batch_size, np.flatnonzero(over)
-        if "final_obs" not in said:
-            raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(said)}")
+        if "final_obs" not in entries:
+            raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(entries)}")
         mine = [{key: v for key, v in info.items() if key not in ("final_obs", "final_info")} for info in infos]
         self._kept, self._beginning = over.copy(), Reset(observation, cast("Any", Infos(mine)))
-        final_info = said.get("final_info", {})
+        final_info = entries.get("final_info", {})
         if isinstance(final_info, dict):
             form = self._form
-            last = () if form is None else (form.said().get("final_info"), form.last.info)
+            last = () if form is None else (form.returned_infos().get("final_info"), form.last.info)
             final_infos: Any = read(final_info, n, *last)
         else:
             final_infos = final_info
         finals: list[Any] = []
         for i in index.tolist():
-            final = said["final_obs"][i]
+            final = entries["final_obs"][i]
             finals.append(self._incoming_one(final))
         merged = with_lanes(self.observation_spec, observation, index, finals)
         ended = [dict(final_infos[i] or {}) if over[i] else info for i, info in enumerate(mine)]
         return merged, Infos(ended)
 
     def _discounts(self, infos: Infos, terminated: Mask) -> tuple[Any, Infos]:
-        """The discounts that infos say, and the infos without them."""
+        """Returns the discounts, read from the infos, and the infos without them."""
         lanes = [dict(info) for info in infos]
-        said = [
+        discounts = [
             info.pop("discount") if "discount" in info and is_number(info["discount"]) else 0.0 if ended else 1.0
             for info, ended in zip(lanes, terminated, strict=True)
         ]
-        return stack(self.discount_spec, said), Infos(lanes)
+        return stack(self.discount_spec, discounts), Infos(lanes)
 
     @property
     def state(self) -> Any:
-        """The state of a core batch inside; of others, which lay theirs out as they like, the observation."""
-        if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # where the inner state is the next episode's
+        """The state of a core batch inside; for any other source the observation."""
+        if self._form is None or self.mode is AutoresetMode.SAME_STEP:  # there it is already the next episode's
             return self.observation
         return self._form.core.state
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of one lane."""
-        return getattr(self.source, f"single_{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """The source's space of all lanes."""
-        return getattr(self.source, f"{what}_space")
-
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator, or one for the batch where each lane has its own; settable."""
+        """The source's generator, or one of the import if each lane has its own; settable."""
         generator = self.unwrapped.np_random
         return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
 
@@ -292,12 +284,12 @@ class FromGymnasiumVector(ImportedBatch):
         return super()._hold_source()
 
     def _check_copies(self) -> None:
-        # A copy of a pipe closes the pipe when it is forgotten.
+        # A copy of a pipe closes the pipe when it is deleted.
         if isinstance(self.unwrapped, AsyncVectorEnv):
-            raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied, because its lanes are in other processes")
 
     def _parts(self) -> list[Any]:
-        """The source from its outermost wrapper to the bare environment, and their spaces: what stays itself."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         layers: list[Any] = [self.source]
         while isinstance(layers[-1], VectorWrapper):
             layers.append(layers[-1].env)

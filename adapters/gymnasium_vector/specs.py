@@ -143,3 +143,22 @@ def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Seque
     return rebuild(
         spec, [with_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in children(spec)]
     )
+
+
+class VectorSpaces:
+    """The spaces of an importer's source, a vector env of gymnasium."""
+
+    source: Any
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the source's space of one lane.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
+        return getattr(self.source, f"single_{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """Returns the source's batched `"observation"` or `"action"` space."""
+        return getattr(self.source, f"{what}_space")

@@ -1,4 +1,4 @@
-"""A loop of gymnasium's over sub-environments as a core batch of those, and what every vector environment tells."""
+"""Imports gymnasium's `SyncVectorEnv` as a batch of its sub-environments; reads the mode and metadata of any source."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..gymnasium import from_gymnasium
 from ..gymnasium.source import bare
 from ..shared.arrival import Copy
 from ..shared.imported import ImportedLanes
-from .specs import NAME
+from .specs import NAME, VectorSpaces
 
 
 def mode_of(source: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """The auto-reset mode of a vector environment."""
-    # gymnasium's own write theirs into metadata that all environments of a class share.
+    """Returns the auto-reset mode of a vector environment."""
+    # gymnasium's own classes write the mode into metadata that all environments of a class share.
     own = getattr(bare(source), "autoreset_mode", None)
     metadata = source.metadata or {}
     return AutoresetMode(metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) if own is None else own)
 
 
 def loops_only(source: VectorEnv[Any, Any, Any]) -> TypeGuard[SyncVectorEnv]:
-    """Whether a vector environment is no more than a loop over sub-environments that can be reached."""
+    """Returns True if a vector environment is only a loop over sub-environments that can be accessed."""
     kind = type(source)
     return (
         isinstance(source, SyncVectorEnv)
@@ -39,18 +39,18 @@ def loops_only(source: VectorEnv[Any, Any, Any]) -> TypeGuard[SyncVectorEnv]:
 
 
 def metadata_of(source: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """A copy of a vector environment's metadata, without the mode, which a core batch does not have."""
+    """Returns a copy of a vector environment's metadata, without the auto-reset mode, which core batches lack."""
     return {key: deepcopy(value) for key, value in (source.metadata or {}).items() if key != "autoreset_mode"}
 
 
-class FromSyncVector(ImportedLanes):
-    """A `SyncVectorEnv` as the lanes that it loops over: each one's infos keep their types, in any auto-reset mode.
+class FromSyncVector(VectorSpaces, ImportedLanes):
+    """A `SyncVectorEnv` as a batch of its sub-environments, so that infos keep their types and every mode is supported.
 
-    Its seeds are the source's own: with one seed s for all, lane i has s + i.
+    Lanes have the same seeds as in the source: with one seed s for all, lane i has s + i.
 
     Args:
         source: The vector environment.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        copy: Which observations to copy, see `from_gymnasium_vector`.
 
     Attributes:
         source: The vector environment.
@@ -84,19 +84,16 @@ class FromSyncVector(ImportedLanes):
     def seeds_of_lanes(self, seed: int) -> list[int]:
         return list(range(seed, seed + self.batch_size))
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of one lane."""
-        return getattr(self.source, f"single_{what}_space")
-
-    def native_lanes_space(self, what: str) -> Any:
-        """The source's space of all lanes."""
-        return getattr(self.source, f"{what}_space")
-
     @property
     def unwrapped(self) -> SyncVectorEnv:
         return self.source
 
 
 def different(path: str, spec: Any) -> LossyConversion:
-    """Why lanes of different spaces are refused."""
+    """Returns the error for lanes with different spaces.
+
+    Args:
+        path: The path of the space.
+        spec: The batched space.
+    """
     return LossyConversion(path, "spec", repr(spec), "a core batch", "give all lanes the same space")

@@ -1,4 +1,4 @@
-"""Core environments in the form of PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
+"""Exports core environments to PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from pettingzoo import ParallelEnv
 
-from envoi import Env, MultiEnv
 from envoi.protocol.multi_env import COMMON
 
 from ..shared.discounts import with_discounts
@@ -19,15 +18,12 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
 
     Args:
         core: The core environment, of one agent or of several.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The same, as one of several agents.
+        multi: The core environment as one of several agents.
     """
-
-    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
-        super().__init__(core, validate, True)
 
     @property
     def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -37,7 +33,15 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Begins an episode; see `pettingzoo.ParallelEnv.reset`."""
+        """Starts a new episode; see `pettingzoo.ParallelEnv.reset`.
+
+        Args:
+            seed: The seed of all random streams, an integer of at least 0; None to continue them.
+            options: The options for the core.
+
+        Returns:
+            The observations and the infos, by agent.
+        """
         observations, infos = self._env.reset(seed=seed, options=options)
         agents, turn = self.multi.agents, self.multi.turn
         infos = agents_infos(infos)
@@ -47,10 +51,10 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         """Acts once; see `pettingzoo.ParallelEnv.step`.
 
         Args:
-            actions: By agent. Those of waiting agents are ignored, and may be left out.
+            actions: The actions, by agent. Those of waiting agents are ignored, and may be left out.
 
         Raises:
-            EpisodeError: Before the first reset, after the end, or where an agent is missing or not in play.
+            EpisodeError: The step is before the first reset or after the end, or an agent is missing or not in play.
         """
         turn = None if self._at_once else self.multi.turn
         sent = actions if turn is None else self._without_waiting(actions, turn)
@@ -83,6 +87,3 @@ class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):
         entry = {ACTIVE: turn[0]} if len(turn) == 1 else {ACTIVES: turn}
         playing = self.multi.agents
         return {agent: {**info, **entry} if agent in playing else info for agent, info in infos.items()}
-
-    def __repr__(self) -> str:
-        return f"to_pettingzoo({self.core!r})"

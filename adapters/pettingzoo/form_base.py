@@ -1,38 +1,33 @@
-"""The base of the forms of PettingZoo's two APIs: all but resets and steps.
+"""The base of the forms of PettingZoo's two APIs: everything but resets and steps.
 
 | core | PettingZoo, in an agent's info |
 |---|---|
 | a discount that is not the default (0 if terminated, else 1) | `"discount"` |
 | `infos["__common__"]`, of no specific agent | `"__common__"`, a copy for each agent |
-| the action mask | `"action_mask"`; it is read from an observation's `"action_mask"` too, which stays there |
+| the action mask | `"action_mask"`; an import also reads it from an observation's `"action_mask"`, which stays there |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from envoi import (
-    Env,
-    LossyConversion,
-    MultiEnv,
-)
+from envoi import Env, LossyConversion, MultiEnv
 from envoi.protocol.multi_env import COMMON, quickest_multi_step
 from envoi.spec import SpecTree
 
+from ..conversion import losses_for, losses_in
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import acts_at_once, several_agents, validated
-from ..shared.exported import AnyForm
+from ..shared.agent_count import acts_at_once, several_agents
+from ..shared.exported import MultiForm
 from ..shared.loss import Loss
 
 NAME = "pettingzoo"
 
 ACTIVE, ACTIVES = "active_agent", "active_agents"
-"""The keys, in each info, of the agents that act next while others wait: of one (PettingZoo's own key), of several."""
+"""The info keys of the agents that act next while others wait: one agent (PettingZoo's own key), or several."""
 
 
 def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
@@ -43,49 +38,42 @@ def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to PettingZoo and back."""
-    multi = several_agents(env)
-    described = {"state": multi.state_spec} if multi.state_spec is not None else {}
+    """Lists the parts of a core environment that PettingZoo cannot express."""
+    return losses_for(env, losses_of_agents, several_agents)
+
+
+def losses_of_agents(multi: MultiEnv) -> list[Loss]:
+    """Lists the parts of an environment of several agents that PettingZoo cannot express."""
+    specs: dict[str, SpecTree] = {} if multi.state_spec is None else {"state": multi.state_spec}
     for agent in multi.possible_agents:
-        described[f"observation[{agent!r}]"] = multi.observation_spec[agent]
-        described[f"action[{agent!r}]"] = multi.action_spec[agent]
-    found: list[Loss] = []
-    for path, spec in described.items():
-        try:
-            _space(spec, path)
-        except LossyConversion as error:
-            found.append(Loss.of(error))
-    return found
+        specs[f"observation[{agent!r}]"] = multi.observation_spec[agent]
+        specs[f"action[{agent!r}]"] = multi.action_spec[agent]
+    return losses_in(specs, _space)
 
 
-class Form(AnyForm):
+class Form(MultiForm):
     """Base of a form of either API.
 
     Args:
         core: The core environment, of one agent or of several.
-        validate: Check every value against its spec.
-        at_once: Whether the form can be stepped with all actions at once, as far as that is known.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The same, as one of several agents.
-        observation_spaces: By agent.
-        action_spaces: By agent.
-        state_space: Only where the core describes its state.
+        multi: The core environment as one of several agents.
+        observation_spaces: The space of each agent's observations.
+        action_spaces: The space of each agent's actions.
+        state_space: The space of `state()`; only if the core has a `state_spec`.
     """
 
+    _framework = NAME
     _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
+    _memory = ("metadata",)
 
-    def __init__(self, core: Env | MultiEnv, validate: bool, at_once: bool) -> None:
-        self.core = core
-        self.multi = multi = several_agents(core)
-        self._env = validated(multi) if validate else multi
-        self.metadata: dict[str, Any] = {
-            "name": type(multi.unwrapped).__name__,
-            **deepcopy(dict(multi.metadata)),
-            "is_parallelizable": at_once,
-        }
-        self.render_mode = multi.render_mode
+    def _describe(self) -> None:
+        multi = self.multi
+        name = type(multi.unwrapped).__name__
+        self.metadata = {"name": name, **self.metadata, "is_parallelizable": self._is_parallelizable()}
         self.observation_spaces: dict[Any, Any] = {}
         self.action_spaces: dict[Any, Any] = {}
         for agent in multi.possible_agents:
@@ -95,8 +83,10 @@ class Form(AnyForm):
             self.action_spaces[agent] = like_source(done, multi, "action", agent)
         if multi.state_spec is not None:
             self.state_space = _space(multi.state_spec, "state")
-        self._closed = False
-        self._plan()
+
+    def _is_parallelizable(self) -> bool:
+        """Returns True if the form can be stepped with all actions at once, as far as that is known."""
+        return True
 
     def _plan(self) -> None:
         multi = self.multi
@@ -104,7 +94,7 @@ class Form(AnyForm):
         encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
         exact = self._env is not multi
         decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
-        # Only those that do something.
+        # Only the agents whose values need a conversion.
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
@@ -114,20 +104,20 @@ class Form(AnyForm):
 
     @property
     def possible_agents(self) -> list[Any]:
-        """All agents that may appear; a new list each time."""
+        """All possible agents; a new list each time."""
         return list(self.multi.possible_agents)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        """The space of an agent's observations; the same object each time."""
+        """Returns the space of an agent's observations; the same object each time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
-        """The space of an agent's actions; the same object each time."""
+        """Returns the space of an agent's actions; the same object each time."""
         return self.action_spaces[agent]
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The core's `rng`, under the name that PettingZoo's environments give theirs; settable."""
+        """The core's `rng`, under the name that PettingZoo's environments use; settable."""
         return self.multi.rng
 
     @np_random.setter
@@ -135,59 +125,24 @@ class Form(AnyForm):
         self.multi.rng = generator
 
     def state(self) -> Any:
-        """The state, a value of `state_space`.
+        """Returns the state, a value of `state_space`.
 
         Raises:
-            NotImplementedError: The core does not describe its state.
+            NotImplementedError: The core has no `state_spec`.
         """
         if self.multi.state_spec is None:
             raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
         state = self.multi.state
         return state if self._encode_state is None else self._encode_state(state)
 
-    def render(self) -> Any:
-        """Returns a picture, as `render_mode` asks for."""
-        return self.multi.render()
 
-    def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.multi.close()
-
-    def content(self) -> Any:
-        """Returns what the environment holds now, apart from the core as an object."""
-        return self._env.snapshot(), {name: value for name, value in vars(self).items() if name not in self._lasting}
-
-    def put_back(self, content: Any) -> None:
-        """Makes the environment hold what `content()` returned."""
-        snapshot, held = content
-        self._env.restore(snapshot)
-        attributes = vars(self)
-        for name in [name for name in attributes if name not in self._lasting and name not in held]:
-            del attributes[name]
-        attributes.update(held)
-
-    @property
-    def _lasting(self) -> tuple[str, ...]:
-        ours = ("core", "multi", "_env", "observation_spaces", "action_spaces", "state_space")
-        return (*ours, *self._planned)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-
-def agents_infos(infos: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns infos with agents alone as keys: each gets a copy of what is under `"__common__"`.
+def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
+    """Returns infos with only agents as keys; each info gets a copy of the entry `"__common__"`.
 
     Args:
-        infos: By agent, or `"__common__"`.
+        infos: The infos by agent, and possibly `"__common__"`.
     """
     if COMMON not in infos:
-        return cast("dict[Any, Any]", infos)
+        return infos
     common = infos[COMMON]
     return {agent: {**info, COMMON: {**common}} for agent, info in infos.items() if agent != COMMON}

@@ -1,4 +1,4 @@
-"""Environments of PettingZoo's families, by name."""
+"""Makes environments of PettingZoo's families by name."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ FAMILIES = ("atari", "butterfly", "classic", "mpe", "sisl")
 
 
 def load(scheme: str, name: str, **arguments: Any) -> ParallelEnv[Any, Any, Any] | AECEnv[Any, Any, Any]:
-    """An environment of PettingZoo's families, by its name there.
+    """Makes an environment of one of PettingZoo's families.
 
     Args:
         scheme: `"pettingzoo"`.
         name: `"classic/tictactoe_v3"`, or without its version; the family `mpe` is the package mpe2.
-        **arguments: For its `parallel_env`, or for `env` where there is none.
+        **arguments: Arguments for its `parallel_env`, or for `env` if it has no `parallel_env`.
 
     Returns:
-        A Parallel environment where there is one of that name, else an AEC one.
+        A Parallel environment if there is one of that name, else an AEC one.
 
     Raises:
-        UnknownName: There is no such environment; the message suggests near ones.
-        MissingBackend: Something that the environment needs is not installed.
+        UnknownName: There is no such environment; the message suggests similar ones.
+        MissingBackend: A package that the environment needs is not installed.
         SpecError: The environment does not take these arguments.
     """
     family, _, wanted = name.replace("-v", "_v").partition("/")

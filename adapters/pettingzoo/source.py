@@ -1,4 +1,4 @@
-"""Environments of PettingZoo's Parallel API as core ones. See `envoi.adapters.pettingzoo`."""
+"""Imports environments of PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FromPettingZoo(FromZoo):
     """A PettingZoo Parallel environment as a core one.
 
     Args:
-        source: The PettingZoo environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The PettingZoo environment, possibly wrapped.
+        copy: Which observations to copy, see `from_pettingzoo`.
 
     Attributes:
         source: The PettingZoo environment.
@@ -36,19 +36,19 @@ class FromPettingZoo(FromZoo):
     turns_in_infos = True
     source: ParallelEnv[Any, Any, Any]
 
-    _memory = (*FromZoo._memory, "_listed")
-    _planned = (*FromZoo._planned, "_pick", "_places", "_row_spec", "_row_dtype")
+    _memory = ("_listed",)
+    _planned = ("_pick", "_places", "_row_spec", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
         self._listed: list[Any] | None = None  # the source's agents while all of them act
-        if self._form is not None:
-            self.at_once = acts_at_once(self._form.multi)
+        if self.core_inside is not None:
+            self.at_once = acts_at_once(self.core_inside)
 
     def _plan(self) -> None:
         super()._plan()
         agents = self.possible_agents
-        # The values of all agents in one look; of one agent it would not give a tuple.
+        # Reads the values of all agents at once; `itemgetter` of a single key would not return a tuple.
         self._pick: Any = itemgetter(*agents) if len(agents) > 1 else lambda values: [values[one] for one in agents]
         self._places = tuple(enumerate(agents))
         self._row_spec = spec = self.observation_spec[agents[0]] if agents else None
@@ -69,8 +69,13 @@ class FromPettingZoo(FromZoo):
         return self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags the step that `envoi.protocol.multi_env.five_step` describes."""
-        # A mapping of its own for the source, which may keep it, or change it; in the core's order.
+        """Returns the same as `raw_step`; with flags, see `envoi.protocol.multi_env.five_step`.
+
+        Args:
+            actions: The actions, by agent.
+            flags: The mapping that a quiet step returns, copied, as both flags; None for the result of `raw_step`.
+        """
+        # A new mapping in the core's order, because the source may keep it, or change it in place.
         sent = {**self._slots, **actions}
         if len(sent) != self._awaited or len(actions) != self._awaited:
             sent = self._sorted(actions)
@@ -129,7 +134,7 @@ class FromPettingZoo(FromZoo):
         if terminations != false or truncations != false or self.source.agents != self._listed:
             return self._any_step(step, held, None, sent)
         try:
-            # One array of all is a copy, even where the source holds the single ones.
+            # One array of all observations is a copy, even if the source holds the single ones.
             rows, paid = array(self._pick(observations)), self._pick(rewards)
         except (KeyError, ValueError):  # an agent is left out, or the shapes differ
             return self._any_step(step, held, None, sent)
@@ -153,14 +158,14 @@ class FromPettingZoo(FromZoo):
 
         Args:
             step: The five mappings of the source.
-            held: Whether the source holds the mapping of observations.
-            before: The state before the step, where a rewarder is set.
-            actions: By agent.
+            held: True if the source holds the mapping of observations.
+            before: The state before the step; None unless a rewarder is set.
+            actions: The actions, by agent.
         """
         observations, rewards, terminations, truncations, infos = step
         before_step, listed = self._roster, self.source.agents
         flagged = {agent for flags in (terminations, truncations) for agent, flag in flags.items() if flag}
-        # An agent that the source lists after its end has ended all the same.
+        # An agent that has a flag has ended, even if the source still lists it.
         now = tuple(agent for agent in self._in_play(listed) if agent not in flagged)
         known, gone = before_step.playing, before_step.ended
         ended = [a for a in flagged if a in known or (a not in gone and a in observations)]
@@ -197,7 +202,7 @@ class FromPettingZoo(FromZoo):
             )
 
     def _turn_in(self, infos: Mapping[Any, Any], playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Returns the agents in play that act next, where the infos name them; None for all."""
+        """Returns the agents in play that act next, if the infos name them; None for all."""
         if not playing:
             return None if self._roster.turn is None else ()
         said = infos.get(playing[0]) or {}
@@ -206,8 +211,8 @@ class FromPettingZoo(FromZoo):
         return (said[ACTIVE],) if said.get(ACTIVE) in playing else None
 
     def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
-        """`_enter`, with the list of agents that the source shows while none of them ends or joins."""
-        # A copy, for the source may change its list in place; None, and read each time, where it has more than play.
+        """Calls `_enter`, and keeps the source's list of agents, which is the same until an agent ends or joins."""
+        # A copy, because the source may change its list in place; None if it lists more agents than are in play.
         self._listed = list(listed) if roster.turn is None and len(listed) == len(roster.playing) else None
         self._enter(roster)
 
@@ -218,6 +223,3 @@ class FromPettingZoo(FromZoo):
             info.pop(ACTIVE, None)
             info.pop(ACTIVES, None)
         return {agent: one for agent, one in seen.items() if agent in acting or agent in ended}
-
-    def __repr__(self) -> str:
-        return f"from_pettingzoo({self.source})"

@@ -4,115 +4,93 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
-from envoi import (
-    Array,
-    Discrete,
-    EpisodeError,
-    LossyConversion,
-    MultiEnv,
-    MultiStep,
-    Snapshot,
-    SpecError,
-    Streams,
-    zeros,
-)
-from envoi.protocol.episode import NOT_BEGUN, RUNNING
+from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiStep, Snapshot, SpecError, zeros
+from envoi.protocol.episode import RUNNING
 from envoi.protocol.multi_env import COMMON, MASK, RawMultiStep, full_multi_step
-from envoi.protocol.roster import HasRoster, Roster
-from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
+from envoi.protocol.roster import Roster
+from envoi.spec import SpecTree
 
 from ..gymnasium.specs import encoder, from_space
 from ..shared.arrival import Copy, incoming
-from ..shared.copying import fresh, owned
+from ..shared.copying import owned
 from ..shared.discounts import is_number
-from ..shared.introspection import Content
-from ..shared.reset_options import ResetOptions
-from .form_base import Form
+from ..shared.imported import ImportedMulti
+from .form_base import NAME, Form
 
 _OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
 
 
-class FromZoo(HasRoster, ResetOptions, MultiEnv):
+class FromZoo(ImportedMulti):
     """Base of the importers of both APIs.
 
     Args:
-        source: The PettingZoo environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        at_once: Whether all agents in play act in every step, as far as that is known.
+        source: The PettingZoo environment, possibly wrapped.
+        copy: Which observations to copy, see `from_pettingzoo`.
+        at_once: True if all agents in play act in every step, as far as is known.
 
     Attributes:
         source: The PettingZoo environment.
-        at_once: The same.
-        turns_in_infos: Whether the infos of a step may name the agents that act next.
+        at_once: True if all agents in play act in every step, as far as is known.
+        turns_in_infos: True if the infos of a step may name the agents that act next.
 
     Raises:
-        LossyConversion: The source does not say which agents may appear, or a space is of an unknown kind.
+        LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
 
     turns_in_infos = False
 
-    _planned = ("_takes", "_encoders", "_take_state", "_form", "_masked", "_native", "_dtypes", *_OF_AGENTS)
-
-    _memory: tuple[str, ...] = ("_roster", "_saw", "_news", "_next_seed", "_streams")
-    """The attributes of the importer that snapshots hold."""
+    _framework = NAME
+    _planned = ("_encoders", "_take_state", "_masked", "_native", "_dtypes", *_OF_AGENTS)
+    _memory = ("_news", "_next_seed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
-        self.source, self.at_once = source, at_once
-        self._copy: Copy = copy
-        possible = getattr(source, "possible_agents", None)
-        if possible is None:
-            hint = "give the environment a list `possible_agents` of all that may appear"
-            raise LossyConversion("possible_agents", "absence", str(source), "the core", hint)
-        # A tuple, for some sources remove the dead from their list.
-        self.possible_agents = agents = tuple(possible)
-        self.observation_spec = {
-            a: from_space(source.observation_space(a), f"observation_space({a!r})") for a in agents
-        }
-        self.action_spec = {a: from_space(source.action_space(a), f"action_space({a!r})") for a in agents}
-        space = getattr(source, "state_space", None)
-        self.state_spec = from_space(space, "state_space") if isinstance(space, spaces.Space) else None
-        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
-        self.render_mode = getattr(source, "render_mode", None)
-        self._roster = Roster(agents)
-        self._saw: dict[Any, Any] = {}
+        self.at_once = at_once
         self._news: Any = None  # the observations of the last step where `_saw` has them not yet
         self._next_seed: int | None = None
-        self._closed = False
-        self._rewarder = None
-        # Made here once; the class would make new ones at each look.
-        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
-        self._plan()
-        if self._form is not None and self._form.multi.possible_agents == agents:  # maybe inside wrappers
-            self.discount_spec = self._form.multi.discount_spec
-            if self._form is source:
-                self.reward_spec = self._form.multi.reward_spec
+        super().__init__(source, copy)
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
-        return getattr(self.source, f"{what}_space")(agent) if agent in self.possible_agents else None
+    def _agents(self) -> tuple[Any, ...]:
+        possible = getattr(self.source, "possible_agents", None)
+        if possible is None:
+            hint = "give the environment a list `possible_agents` of all that may appear"
+            raise LossyConversion("possible_agents", "absence", str(self.source), "the core", hint)
+        return tuple(possible)  # for some sources remove the dead from their list
+
+    def _space(self, what: str, agent: Any) -> spaces.Space[Any]:
+        return getattr(self.source, f"{what}_space")(agent)
+
+    def _spec(self, what: str, agent: Any) -> SpecTree:
+        return from_space(self._space(what, agent), f"{what}_space({agent!r})")
+
+    def _describe(self) -> None:
+        super()._describe()
+        space = getattr(self.source, "state_space", None)
+        self.state_spec = from_space(space, "state_space") if isinstance(space, spaces.Space) else None
+        core = self.core_inside
+        if core is not None and core.possible_agents == self.possible_agents:  # maybe inside wrappers
+            self.discount_spec = core.discount_spec
+            if self.source is self.form_inside:
+                self.reward_spec = core.reward_spec
 
     def _plan(self) -> None:
-        native = self.source.unwrapped
-        self._form = native if isinstance(native, Form) else None
-        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
+        super()._plan()
         # Of arrays that need a look only: numpy's own object, to which the dtypes of most arrays are identical.
         self._dtypes = {
             agent: np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
             for agent, spec in self.observation_spec.items()
         }
-        # The source may keep an action, or change it.
+        # A copy, because the source may keep an action, or change it in place.
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
         self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
         # The agents whose mask is in their observation; forms of envoi have it in the info already.
-        specs = self.observation_spec.items() if self._form is None else ()
+        specs = self.observation_spec.items() if self._form_inside is None else ()
         self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
         self._prepare()
 
@@ -122,7 +100,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
         # Flags and infos of a quiet step.
         self._false = dict.fromkeys(agents, False)
-        # Where masks come from observations there is always something to say.
+        # If masks come from observations, infos are never empty.
         self._silent = None if self._masked else {agent: {} for agent in agents}
         self._prepare_turn()
 
@@ -137,7 +115,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
 
     @property
     def _seen(self) -> dict[Any, Any]:
-        """The latest observation of each agent, put together when it is asked for after quiet steps."""
+        """The latest observation of each agent, updated on access after quiet steps."""
         if (news := self._news) is not None:
             news = self._unpacked(news) if isinstance(news, bytes) else news
             self._saw.update({agent: news[agent] for agent in self._roster.playing})
@@ -151,17 +129,17 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             news: The memory of an array of them, in the order of the roster.
         """
         agents = self._roster.playing
-        spec: Array = self.observation_spec[agents[0]]
+        spec: Any = self.observation_spec[agents[0]]  # an `Array`
         rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
         # A source may give other shapes than it declares.
         shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
         return {agent: row.reshape(shape) for agent, row in zip(agents, rows, strict=True)}
 
     def _enter(self, roster: Roster) -> None:
-        """Makes a roster the present one, and prepares what its steps need."""
+        """Makes a roster the current one, and prepares its steps."""
         playing = roster.playing
         if playing != self._roster.playing:
-            self._saw = self._seen  # while the agents are known that `_news` is of
+            self._saw = self._seen  # before the change, because `_news` is in the order of the previous agents
         self._roster = roster
         if playing and playing != self._prepared_for:
             self._prepare()
@@ -169,11 +147,11 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             self._prepare_turn()
 
     def _abandon(self) -> None:
-        """Ends the episode for all, where the source cannot continue it."""
+        """Ends the episode of all agents, because the source cannot continue it."""
         self._enter(self._roster.abandoned())
 
     def _next_roster(self, playing: Collection[Any], ended: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
-        """Returns the roster after a step; where a roster cannot follow, the episode is over and the error says why."""
+        """Returns the roster after a step; if it is not a possible one, ends the episode and raises an error."""
         try:
             return self._roster.after(playing, ended, turn, self.source)
         except (EpisodeError, SpecError):
@@ -181,21 +159,18 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             raise
 
     def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns the actions in the order of the agents that act; EpisodeError where the wrong ones do."""
+        """Returns the actions in the order of the acting agents; raises EpisodeError if others act."""
         self._roster.check_actions(actions)
         return {agent: actions[agent] for agent in self._roster.acting}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source, and returns its result."""
-        seed = check_seed(seed)
-        if seed is not None:
-            self._streams, self._next_seed = Streams(seed), None
-        else:
-            seed, self._next_seed = self._next_seed, None
-        result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        self._saw, self._news = {}, None
-        self._roster, self._awaited = Roster(self.possible_agents), -1
+        result = super()._begin(seed, options)
+        self._news, self._awaited = None, -1
         return result
+
+    def _source_seed(self, seed: int | None) -> int | None:
+        following, self._next_seed = self._next_seed, None
+        return following if seed is None else seed
 
     def _first_roster(self, playing: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
         """Returns the roster at the beginning of an episode; one without agents is over at once."""
@@ -203,7 +178,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         return first if playing else first.abandoned()
 
     def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
-        """Returns the source's agents in the core's order; SpecError if one is not possible."""
+        """Returns the source's agents in the core's order; raises SpecError if one is not possible."""
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
@@ -218,12 +193,12 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
     def _heard(
         self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
-        """Returns the source's infos as the core has them.
+        """Converts the source's infos for the core.
 
         Args:
-            infos: The source's.
-            spoken: The agents that the step is about.
-            discounts: Takes the discounts that are in the infos; None leaves them there.
+            infos: The source's infos.
+            spoken: The agents of the step.
+            discounts: A dict to which the discounts in the infos are moved; None leaves them in the infos.
         """
         heard: dict[Any, Any] = {}
         common: dict[Any, Any] = {}
@@ -233,7 +208,7 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             known += agent in infos
             own = heard[agent] = {**said} if said else {}
             if own:
-                if MASK in own:  # recorded beside the observation, and so as lasting
+                if MASK in own:  # recorded together with the observation, so it must not change
                     own[MASK] = owned(own[MASK])
                 if discounts is not None and "discount" in own and is_number(own["discount"]):
                     discounts[agent] = own.pop("discount")
@@ -259,64 +234,33 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
         """Returns the final observation of an agent whose source gives none."""
         return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
 
-    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns the rewards by the rewarder that is set."""
-        given = reward_step(cast("Any", self._rewarder), rewards, before, actions, self.state)
-        if not isinstance(given, Mapping):
-            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
-        return {agent: given.get(agent, 0.0) for agent in rewards}
-
-    def observation(self, agent: Any) -> Any:
-        if agent not in self._seen:
-            raise self._roster.unseen(agent)
-        return self._seen[agent]
-
-    @property
-    def state(self) -> Any:
-        """The source's `state()` where it has one, else what each agent saw last."""
-        if self._roster.phase is NOT_BEGUN:
-            raise EpisodeError(f"state: {NOT_BEGUN}")
-        if self._form is not None:
-            return self._form.multi.state
+    def _source_state(self) -> Any:
+        """Returns the source's `state()` if it has one, else the latest observation of each agent."""
         try:
             return self._take_state(self.source.state())
         except NotImplementedError:
-            return dict(self._seen)
+            return super()._source_state()
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """The source's `np_random` where it has one; settable.
+    def _source_rng(self) -> np.random.Generator | None:
+        generator = getattr(self.unwrapped, "np_random", None)
+        return generator if isinstance(generator, np.random.Generator) else None
 
-        A source without one is seeded from it at its next reset, for PettingZoo knows no other way.
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        """Gives the source a generator, if it has an `np_random`.
+
+        A source without `np_random` is seeded from a new one at its next reset, because PettingZoo has no other way.
         """
-        if self._form is not None:
-            return self._form.multi.rng
-        generator = getattr(self.source.unwrapped, "np_random", None)
-        return generator if isinstance(generator, np.random.Generator) else self.streams.dynamics
-
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams, self._next_seed = Streams.from_generator(generator), None
-        native = self.source.unwrapped
-        if self._form is not None:
-            self._form.multi.rng = generator
-        elif isinstance(getattr(native, "np_random", None), np.random.Generator):
-            native.np_random = generator
+        self._next_seed = None
+        if self._source_rng() is not None:
+            self.unwrapped.np_random = generator
         else:
             self._next_seed = int(deepcopy(generator).integers(2**31))
 
-    def snapshot(self) -> Snapshot:
-        held = {name: value for name, value in vars(self).items() if name in self._memory}
-        return Snapshot(type(self), (Content(self._parts()), deepcopy(held)))
-
     def restore(self, snapshot: Snapshot) -> None:
-        content, held = self._content(snapshot)
-        content.put_back(self._parts())
-        vars(self).update(deepcopy(held))
+        super().restore(snapshot)
         self._prepare()
 
-    def _parts(self) -> list[Any]:
-        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
+    def _layers(self) -> list[Any]:
         found = [self.source]
         while not isinstance(found[-1], Form):
             held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))
@@ -324,25 +268,4 @@ class FromZoo(HasRoster, ResetOptions, MultiEnv):
             if inner is None:
                 break
             found.append(inner)
-        source, agents = self.source, self.possible_agents
-        each = [space(agent) for agent in agents for space in (source.observation_space, source.action_space)]
-        return [*found, *{id(space): space for space in each}.values()]
-
-    def render(self) -> Any:
-        return self.source.render()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
-    @property
-    def unwrapped(self) -> Any:
-        return self.source.unwrapped
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self._planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
+        return found

@@ -1,18 +1,18 @@
-"""PettingZoo's AEC API, both ways.
+"""Exports to PettingZoo's AEC API and imports from it.
 
 | core | PettingZoo |
 |---|---|
 | specs, values, infos, discounts, masks, `state`, one agent | as in `envoi.adapters.pettingzoo` |
 | the agents that act next, in their order | `agent_selection`, one by one; the core steps when the last has acted |
-| a step's rewards | `rewards`; `last()` gives what an agent has collected since it acted |
+| a step's rewards | `rewards`; `last()` returns the sum of an agent's rewards since it acted |
 | a step's flags | `terminations`, `truncations`; an agent that has ended stays until its turn with None |
-| observations, waiting agents' too | `observe(agent)` |
-| the action mask | `info["action_mask"]`; of zeros for an agent that does not act, where there are masks |
+| observations, also of waiting agents | `observe(agent)` |
+| the action mask | `info["action_mask"]`; if there are masks, all zeros for an agent that does not act |
 
-On the way here a step is one action of `agent_selection`, whose turn it is. The turns of the dead are run through: an
-agent ends, with what `last()` says then, in the step after which the source gives it its turn with None, which most
-sources do at once. Rewards are summed as `last()` sums them. With `simultaneous` a step is a whole cycle, in which
-every agent in play acts once; a source that says that it is parallelizable promises that only the end of it is seen.
+In an import, a step is one action of `agent_selection`, whose turn it is. The import itself makes the turns of ended
+agents, with None: an agent ends, with the values of `last()`, in the step after which the source gives it that turn,
+which most sources do at once. Rewards are summed as by `last()`. With `simultaneous` a step is a whole cycle, in which
+each agent in play acts once; a source that is declared parallelizable promises that only the end of a cycle matters.
 
 What is lost:
 
@@ -24,11 +24,11 @@ What is lost:
 | leaves that only another framework knows | type | refused |
 | rewards that are dicts, lists or tuples | type | refused |
 
-Refused on the way here: environments without `possible_agents`; agents that return after their end, or leave without a
-flag; with `simultaneous`, agents that end or lose their turn in the middle of a cycle.
+An import refuses environments without `possible_agents`; agents that return after their end or leave without a flag;
+and with `simultaneous`, agents that end or lose their turn in the middle of a cycle.
 
-Decided at construction: as in `envoi.adapters.pettingzoo`. Left for a step: to keep an action, or the core's own step;
-the source's own step, and a look at flags, rewards and infos.
+Construction decides the same as in `envoi.adapters.pettingzoo`. A step of the form then stores an action or calls the
+core's step; a step of an import calls the source's own step, and checks flags, rewards and infos.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from pettingzoo.utils.conversions import aec_to_parallel_wrapper, turn_based_aec
 
 from envoi import Env, MultiEnv
 
+from ..conversion import exported, imported, losses_for
 from ..gymnasium.specs import from_space, to_space
 from ..pettingzoo import from_pettingzoo
-from ..pettingzoo.form_base import losses as shared_losses
-from ..registry import from_env, is_of
+from ..pettingzoo.form_base import losses_of_agents
+from ..registry import from_env
 from ..shared.agent_count import several_agents
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import ToPettingZooAEC, refused_rewards
+from .form import NAME, ToPettingZooAEC, refused_rewards
 from .source import FromPettingZooAEC
 
 __all__ = [
@@ -68,58 +69,63 @@ FORM, IMPORTER = ToPettingZooAEC, FromPettingZooAEC
 
 
 def recognises(env: object) -> bool:
-    """Returns whether `env` is an environment of this API."""
+    """Returns True for an environment of this API."""
     return isinstance(env, AECEnv)
 
 
 def to_pettingzoo_aec(env: Any, *, validate: bool = False) -> AECEnv[Any, Any, Any]:
-    """Any environment as a PettingZoo AEC one.
+    """Converts any environment to one of PettingZoo's AEC API.
 
     Args:
         env: A core environment, or one of any framework that `envoi.adapters.from_env` recognises. A Parallel
-            environment comes as `from_pettingzoo_aec` says.
-        validate: Check every value against its spec, with an error that names agent, leaf, step and episode.
+            environment is imported by `from_pettingzoo_aec`.
+        validate: If True, every value is checked against its spec, with errors that name agent, leaf, step and
+            episode.
 
     Returns:
-        An `AECEnv` with `.core`; the very same object for what came from this API.
+        An `AECEnv` with `.core`. Without `validate`, an AEC environment is returned as it is, and an import of one
+        gives its source.
 
     Raises:
         LossyConversion: PettingZoo cannot express a part of it.
     """
-    if is_of(env, "pettingzoo_aec") and not validate:
-        return env
-    core = from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
-    multi = several_agents(core)
-    if isinstance(multi, FromPettingZooAEC) and multi.is_unchanged and not validate:
-        return multi.source
-    return ToPettingZooAEC(core, validate)
+    return exported(env, NAME, FromPettingZooAEC, lambda core: ToPettingZooAEC(core, validate), not validate, _to_core)
+
+
+def _to_core(env: Any) -> Env | MultiEnv:
+    return from_pettingzoo_aec(env) if isinstance(env, ParallelEnv) else from_env(env)
 
 
 def from_pettingzoo_aec(env: Any, *, copy: Copy = "auto", simultaneous: bool = False) -> Env | MultiEnv:
-    """A PettingZoo environment as a core one, seen through the AEC API.
+    """Imports a PettingZoo environment, through the AEC API if possible.
 
     Args:
-        env: An AEC environment, wrappers and all. Or a Parallel one, which is imported as such; what PettingZoo's own
-            `aec_to_parallel` and `turn_based_aec_to_parallel` made is taken out of it.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        simultaneous: Whether a step of the core is a whole cycle, in which every agent in play acts once. This is
-            exact for a source whose metadata say `is_parallelizable`.
+        env: An AEC environment, possibly wrapped. Or a Parallel one: if PettingZoo's own `aec_to_parallel` or
+            `turn_based_aec_to_parallel` made it, the AEC environment inside is imported; otherwise it is imported
+            through the Parallel API.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
+        simultaneous: If True, a step of the core is a whole cycle, in which each agent in play acts once. This is
+            exact for a source with `is_parallelizable` in its metadata.
 
     Returns:
-        A core environment with `.source`; the very same object for what came from the core.
+        A core environment with `.source`; for a form of envoi its core, the same object.
 
     Raises:
-        SpecError: It is of another framework.
-        LossyConversion: The source does not say which agents may appear, or a space is of a kind that only its
-            author knows.
+        SpecError: The environment belongs to another framework.
+        LossyConversion: The source has no `possible_agents`, or a `Sequence` space stacks elements that are not arrays.
     """
-    if isinstance(env, ToPettingZooAEC):
-        return env.core
     if isinstance(env, (aec_to_parallel_wrapper, turn_based_aec_to_parallel_wrapper)):
         return from_pettingzoo_aec(env.aec_env, copy=copy, simultaneous=simultaneous)
-    return FromPettingZooAEC(env, copy, simultaneous) if isinstance(env, AECEnv) else from_pettingzoo(env, copy=copy)
+    if not isinstance(env, AECEnv):
+        return from_pettingzoo(env, copy=copy)
+    return imported(env, NAME, ToPettingZooAEC, lambda source: FromPettingZooAEC(source, copy, simultaneous))
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
-    """Returns what of a core environment would not survive the way to the AEC API and back."""
-    return shared_losses(env) + [Loss.of(error) for error in refused_rewards(several_agents(env))]
+    """Lists the parts of a core environment that the AEC API cannot express."""
+    return losses_for(env, _losses, several_agents)
+
+
+def _losses(multi: MultiEnv) -> list[Loss]:
+    return losses_of_agents(multi) + [Loss.of(error) for error in refused_rewards(multi)]

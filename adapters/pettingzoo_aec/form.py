@@ -1,33 +1,37 @@
-"""Core environments in the form of PettingZoo's AEC API. See `envoi.adapters.pettingzoo_aec`."""
+"""Exports core environments to PettingZoo's AEC API. See `envoi.adapters.pettingzoo_aec`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pettingzoo import AECEnv
 
-from envoi import Discrete, Env, EpisodeError, LossyConversion, MultiEnv, validate
+from envoi import Discrete, EpisodeError, LossyConversion, MultiEnv, validate
 from envoi.protocol.env import ENDED, NOT_RESET
 from envoi.protocol.multi_env import COMMON, MASK
 
-from ..pettingzoo.form_base import NAME, Form, acts_at_once, agents_infos
-from ..shared.agent_count import several_agents
+from ..pettingzoo.form_base import NAME as PETTINGZOO
+from ..pettingzoo.form_base import Form, acts_at_once, agents_infos
 from ..shared.discounts import with_discounts
+
+NAME = "pettingzoo_aec"
 
 
 def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
     """Returns an error for each agent whose rewards AEC cannot sum: those that are not one array."""
     return [
-        LossyConversion(f"reward[{agent!r}]", "type", repr(spec), NAME, "AEC rewards are summed; make it one array")
+        LossyConversion(
+            f"reward[{agent!r}]", "type", repr(spec), PETTINGZOO, "AEC rewards are summed; make it one array"
+        )
         for agent, spec in multi.reward_spec.items()
         if isinstance(spec, (dict, list, tuple))
     ]
 
 
 class _AfterReset:
-    """An attribute that a reset sets; unlike a `__getattr__`, it does not slow down the others."""
+    """An attribute that `reset` sets. Unlike a `__getattr__`, it does not slow down other attributes."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -36,41 +40,62 @@ class _AfterReset:
         raise AttributeError(f"{self._name}: {NOT_RESET}")
 
 
+def _after_reset() -> Any:
+    return _AfterReset()
+
+
 class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     """A core environment as a PettingZoo AEC one.
 
     Args:
         core: The core environment, of one agent or of several.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        multi: The same, as one of several agents.
-        agents: The agents in play, and those that have ended and not had their last turn; from the first reset on, as
-            all that follow. PettingZoo's own code changes this list.
-        agent_selection: Whose turn it is.
-        rewards: Of the last step, by agent.
-        terminations: By agent.
-        truncations: By agent.
-        infos: By agent.
+        multi: The core environment as one of several agents.
+        agents: The agents in play, and those that have ended but not had their last turn. This and the following
+            attributes exist from the first reset on. PettingZoo's own code changes this list.
+        agent_selection: The agent whose turn it is.
+        rewards: The rewards of the last step, by agent.
+        terminations: The flags, by agent.
+        truncations: The flags, by agent.
+        infos: The infos, by agent.
     """
 
-    agents = cast("list[Any]", _AfterReset())
-    agent_selection = cast("Any", _AfterReset())
-    rewards = cast("dict[Any, Any]", _AfterReset())
-    terminations = cast("dict[Any, bool]", _AfterReset())
-    truncations = cast("dict[Any, bool]", _AfterReset())
-    infos = cast("dict[Any, Any]", _AfterReset())
+    agents: list[Any] = _after_reset()
+    agent_selection: Any = _after_reset()
+    rewards: dict[Any, Any] = _after_reset()
+    terminations: dict[Any, bool] = _after_reset()
+    truncations: dict[Any, bool] = _after_reset()
+    infos: dict[Any, Any] = _after_reset()
 
-    def __init__(self, core: Env | MultiEnv, validate: bool = False) -> None:
-        multi = several_agents(core)
-        for error in refused_rewards(multi):
+    _framework = NAME
+    _planned = ("_validate",)
+    _memory = (
+        *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos", "_cumulative_rewards"),
+        *("_skip_agent_selection", "_observations", "_acting", "_actions", "_has_masks"),
+    )
+
+    def _describe(self) -> None:
+        for error in refused_rewards(self.multi):
             raise error
-        self._validate = validate
-        super().__init__(core, validate, bool(acts_at_once(multi)))
+        super()._describe()
+
+    def _plan(self) -> None:
+        super()._plan()
+        self._validate = self._env is not self.multi
+
+    def _is_parallelizable(self) -> bool:
+        return bool(acts_at_once(self.multi))
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Begins an episode; see `pettingzoo.AECEnv.reset`."""
+        """Starts a new episode; see `pettingzoo.AECEnv.reset`.
+
+        Args:
+            seed: The seed of all random streams, an integer of at least 0; None to continue them.
+            options: The options for the core.
+        """
         self._observations, infos = self._env.reset(seed=seed, options=options)
         multi = self.multi
         self.agents = agents = list(multi.agents)
@@ -87,10 +112,10 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         """Acts for `agent_selection`; see `pettingzoo.AECEnv.step`.
 
         Args:
-            action: A value of its action space; None if it has ended.
+            action: A value of the agent's action space; None if it has ended.
 
         Raises:
-            EpisodeError: Before the first reset, or after the end.
+            EpisodeError: The step is before the first reset, or after the end.
             ValueError: An agent that has ended acts.
         """
         if not getattr(self, "agents", None):
@@ -101,7 +126,7 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             return
         if agent in self._decoders:
             action = self._decoders[agent](action)
-        if self._validate:  # now, and not when the last has acted
+        if self._validate:  # at once, and not when the last agent has acted
             validate(self.multi.action_spec[agent], action, f"action[{agent!r}]")
         actions, acting = self._actions, self._acting
         actions[agent] = action
@@ -117,11 +142,11 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         try:
             observations, rewards, terminated, truncated, discounts, infos = self._step(actions)
         except BaseException:
-            self._actions = {**actions}  # a copy of its own; if the core refused an action, another can be given
+            self._actions = {**actions}  # a copy; if the core refused an action, it can be replaced
             raise
         self._actions = {}
         self._observations = observations
-        # In a quiet step the agents and their flags are still those of before.
+        # In a quiet step the agents and their flags stay the same.
         if terminated is not None:
             self.agents, self.terminations, self.truncations = [*rewards], terminated, truncated
             infos = with_discounts(infos, discounts, terminated)
@@ -139,13 +164,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
             infos = self._with_masks(infos)
         self.rewards, self.infos = rewards, infos
         if terminated is not None and (True in terminated.values() or True in truncated.values()):
-            # Own dicts: PettingZoo's code removes the dead from them.
+            # Copies, because PettingZoo's code removes ended agents from them.
             self.rewards, self.infos = {**rewards}, {**infos}
             self.terminations, self.truncations = {**terminated}, {**truncated}
             self._deads_step_first()
 
     def _with_masks(self, infos: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns infos in which every agent has a mask where there are any, as PettingZoo's wrappers expect.
+        """Returns infos in which every agent has a mask if any agent has, as PettingZoo's wrappers expect.
 
         The mask of an agent that does not act is all zeros.
         """
@@ -160,13 +185,13 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         return {agent: {**nothing.get(agent, {}), **info} for agent, info in infos.items()}
 
     def observe(self, agent: Any) -> Any:
-        """Returns an agent's observation: of now, or the final one if it has ended."""
+        """Returns an agent's current observation, or its final one if it has ended."""
         seen = self._observations
         seen = seen[agent] if agent in seen else self.multi.observation(agent)
         return self._encoders[agent](seen) if agent in self._encoders else seen
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Returns the values for `agent_selection`, rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
+        """Returns the values of `agent_selection`, with rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
         agent = self.agent_selection
         return (
             self.observe(agent) if observe else None,
@@ -181,6 +206,3 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         while max_iter > 0 and self.agents:
             max_iter -= 1
             yield self.agent_selection
-
-    def __repr__(self) -> str:
-        return f"to_pettingzoo_aec({self.core!r})"

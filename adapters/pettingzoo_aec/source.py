@@ -1,4 +1,4 @@
-"""Environments of PettingZoo's AEC API as core ones. The table of conversions is in `envoi.adapters.pettingzoo_aec`."""
+"""Imports environments of PettingZoo's AEC API. The table of conversions is in `envoi.adapters.pettingzoo_aec`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from envoi.protocol.roster import Roster
 from ..pettingzoo.source_base import FromZoo
 from ..shared.arrival import IN_LOCAL, Copy
 from ..shared.copying import HOLDERS, owned
+from .form import NAME
 
 
 class FromPettingZooAEC(FromZoo):
     """A PettingZoo AEC environment as a core one.
 
     Args:
-        source: The PettingZoo environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
-        simultaneous: Whether a step is a whole cycle, in which every agent in play acts once.
+        source: The PettingZoo environment, possibly wrapped.
+        copy: Which observations to copy, see `from_pettingzoo_aec`.
+        simultaneous: If True, a step is a whole cycle, in which each agent in play acts once.
 
     Attributes:
         source: The PettingZoo environment.
@@ -34,14 +35,15 @@ class FromPettingZooAEC(FromZoo):
 
     source: AECEnv[Any, Any, Any]
 
-    _memory = (*FromZoo._memory, "_listed", "_current")
-    _planned = (*FromZoo._planned, "_selected", "_by_turn")
+    _framework = NAME
+    _memory = ("_listed", "_current")
+    _planned = ("_selected", "_by_turn")
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
         self._roster = Roster(self.possible_agents, turn=None if simultaneous else ())
         self._listed: list[Any] | None = None
-        self._current: tuple[Any, ...] = ()  # the agents whose latest observation is of now
+        self._current: tuple[Any, ...] = ()  # the agents whose stored observation is up to date
 
     def _plan(self) -> None:
         super()._plan()
@@ -51,10 +53,10 @@ class FromPettingZooAEC(FromZoo):
         super()._prepare_turn()
         acting = self._roster.acting
         self._selected: Any = acting[0] if acting else None
-        self._by_turn: dict[Any, Roster] = {}  # the roster of each agent's turn, while the same ones play
+        self._by_turn: dict[Any, Roster] = {}  # the roster of each agent's turn, while the same agents play
 
     def _holder(self) -> Any:
-        """Returns the innermost layer that holds `rewards` and the like; reading through wrappers is slower."""
+        """Returns the innermost layer with `rewards` and the like, because reading through wrappers is slower."""
         layer: Any = self.source
         names = ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos")
         while isinstance(layer, BaseWrapper):
@@ -76,7 +78,12 @@ class FromPettingZooAEC(FromZoo):
         return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
 
     def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """`raw_step`, or with flags the step that `envoi.protocol.multi_env.five_step` describes."""
+        """Returns the same as `raw_step`; with flags, see `envoi.protocol.multi_env.five_step`.
+
+        Args:
+            actions: The actions, by agent.
+            flags: The mapping that a quiet step returns, copied, as both flags; None for the result of `raw_step`.
+        """
         if self.at_once:
             return self._cycle_step(actions)
         native, source, agent = self._native, self.source, self._selected
@@ -122,7 +129,7 @@ class FromPettingZooAEC(FromZoo):
         return {agent: one}, earned, {**flags}, {**flags}, heard
 
     def _cycle_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """`raw_step` where all act at once."""
+        """Returns the result of `raw_step` if all agents act at once."""
         native, look = self._native, self.source.observe
         if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
             self._sorted(actions)
@@ -161,9 +168,9 @@ class FromPettingZooAEC(FromZoo):
         """Returns the core's step for any step of the source, quiet or not.
 
         Args:
-            rewards: The source's, by agent.
-            before: The state before the step, where a rewarder is set.
-            actions: By agent.
+            rewards: The source's rewards, by agent.
+            before: The state before the step; None unless a rewarder is set.
+            actions: The actions, by agent.
         """
         before_step, native = self._roster, self._native
         collected = {agent: owned(reward) for agent, reward in rewards.items()}  # the source may clear its own
@@ -196,14 +203,14 @@ class FromPettingZooAEC(FromZoo):
         return seen, earned, terminated, truncated, discounts, heard
 
     def _observed(self, agent: Any) -> Any:
-        seen = self.source.observe(agent)  # `take` counts on a local variable
+        seen = self.source.observe(agent)  # a local variable, because the converter counts references
         return self._takes[agent](seen)
 
     def _heard(
         self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
         heard = super()._heard(infos, spoken, discounts)
-        if self._form is not None:
+        if self._form_inside is not None:
             acting = self._roster.acting
             for agent in spoken:
                 if agent not in acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
@@ -211,7 +218,7 @@ class FromPettingZooAEC(FromZoo):
         return heard
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Gives each agent in its turn its action; returns the sums of the rewards."""
+        """Makes each agent's turn with its action; returns the sums of the rewards."""
         native, encoders, step = self._native, self._encoders, self.source.step
         waiting = {**actions}
         earlier: dict[Any, Any] = {}
@@ -233,7 +240,7 @@ class FromPettingZooAEC(FromZoo):
                 if earlier or brought:
                     earlier = _sum(earlier, native.rewards)
         except BaseException:
-            if begun:  # another cycle from here would not be one of the source's
+            if begun:  # the source is in the middle of a cycle, so a new one cannot start
                 self._abandon()
             raise
 
@@ -246,13 +253,13 @@ class FromPettingZooAEC(FromZoo):
         )
 
     def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
-        """Runs through the turns of the dead.
+        """Makes the last turns of agents that have ended.
 
         Args:
-            collected: Rewards by agent; what a dead agent's turn brings is added.
+            collected: The rewards by agent, to which the rewards of these turns are added.
 
         Returns:
-            By agent the last observation (or None), both flags, and the info.
+            For each agent that has ended: the last observation (or None), both flags, and the info.
         """
         native, ended = self._native, {}
         while native.agents:
@@ -261,7 +268,7 @@ class FromPettingZooAEC(FromZoo):
             if not (dead or cut):
                 break
             if agent in self._roster.ended:
-                break  # it has come back, and is refused as such
+                break  # it has returned after its end, which is refused later
             if agent in ended:
                 self._abandon()
                 raise EpisodeError(f"agents: {agent!r} is still in play in {self.source} after its last turn")
@@ -282,23 +289,20 @@ class FromPettingZooAEC(FromZoo):
         return (self._native.agent_selection,) if playing else ()
 
     def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
-        """`_enter`, with the list of agents that the source shows while none of them ends or joins."""
-        self._listed = list(listed)  # the source changes its own
+        """Calls `_enter`, and keeps the source's list of agents, which is the same until an agent ends or joins."""
+        self._listed = list(listed)  # a copy, because the source changes its list in place
         self._enter(roster)
 
     def observation(self, agent: Any) -> Any:
-        # The latest observation of a waiting agent is not of now.
+        # The stored observation of a waiting agent may be outdated.
         if agent in self._roster.playing and agent not in self._current:
             self._seen[agent] = self._observed(agent)
             self._current = (*self._current, agent)
         return super().observation(agent)
 
-    def __repr__(self) -> str:
-        return f"from_pettingzoo_aec({self.source})"
-
 
 def _sum(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the sums of rewards by agent. The 0 of a turn without a reward leaves the other's type as it is."""
+    """Returns the sums of rewards by agent. Adding to the integer 0, of a turn without a reward, keeps the type."""
     total = {**one}
     for agent, reward in other.items():
         before = total.get(agent, 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 from envoi import Reset, Step
 from envoi.protocol.env import full_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.form import ToGymnasium
 from ..shared.discounts import is_default_discount
@@ -18,12 +19,15 @@ class RLlibEnv(CodedForm, ToGymnasium):
 
     _memory = ("_last",)
 
-    _last: Any = None  # a `Reset`, or the result of a fast step
+    _planned = ("_step",)
+
+    _last: Any = None  # a `Reset`, or the six values of a fast step
 
     def _plan(self) -> None:
         super()._plan()
         if self.codec is not None:
             self._encode, self._decode = self.codec.encode, self.codec.decode
+        self._step = fast_step(self._env)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
         """Starts a new episode; see `gymnasium.Env.reset`.

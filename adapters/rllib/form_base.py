@@ -129,6 +129,7 @@ class RLlibForm(AnyForm):
     last: Any
 
     _framework = NAME
+    _memory = ("seeds",)
     _lane: int = 0
 
     def forget_seeds(self) -> None:
@@ -165,7 +166,6 @@ class CodedForm(RLlibForm):
     """
 
     _planned = ("codec", "_masks")
-    _memory = ("seeds",)
 
     codec: Codec | None
     spec: Any = None  # which gymnasium's `make` may set; the core's would make a form with other spaces

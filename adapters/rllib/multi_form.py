@@ -1,32 +1,31 @@
-"""RLlib's `MultiAgentEnv` for environments of several agents. Spaces, losses and seeds are as in `envoi.adapters.rllib`.
+"""Exports environments of several agents as RLlib's `MultiAgentEnv`. For spaces, losses, seeds see `envoi.adapters.rllib`.
 
 | core | RLlib |
 |---|---|
-| observations of those who act next, and final ones | the same: an agent that is observed and has not ended acts |
-| rewards of waiting agents | go out at once; RLlib adds them up until the agent is observed again |
-| `agents` | all that are possible: RLlib's checker knows no others |
+| observations of agents that act next, and final ones | the same: an agent that is observed and has not ended acts |
+| rewards of waiting agents | returned at once; RLlib adds them up until the agent is observed again |
+| `agents` | all possible agents, because RLlib's checker accepts no others |
 | `infos["__common__"]`, `info["action_mask"]` | the same |
 | `state`, `state_spec` | `state()`, `state_space` |
 
-RLlib labels the recorded episode of each agent by the agent's own flags *and* by those of `"__all__"`, and takes an
-episode whose recorded agents have all been flagged for terminated, whatever the flags. What labels every agent's
-episode as it ended is:
+RLlib labels the recorded episode of each agent by the agent's own flags *and* by those of `"__all__"`, and treats an
+episode whose recorded agents all have a flag as terminated, whichever the flags are. These flags label every agent's
+episode correctly:
 
 | the step | flags |
 |---|---|
 | some agents end, others do not | their own |
 | the last ones end, all terminated | their own, and `terminateds["__all__"]` |
-| the last ones end, all truncated | `truncateds["__all__"]` alone |
-| the last ones end, some truncated and some terminated | `truncateds["__all__"]`, and the own flags of the terminated; `info["terminated"]` and `info["truncated"]` of each say how it ended |
-| all that RLlib has seen end, while a new agent is in play | none: their ends and final observations come one step later |
+| the last ones end, all truncated | only `truncateds["__all__"]` |
+| the last ones end, some truncated and some terminated | `truncateds["__all__"]`, and the own flags of the terminated; `info["terminated"]` and `info["truncated"]` of each agent have its flags |
+| all that RLlib has seen end, while a new agent is in play | none: their ends and final observations are returned one step later |
 """  # noqa: E501 (a table)
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -37,8 +36,8 @@ from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_
 from envoi.protocol.process import Info
 
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
-from ..shared.agent_count import validated
 from ..shared.discounts import with_discounts
+from ..shared.exported import MultiForm
 from .codec import Codec
 from .form_base import Masks, RLlibForm, WorkerSeeds
 
@@ -51,26 +50,29 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
+class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:
         core: The core environment.
         worker: The index of the env runner.
-        in_evaluation: Whether it evaluates; then an equal seed replays; in training it continues the streams.
-        validate: Check every value against its spec.
-        canonical: Give spaces that RLlib's networks train on; otherwise gymnasium's.
-        action_masks: Put each observation beside the mask of its actions, for agents with `Discrete` actions.
+        in_evaluation: True if the env runner evaluates, see `WorkerSeeds`.
+        validate: If True, every value is checked against its spec.
+        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
+        action_masks: If True, each observation of an agent with `Discrete` actions is a dict with the action mask.
 
     Attributes:
         core: The core environment.
         observation_spaces: The space of each possible agent's observations.
         action_spaces: The space of each possible agent's actions.
-        state_space: The space of `state()`, or None where the core does not describe its state.
-        codecs: The maps between its values and RLlib's, by agent; empty where the form is not canonical.
-        seeds: What becomes of RLlib's seeds.
+        state_space: The space of `state()`, or None if the core has no `state_spec`.
+        codecs: The codec of each agent; empty if the form is not canonical.
+        seeds: Computes the core's seeds from RLlib's.
         last: The result of the core's last reset or step.
     """
+
+    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_five_step", "_encode_state")
+    _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags")
 
     def __init__(
         self,
@@ -81,21 +83,16 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         canonical: bool = True,
         action_masks: bool = False,
     ) -> None:
-        self.core = core
-        self._env = validated(core) if validate else core
         self._canonical, self._action_masks = canonical, action_masks
-        MultiAgentEnv.__init__(self)
-        self.metadata = deepcopy(dict(core.metadata))
-        self.render_mode = core.render_mode
-        # "Unknown": otherwise gymnasium replaces the generator when its seed is read.
+        # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
-        self._closed = self._begun = False
+        self._begun = False
         self._last: Any = None  # a `MultiReset`, or the result of `raw_step`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
-        self._plan()
+        super().__init__(core, validate)
         agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
         if canonical:
             seen = {agent: self.codecs[agent].observation_space for agent in agents}
@@ -110,9 +107,8 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         self.observation_spaces = {
             agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
         }
-        # In their order; a plain dict would be sorted.
-        self.observation_space = spaces.Dict(cast("Any", OrderedDict(self.observation_spaces)))
-        self.action_space = spaces.Dict(cast("Any", OrderedDict(self.action_spaces)))
+        self.observation_space = _space_of_all(self.observation_spaces)
+        self.action_space = _space_of_all(self.action_spaces)
         self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
 
     def _plan(self) -> None:
@@ -136,19 +132,26 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
 
     @property
     def possible_agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Every agent that may ever be in play."""
+        """All possible agents; a new list each time."""
         return list(self.core.possible_agents)
 
     @property
     def agents(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The same, for RLlib's checker takes no data of other agents; those in play are `core.agents`."""
+        """All possible agents, because RLlib's checker accepts no others; the agents in play are `core.agents`."""
         return list(self.core.possible_agents)
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
-        """Begins an episode; returns observations of the agents that act first, and infos.
+        """Starts a new episode; see `MultiAgentEnv.reset`.
 
-        The core's seed follows from RLlib's, the worker and whether it evaluates. RLlib's checker resets every new
-        environment with the same one, and would make all of them alike: it gets the episode of no seed.
+        RLlib's checker resets each new environment with the same seed, which would make all of them equal. That seed is
+        ignored.
+
+        Args:
+            seed: RLlib's seed, from which the core's is computed, see `WorkerSeeds`; None for no seed.
+            options: The options for the core.
+
+        Returns:
+            The observations of the agents that act first, and the infos, by agent.
         """
         is_probe = not self._begun and seed == 42 and options == {}
         seed = None if is_probe or seed is None else self.seeds.at_reset(seed)
@@ -164,8 +167,11 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
         """Acts once; see `MultiAgentEnv.step`.
 
+        Args:
+            action_dict: The actions, by agent.
+
         Raises:
-            EpisodeError: An agent acts whose turn it is not, or one does not whose turn it is.
+            EpisodeError: The actions are not those of the agents whose turn it is.
         """
         quiet_flags = self._quiet_flags
         if quiet_flags and self._five_step is not None:
@@ -187,18 +193,18 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
 
     @property
     def last(self) -> MultiReset | MultiStep | None:
-        """The result of the core's last reset or step; None before."""
+        """The result of the core's last reset or step; None before the first reset."""
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
         return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
-        """Returns the core's observations as RLlib gets them, beside their masks where asked for.
+        """Converts the core's observations for RLlib, with masks if `action_masks` is set.
 
         Args:
-            observations: By agent.
-            infos: By agent, with the masks.
+            observations: The observations, by agent.
+            infos: The infos with the masks, by agent.
         """
         encode, masks = self._encode, self._masks
         if encode:
@@ -212,11 +218,11 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         return seen
 
     def observation(self, agent: Any) -> Any:
-        """Returns an agent's observation of now, as RLlib would get it; without a mask where it does not act next."""
+        """Returns an agent's current observation, converted for RLlib, in which all actions are legal."""
         return self.seen({agent: self.core.observation(agent)}, {})[agent]
 
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
-        """Returns a step in which agents may join, end, or become known to RLlib, or discounts are not the default."""
+        """Returns a step in which agents may join, end or be seen first, or discounts are not the default."""
         _, rewards, terminated, truncated, discounts, infos = step
         infos = with_discounts(infos, discounts, terminated)
         if self._held or any(terminated.values()) or any(truncated.values()):
@@ -226,10 +232,10 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         return observations, rewards, {**flags}, {**flags}, infos
 
     def _meet(self, observations: Mapping[Any, Any], agents: Iterable[Any]) -> dict[Any, bool]:
-        """Notes the agents that RLlib sees; returns the flags of a step in which none of the `agents` in play ends."""
+        """Records the agents that RLlib sees; returns the flags of a step in which none of the `agents` ends."""
         self._recorded.update(observations)
         flags = {**dict.fromkeys(agents, False), ALL: False}
-        # Once RLlib knows all that are in play, a quiet step needs no looking at.
+        # Once RLlib has seen all agents in play, quiet steps need no checks.
         self._quiet_flags = flags if self._recorded.issuperset(agents) else {}
         return flags
 
@@ -241,7 +247,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         truncated: Mapping[Any, bool],
         infos: Mapping[Any, Info],
     ) -> Any:
-        """Returns a step with ends for RLlib, those of this step or of the one before."""
+        """Returns a step for RLlib in which agents end, those of this step or held back from the one before."""
         ends: dict[Any, Ended] = {
             agent: (observations[agent], bool(terminated[agent]), bool(truncated[agent]), infos[agent])
             for agent in terminated
@@ -253,7 +259,7 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         self._held = {}
         known = self._recorded
         if not is_over and sent.keys() >= known:
-            # RLlib would end the whole episode, for it knows no agent that is left.
+            # RLlib would end the whole episode, because it has not seen any agent that is left.
             self._held = {agent: ends[agent] for agent in ends if agent in known}
             sent = {agent: end for agent, end in sent.items() if agent not in self._held}
         recorded = {agent for agent in sent if agent in known} or sent.keys()
@@ -276,19 +282,9 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
         return seen, rewards, terminateds, truncateds, sent_infos
 
     def state(self) -> Any:
-        """The core's state; a value of `state_space` where there is one."""
+        """Returns the core's state, a value of `state_space` if there is one."""
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
-
-    def render(self) -> Any:
-        """Returns a picture, as `render_mode` asks for."""
-        return self.core.render()
-
-    def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self.core.close()
 
     # gymnasium.Env's own `np_random` reads and writes this.
     @property
@@ -299,30 +295,13 @@ class RLlibMultiEnv(RLlibForm, MultiAgentEnv):
     def _np_random(self, generator: np.random.Generator) -> None:
         self.core.rng = generator
 
-    def content(self) -> Any:
-        """Returns what the form holds, for the snapshot of an environment around it."""
-        progress = self._begun, set(self._recorded), dict(self._held)
-        return self._env.snapshot(), progress, self._last, deepcopy(self.seeds)
+    def __str__(self) -> str:
+        return repr(self)
 
-    def put_back(self, content: Any) -> None:
-        """Makes the form hold what `content()` returned."""
-        snapshot, (self._begun, recorded, held), self._last, seeds = content
-        self._quiet_flags = {}
-        self._env.restore(snapshot)
-        self._recorded, self._held, self.seeds = set(recorded), dict(held), deepcopy(seeds)
 
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("codecs", "_encode", "_decode", "_masks", "_encode_state", "_step", "_five_step")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"to_rllib({self.core!r})"
-
-    __str__ = __repr__
+def _space_of_all(by_agent: Mapping[Any, Any]) -> spaces.Dict:
+    """Returns the spaces of agents as one, in their order; those of a plain dict would be sorted."""
+    return spaces.Dict(OrderedDict(by_agent))
 
 
 def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:

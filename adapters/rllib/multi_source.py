@@ -18,133 +18,120 @@ for an agent after its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from sys import getrefcount
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
 
-from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, Snapshot, SpecError, Streams
-from envoi.protocol.episode import NOT_BEGUN
+from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, SpecError
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 from envoi.protocol.process import Info
-from envoi.protocol.roster import HasRoster, Roster
-from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
-from envoi.spec import zeros
+from envoi.spec import SpecTree, zeros
 
+from ..gymnasium.source import replay_seeds
 from ..gymnasium.specs import encoder, from_space
-from ..shared.arrival import IN_LOCAL, Copy, incoming
-from ..shared.copying import fresh, owned
+from ..shared.arrival import IN_LOCAL
+from ..shared.copying import owned
 from ..shared.discounts import is_number
-from ..shared.introspection import Content
-from ..shared.reset_options import ResetOptions
+from ..shared.imported import ImportedMulti
+from .form_base import NAME
 from .multi_form import ALL, RLlibMultiEnv
 
 __all__ = ["FromRLlibMulti", "from_multi_agent"]
 
 
-class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
+class FromRLlibMulti(ImportedMulti):
     """A `MultiAgentEnv` as a core environment of several agents.
 
-    Where the source is a form of envoi, maybe inside gymnasium's wrappers, its `last` gives what RLlib's step has no
-    place for: how each agent ended, discounts, infos of waiting agents.
+    If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
+    agent's own flags, discounts, and infos of waiting agents.
 
     Args:
-        source: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The environment.
     """
 
-    def __init__(self, source: gymnasium.Env[Any, Any], copy: Copy = "auto") -> None:
-        self.source = source
-        native = source.unwrapped
-        self.possible_agents = _possible(native)
-        self.observation_spec = {
-            agent: from_space(_space(native, agent, "observation"), f"observation_space[{agent!r}]")
-            for agent in self.possible_agents
-        }
-        self.action_spec = {
-            agent: from_space(_space(native, agent, "action"), f"action_space[{agent!r}]")
-            for agent in self.possible_agents
-        }
-        if isinstance(native, RLlibMultiEnv):
-            self.reward_spec = dict(native.core.reward_spec)
-            self.discount_spec = dict(native.core.discount_spec)
-            self.state_spec = native.core.state_spec
-        self.metadata = deepcopy(dict(source.metadata or {}))
-        self.render_mode = source.render_mode
-        self._copy: Copy = copy
-        self._roster = Roster(self.possible_agents)
-        self._closed = False
-        self._last: dict[Any, Any] = {}
-        self._plan()
+    _framework = NAME
+    _planned = ("_encode", "_masked")
 
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """The source's `"observation"` or `"action"` space of an agent; None of an agent that it does not know."""
-        return _space(self.source.unwrapped, agent, what) if agent in self.possible_agents else None
+    def _agents(self) -> tuple[Any, ...]:
+        return _possible(self.unwrapped)
+
+    def _space(self, what: str, agent: Any) -> gymnasium.Space[Any]:
+        return _space(self.unwrapped, agent, what)
+
+    def _spec(self, what: str, agent: Any) -> SpecTree:
+        return from_space(self._space(what, agent), f"{what}_space[{agent!r}]")
+
+    def _describe(self) -> None:
+        super()._describe()
+        core = self.core_inside
+        if core is not None:
+            self.reward_spec, self.discount_spec = dict(core.reward_spec), dict(core.discount_spec)
+            self.state_spec = core.state_spec
 
     def _plan(self) -> None:
-        native = self.source.unwrapped
-        self._ours = native if isinstance(native, RLlibMultiEnv) else None
-        self._incoming = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
+        super()._plan()
         # The source may keep an action, or change it.
         encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
         self._encode = {agent: encode for agent, encode in encoders.items() if encode}
-        self._masked = frozenset() if self._ours else frozenset(filter(self._shows_mask, self.possible_agents))
+        has_form = self._form_inside is not None
+        self._masked = frozenset() if has_form else frozenset(filter(self._shows_mask, self.possible_agents))
 
     def _shows_mask(self, agent: Any) -> bool:
-        """Returns whether an agent's observation holds the mask of its actions, as RLlib's masking modules expect."""
+        """Returns True if an agent's observation contains the action mask, as RLlib's masking modules expect."""
         spec, action = self.observation_spec[agent], self.action_spec[agent]
         if not isinstance(spec, dict) or MASK not in spec or not isinstance(action, Discrete):
             return False
         return getattr(spec[MASK], "shape", None) == (action.n,)
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
-        seed = check_seed(seed)
+    def _source_seed(self, seed: int | None) -> int | None:
         if seed is not None:
-            self._streams = Streams(seed)
-            if self._ours:
-                self._ours.forget_seeds()  # here an equal seed always replays
-        observations, infos = self.source.reset(seed=seed, options=fresh(options) if options else None)
+            replay_seeds(self.unwrapped)
+        return seed
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
+        observations, infos = self._begin(seed, options or None)
         held = getrefcount(observations) > IN_LOCAL
-        unbegun = self._roster = Roster(self.possible_agents)
-        if self._ours:
-            begun = cast("MultiReset", self._ours.last)
-            self._roster = unbegun.begin(self._ours.core.agents, self._ours.core.turn)
-            seen, infos = self._taken(self._ours.seen(*begun), True), begun.infos
+        form, unbegun = self._form_inside, self._roster
+        if form is not None:
+            begun = form.last
+            self._roster = unbegun.begin(form.multi.agents, form.multi.turn)
+            seen, infos = self._taken(form.seen(*begun), True), begun.infos
         else:
             unbegun.check_possible(observations, "reset")
             seen = self._taken(observations, held)
             playing = unbegun.order({*self._listed(), *seen})
             self._roster = unbegun.begin(playing, _turn_of(playing, seen))
         infos = self._infos(infos, self._roster.playing, seen)
-        self._last = dict(seen)
+        self._saw = dict(seen)
         return MultiReset(seen, infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         self._roster.check_actions(actions)
-        rewarder, encode = self._rewarder, self._encode
-        before = None if rewarder is None else self.state
+        encode = self._encode
+        before = None if self._rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
-        observations, *others = cast("Any", self.source.step(cast("Any", sent)))
+        observations, *others = self.source.step(sent)
         held = getrefcount(observations) > IN_LOCAL
-        result = self._step_of_form() if self._ours else self._step_of_foreign(observations, *others, held=held)
-        self._last.update(result.observations)
-        if rewarder is not None:
-            given = reward_step(rewarder, result.rewards, before, actions, self.state)
-            result = result._replace(rewards={agent: given.get(agent, 0.0) for agent in result.rewards})
+        has_form = self._form_inside is not None
+        result = self._step_of_form() if has_form else self._step_of_foreign(observations, *others, held=held)
+        self._saw.update(result.observations)
+        if self._rewarder is not None:
+            result = result._replace(rewards=self._rewarded(result.rewards, before, actions))
         return result
 
     def _step_of_form(self) -> MultiStep:
-        form = cast("RLlibMultiEnv", self._ours)
-        step = cast("MultiStep", form.last)
+        form = self._form_inside
+        step: MultiStep = form.last
         ended = [agent for agent in step.terminated if step.terminated[agent] or step.truncated[agent]]
-        core, roster = form.core, self._roster
+        core, roster = form.multi, self._roster
         playing = core.agents
         self._roster = roster.after(None if playing == roster.playing else playing, ended, core.turn)
         infos = {key: dict(info) for key, info in step.infos.items()}
@@ -179,8 +166,8 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         for agent in gone:
             if agent not in seen:
                 # RLlib repeats the last one too.
-                has_one = agent in self._last
-                seen[agent] = self._last[agent] if has_one else zeros(self.observation_spec[agent])
+                has_one = agent in self._saw
+                seen[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
                 said[agent][SYNTHETIC] = True
         discounts: dict[Any, Any] = {}
         for agent in spoken:
@@ -200,12 +187,12 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         )
 
     def _listed(self) -> set[Any]:
-        """Returns the agents that the source lists and that have not ended; some sources list all, always."""
-        listed: Iterable[Any] = getattr(self.source.unwrapped, "agents", None) or ()
+        """Returns the agents that the source lists and that have not ended; some sources always list all."""
+        listed = getattr(self.unwrapped, "agents", None) or ()
         return set(listed).intersection(self.possible_agents).difference(self._roster.ended)
 
     def _taken(self, observations: dict[Any, Any], held: bool) -> dict[Any, Any]:
-        take = self._incoming
+        take = self._takes
         agents = tuple(observations)
         if agents != self._roster.playing:
             agents = self._roster.order(agents)
@@ -224,101 +211,56 @@ class FromRLlibMulti(HasRoster, ResetOptions, MultiEnv):
         return said
 
     def observation(self, agent: Any) -> Any:
-        if self._ours and agent in self._roster.playing:
-            return self._ours.observation(agent) if agent not in self.acting else self._last[agent]
-        if agent in self._last:
-            return self._last[agent]
-        if agent in self._roster.playing:
+        is_playing = agent in self._roster.playing
+        if self._form_inside is not None and is_playing and agent not in self.acting:
+            return self._form_inside.observation(agent)
+        if is_playing and agent not in self._saw:
             raise EpisodeError(f"observation: {agent!r} waits for its first one; RLlib's environments give it in time")
-        raise self._roster.unseen(agent)
+        return super().observation(agent)
 
-    @property
-    def state(self) -> Any:
-        """The source's own `state`, an attribute or a method, where it has one, else the last observations."""
-        if self._roster.phase is NOT_BEGUN:
-            raise EpisodeError(f"state: {NOT_BEGUN}")
-        if self._ours:
-            return self._ours.core.state
-        state = getattr(self.source.unwrapped, "state", None)
+    def _source_state(self) -> Any:
+        """Returns the source's own `state`, an attribute or a method, where it has one, else the last observations."""
+        state = getattr(self.unwrapped, "state", None)
         if callable(state):
             state = state()
-        return dict(self._last) if state is None else deepcopy(state)
+        return super()._source_state() if state is None else deepcopy(state)
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """The source's `np_random`; settable."""
-        return self.source.unwrapped.np_random
+    def _source_rng(self) -> np.random.Generator:
+        return self.unwrapped.np_random
 
-    @rng.setter
-    def rng(self, generator: np.random.Generator) -> None:
-        self._streams = Streams.from_generator(generator)
-        self.source.unwrapped.np_random = generator
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        self.unwrapped.np_random = generator
 
-    def snapshot(self) -> Snapshot:
-        streams = None if self._streams is None else self._streams.copy()
-        return Snapshot(type(self), (Content(self._parts()), self._roster, deepcopy(self._last), streams))
-
-    def restore(self, snapshot: Snapshot) -> None:
-        content, self._roster, last, streams = self._content(snapshot)
-        content.put_back(self._parts())
-        self._last = deepcopy(last)
-        self._streams = None if streams is None else streams.copy()
-
-    def _parts(self) -> list[Any]:
-        """Returns the source's layers, outermost first, and its spaces: the objects that `restore` keeps."""
+    def _layers(self) -> list[Any]:
         layers = [self.source]
         while isinstance(layers[-1], gymnasium.Wrapper):
             layers.append(layers[-1].env)
-        if self._ours:
-            return layers
-        native = layers[-1]
-        each = [_space(native, agent, what) for agent in self.possible_agents for what in ("observation", "action")]
-        return [*layers, *{id(space): space for space in each}.values()]
+        return layers
 
-    def render(self) -> Any:
-        return self.source.render()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.source.close()
-
-    @property
-    def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        return self.source.unwrapped
-
-    def __getstate__(self) -> dict[str, Any]:
-        planned = ("_incoming", "_encode", "_ours", "_masked")
-        return {name: value for name, value in vars(self).items() if name not in planned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._plan()
-
-    def __repr__(self) -> str:
-        return f"from_rllib({self.source})"
+    def _parts(self) -> list[Any]:
+        return super()._parts() if self._form_inside is None else self._layers()
 
 
 def _turn_of(playing: tuple[Any, ...], seen: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-    """The agents in play that act next, which are those that are observed; None for all."""
+    """Returns the agents in play that act next, which are those that are observed; None for all."""
     acting = tuple(agent for agent in playing if agent in seen)
     return None if acting == playing else acting
 
 
 def _possible(native: Any) -> tuple[Any, ...]:
-    """The possible agents of an environment, in the order in which it declares them."""
+    """Returns the possible agents of an environment, in the order in which it declares them."""
     declared = getattr(native, "observation_spaces", None) or getattr(
         getattr(native, "observation_space", None), "spaces", None
     )
     ids = getattr(native, "_agent_ids", None) or set()
     agents = getattr(native, "possible_agents", None) or getattr(native, "agents", None) or ()
     if isinstance(ids, set) and set(agents) <= ids and ids:
-        # RLlib made the list of a set, whose order differs from process to process.
+        # RLlib made the list from a set, whose order differs between processes.
         agents = sorted(ids, key=str)
     if not agents and isinstance(declared, Mapping):
         agents = tuple(declared)
     if not agents:
-        raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it says neither")
+        raise SpecError(f"{native}: expected possible_agents, or observation_spaces of each agent; it has neither")
     return tuple(agents)
 
 
@@ -333,9 +275,9 @@ def _space(native: Any, agent: Any, what: str) -> gymnasium.Space[Any]:
 
 
 def from_multi_agent(env: Any) -> MultiEnv:
-    """Returns a `MultiAgentEnv` as a core environment; of a form of envoi its core.
+    """Imports a `MultiAgentEnv`; for a form of envoi returns its core.
 
     Args:
-        env: The environment, also inside gymnasium's wrappers.
+        env: The environment, possibly inside gymnasium's wrappers.
     """
     return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)

@@ -35,11 +35,11 @@ What is lost:
 | several agents of different spaces | spaces | refused |
 | several agents that take turns | turns | refused |
 
-On the way here a `DummyVecEnv` becomes the environments that it steps, whose rewards keep their precision. Of any other
-source, such as a `SubprocVecEnv` or whatever is inside a `VecEnvWrapper`, only the lanes together can be stepped, see
-`FromSB3`.
+An import of a `DummyVecEnv` consists of its sub-environments, whose rewards keep their precision. The lanes of any
+other source, such as a `SubprocVecEnv` or a `VecEnvWrapper`, can only be stepped together, see `FromSB3`.
 
-A form is one of `envoi.adapters.gymnasium_vector` in mode `SAME_STEP`, which Stable-Baselines3 reads by other names.
+A form behaves like a vector environment of `envoi.adapters.gymnasium_vector` in mode `SAME_STEP`, under the names of
+Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
         validate: Check every value against its spec, with an error that names leaf, step and lane.
 
     Returns:
-        A `VecEnv` with `.core`; the very same object for what came from Stable-Baselines3.
+        A `VecEnv` with `.core`. Without `validate`, a `VecEnv` is returned as it is, and an import of one gives its
+        source.
 
     Raises:
         SpecError: `env` has another number of lanes, or cannot be copied.
@@ -96,11 +97,12 @@ def from_sb3(env: VecEnv, *, copy: Copy = "auto") -> BatchEnv:
     """Returns a `VecEnv` of Stable-Baselines3 as a core batch.
 
     Args:
-        env: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        env: The `VecEnv`, possibly wrapped.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still
+            holds.
 
     Returns:
-        A core batch with `.source`; the very same object for what came from the core.
+        A core batch with `.source`; for a form of envoi its core, the same object.
 
     Raises:
         SpecError: It is of another framework.

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 from envoi import AgentLanes, EpisodeError, LossyConversion, Step
 from envoi.lane_values import lane, take
 from envoi.protocol.batch_env import full_lanes_step
-from envoi.protocol.env import quickest_step
+from envoi.protocol.fast_steps import fast_step
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
@@ -77,7 +77,7 @@ class ToSB3(AnyForm, _VecEnv):
         self._attributes = LaneAttributes(core)
         self._encode, self._encode_one = batched_encoder(core.observation_spec), encoder(core.observation_spec)
         self._decode = batched_decoder(core.action_spec, core.batch_size)
-        self._step: Any = quickest_step(self._env)
+        self._step: Any = fast_step(self._env)
 
     def reset(self) -> Any:
         """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
@@ -162,21 +162,45 @@ class ToSB3(AnyForm, _VecEnv):
         return self._last and full_lanes_step(self._last, self.core.discount_spec, self.num_envs)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`."""
+        """Reads an attribute of lanes; see `VecEnv.get_attr` and `LaneAttributes`.
+
+        Args:
+            attr_name: The name of the attribute.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+
+        Returns:
+            The values, one per lane.
+        """
         lanes = [*self._get_indices(indices)]
         if attr_name in ("observation_space", "action_space", "render_mode"):
             return [getattr(self, attr_name)] * len(lanes)
         return self._attributes.get(attr_name, lanes)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`."""
+        """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`.
+
+        Args:
+            attr_name: The name of the attribute.
+            value: The value.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+        """
         lanes = [*self._get_indices(indices)]
         self._attributes.set(attr_name, [value] * len(lanes), lanes)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> Any:
-        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`."""
+        """Calls a method of lanes; see `VecEnv.env_method` and `LaneAttributes`.
+
+        Args:
+            method_name: The name of the method.
+            *method_args: Its positional arguments.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+            **method_kwargs: Its keyword arguments.
+
+        Returns:
+            The results, one per lane.
+        """
         lanes = [*self._get_indices(indices)]
         if method_name == "render":
             each = pictures(self.core) or [None] * self.num_envs
@@ -184,7 +208,12 @@ class ToSB3(AnyForm, _VecEnv):
         return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Returns for each lane whether a wrapper of a class is inside; see `VecEnv.env_is_wrapped`."""
+        """Returns a bool per lane, True if it has a wrapper of a class; see `VecEnv.env_is_wrapped`.
+
+        Args:
+            wrapper_class: The class of wrapper.
+            indices: The indices of the lanes, an int or a sequence; None for all.
+        """
         return self._attributes.are_wrapped(wrapper_class, [*self._get_indices(indices)])
 
     def get_images(self) -> Sequence[Any]:

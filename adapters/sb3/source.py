@@ -22,7 +22,7 @@ from .form import ToSB3
 from .specs import NAME
 
 _OWN = frozenset({"terminal_observation", "TimeLimit.truncated"})
-"""The keys of infos that say what a core step has a place for."""
+"""Keys of infos whose values have a place of their own in a core step."""
 
 
 class _SpacesOfOneLane:
@@ -40,17 +40,17 @@ class _SpacesOfOneLane:
 
 
 class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
-    """A `VecEnv`, of which only all lanes together can be stepped, as a core batch; see `FromGymnasiumVector`.
+    """A `VecEnv` as a core batch, whose lanes can only be stepped together; see `FromGymnasiumVector`.
 
-    It resets a lane as soon as that has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Its rewards
-    come in float64, which holds those of any source.
+    It resets a lane as soon as the lane has ended, like a vector environment of gymnasium in mode `SAME_STEP`. Rewards
+    are float64, which can represent those of any source.
 
     Args:
-        source: The environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The `VecEnv`, possibly wrapped.
+        copy: Which observations to copy, see `from_sb3`.
 
     Attributes:
-        source: The environment.
+        source: The `VecEnv`.
     """
 
     _framework = NAME
@@ -88,9 +88,9 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
             if np.array_equal(over, last.terminated | last.truncated):
                 ended, cut = last.terminated, last.truncated
         lanes = [{key: value for key, value in info.items() if key not in _OWN} for info in infos]
-        said: dict[str, Any] = {"infos": lanes}
+        entries: dict[str, Any] = {"infos": lanes}
         if any("discount" in info for info in lanes):
-            said["discount"] = True
+            entries["discount"] = True
         if np.count_nonzero(over):
             for index in np.flatnonzero(over).tolist():
                 if "terminal_observation" not in infos[index]:
@@ -100,21 +100,22 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
                     )
             each = zip(over, self.unwrapped.reset_infos, lanes, strict=True)
             begun = [dict(new if done else old) for done, new, old in each]
-            said.update(infos=begun, final_info=lanes, final_obs=[info.get("terminal_observation") for info in infos])
-        return observation, reward, ended, cut, said
+            final = [info.get("terminal_observation") for info in infos]
+            entries.update(infos=begun, final_info=lanes, final_obs=final)
+        return observation, reward, ended, cut, entries
 
     def _rewards(self, reward: Any) -> Any:
         return np.array(reward, self.reward_spec.dtype)
 
-    def _read(self, said: Mapping[Any, Any]) -> Infos:
-        return Infos(said["infos"])
+    def _read(self, entries: Mapping[Any, Any]) -> Infos:
+        return Infos(entries["infos"])
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
         self.unwrapped._seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
 
     def _check_copies(self) -> None:
         if isinstance(self.unwrapped, SubprocVecEnv):
-            raise SnapshotUnsupported(f"{self.source}: cannot be copied, for it lives in other processes")
+            raise SnapshotUnsupported(f"{self.source}: cannot be copied, because its lanes are in other processes")
 
     def _parts(self) -> list[Any]:
         layers: list[Any] = [self.source]
@@ -125,16 +126,16 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
 
 
 def loops_only(source: VecEnv) -> bool:
-    """Returns whether a `VecEnv` is no more than a loop over sub-environments that can be reached."""
+    """Returns True if a `VecEnv` is only a loop over sub-environments that can be accessed."""
     kind = type(source)
     names = ("reset", "step_async", "step_wait", "step", "seed", "set_options")
     return isinstance(source, DummyVecEnv) and all(getattr(kind, name) is getattr(DummyVecEnv, name) for name in names)
 
 
 class FromDummyVecEnv(_SpacesOfOneLane, FromSyncVector):
-    """A `DummyVecEnv` as the lanes that it loops over, whose rewards keep their precision; see `FromSyncVector`.
+    """A `DummyVecEnv` as a batch of its sub-environments, whose rewards keep their precision; see `FromSyncVector`.
 
-    Seeds that its `seed` gave before are those of the first reset.
+    If the source's own `seed` was called, the next reset without a seed uses these seeds.
     """
 
     _framework = NAME

@@ -1,11 +1,11 @@
-"""Values on their way in: what a framework returned becomes what its spec declares, and nobody else's.
+"""Conversion of values from a source: casts to the declared spec, and copies of arrays that the source still holds.
 
-Two things happen to a foreign value. It is cast where the source was careless (a Python number, a 0-d array,
-another width of the same kind), never where information could be lost. And an array that the source still
-holds, and so may overwrite at its next step, is copied.
+A value of a dtype or type that differs slightly from its spec (a Python number, a 0-d array, another width of the same
+kind) is cast, unless information could be lost. An array that the source still holds, and so may overwrite at its next
+step, is copied.
 
-Whether somebody else holds an array can be told: CPython counts references. An array that is referenced by
-nothing but the tuple or dict it came in cannot change behind our back, so the common case costs no copy.
+CPython's reference counts show if another object holds an array. An array that is referenced only by the tuple or dict
+in which it arrived cannot be changed from outside, so the common case needs no copy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
 
 Copy = Literal["auto"] | bool
-"""Whether to copy arrays: where the source still holds them (`"auto"`), always, or never."""
+"""The rule for copying arrays: `"auto"` copies those that the source still holds, True copies all, False none."""
 
 Take = Callable[..., Any]
-"""`(value, held=False) -> value`, where `held` says that somebody else holds the container of `value`."""
+"""`(value, held=False) -> value`, where `held` is True if another object holds the container of `value`."""
 
 
 def _references(value: Any, held: bool = False) -> int:
@@ -49,7 +49,7 @@ def _base_references(value: np.ndarray[Any, Any]) -> int:
 
 
 def _baselines() -> tuple[int, int]:
-    """The counts of a value that nobody holds but the frame or container it came from, and of a view's base."""
+    """Returns baseline reference counts: of a value held only by its frame or container, and of a view's base."""
     value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
     return min(_references(value), _references(container[0])), _base_references(view)
 
@@ -64,7 +64,7 @@ def _count_in_a_step() -> int:
 
 
 def _counts_in_a_method() -> tuple[int, int, int]:
-    """Returns the reference counts, in the frame that asks, of values that little else holds."""
+    """Returns baseline reference counts of `IN_LOCAL`, `IN_TUPLE` and `IN_DICT`, measured in one frame."""
     value = np.zeros(2)
     (inside, *_) = _whole = (np.zeros(2),)
     values = {"agent": np.zeros(2)}
@@ -72,60 +72,83 @@ def _counts_in_a_method() -> tuple[int, int, int]:
     return sys.getrefcount(value), sys.getrefcount(inside), sys.getrefcount(one)
 
 
-# Without the lock of the interpreter, counts say too little: -1 makes every look a copy.
+# In free-threaded builds counts are not reliable; -1 makes every array a copy.
 _COUNTS_HOLD = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 ALONE = _count_in_a_step() if _COUNTS_HOLD else -1
 """The count that `sys.getrefcount` gives in an assembled step for an observation that nothing else holds."""
 
 IN_LOCAL, IN_TUPLE, IN_DICT = _counts_in_a_method() if _COUNTS_HOLD else (-1, -1, -1)
-"""The counts in a method that is written by hand, of the value of a local variable: if nothing else holds it; if only a
-tuple does, from which it was unpacked; if only a dict does, in which it was looked up."""
+"""The reference counts, in a handwritten method, of a local variable's value: held by nothing else; held only by the
+tuple that it was unpacked from; held only by the dict that it was looked up in."""
 
 
-ARRIVES_ALONE = """\
-if (
-    type(observation) is not $ndarray
-    or observation.dtype is not $env._dtype
-    or $getrefcount(observation) > $ALONE
-    or observation.__sizeof__() != $env._size
-):
-    observation = $env._incoming(observation)"""
-"""Lines of an importer's part of a step: nothing, for an array as declared that nothing else holds; else `incoming`."""
+def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
+    """Returns the lines of an importer's part of a step that take an observation over, and the names in them.
 
-ARRIVES = "observation = $env._incoming(observation)"
-"""Lines for all other observations."""
+    An array as declared that owns its memory and that nothing else holds stays as it is; for all others `take` is
+    called.
 
-ARRIVAL_NAMES = {"ndarray": np.ndarray, "getrefcount": sys.getrefcount, "ALONE": ALONE}
-"""The names in these lines besides `env`, the importer: its `_dtype`, which is None after a reset with an array of
-another shape than declared, its `_size`, see `own_size`, and `_incoming`."""
+    Args:
+        spec: The spec of observations.
+        copy: Whether to copy arrays.
+        take: `incoming(spec, copy)`, or more.
+    """
+    if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
+        return "observation = $take(observation)", {"take": take}
+    names: dict[str, Any] = {"take": take, "ndarray": np.ndarray, "getrefcount": sys.getrefcount}
+    names["dtype"] = np.dtype(spec.dtype.str)  # to which numpy's arrays of this kind are identical
+    conditions = [
+        "type(observation) is not $ndarray",
+        "observation.dtype is not $dtype",
+        f"$getrefcount(observation) > {ALONE}",
+        f"observation.__sizeof__() != {own_size(spec)}",
+    ]
+    if _view_may_have_size(spec):
+        conditions.append(f"observation.ndim != {len(spec.shape)}")
+    either = "\n    or ".join(conditions)
+    return f"if (\n    {either}\n):\n    observation = $take(observation)", names
 
 
 def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:
-    """What `__sizeof__` gives for an array of a spec that owns its memory; one that does not is smaller.
+    """Returns `__sizeof__()` of an array of a spec that owns its memory; an array that does not is smaller.
 
-    It costs half of `flags.owndata`, which makes an object of flags. (`base` is no answer: C code hands out arrays over
-    its own memory that have none.) It holds for arrays of the declared shape only: each axis more is 16 bytes.
+    Comparing it takes a third of the time of `flags.owndata`, which makes an object. (`base` does not answer the
+    question, because C code may return arrays over its own memory that have no base.)
+
+    Args:
+        spec: The spec.
     """
     return np.empty(spec.shape, spec.dtype).__sizeof__()
 
 
+_AXIS = np.zeros((1, 1))[...].__sizeof__() - np.zeros(1)[...].__sizeof__()
+_MOST_AXES = 64
+
+
+def _view_may_have_size(spec: Array | MultiDiscrete | MultiBinary) -> bool:
+    """Returns True if a view of more axes can have the `own_size` of a spec: each axis more takes some bytes."""
+    axes, rest = divmod(np.empty(spec.shape, spec.dtype).nbytes, _AXIS)
+    return not rest and 0 < axes <= _MOST_AXES - len(spec.shape)
+
+
 def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
-    """Whether somebody else can reach the memory of an array that does not own it."""
+    """Returns True if another object can reach the memory of an array that does not own it."""
     base = value.base
     return type(base) is not np.ndarray or not base.flags.owndata or _base_references(value) > _BASE_ALONE + 1
 
 
 def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
-    """A function that takes a source's value over, as `spec` declares it.
+    """Returns a function that converts a source's values to those that a spec declares.
 
     Args:
-        spec: What the value should be.
-        copy: Whether to copy arrays.
+        spec: The spec of the values.
+        copy: The rule for copying arrays.
 
     Returns:
-        `value -> value`, to be called with a local variable. A value that does not fit its spec comes through as it
-        is (copied, unless `copy` is False): validation is another matter.
+        `(value, held=False) -> value`, whose argument must be a local variable of the caller, because it counts
+        references. A value that does not fit its spec is returned as it is (copied, unless `copy` is False); it is not
+        validated.
     """
     if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return _incoming_array(spec.dtype, spec.shape, copy)
@@ -156,7 +179,7 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) ->
         if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
             fitted = _fitted(value, dtype, shape)
             return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
-        # The count is read here, in the frame that `_references` was calibrated for.
+        # The count is read in this very frame, because `_references` was calibrated for one of its shape.
         if always or (
             auto and (held or sys.getrefcount(value) > _PASSED or (not value.flags.owndata and _base_is_held(value)))
         ):
@@ -175,7 +198,7 @@ def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
             return value if copy is False else deepcopy(value)
         if is_dict and any(key not in value for key, _ in parts):
             return value if copy is False else deepcopy(value)
-        # Who holds a container can write into its leaves.
+        # An object that holds the container can write into its leaves.
         held = held or sys.getrefcount(value) > _PASSED
         return rebuild(spec, [part(value[key], held) for key, part in parts])
 
@@ -190,7 +213,7 @@ def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
 
 
 def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """A new array of the dtype where the value is of the same kind and shape; else None."""
+    """Returns a new array of the dtype if the value has the same shape and kind, else None."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -231,7 +254,7 @@ def _incoming_integer(spec: Discrete) -> Take:
 
 
 def _copied(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
-    """A copy of an array of any shape, in `dtype` where it fits; None stays None."""
+    """Returns a copy of an array of any shape, in `dtype` if it fits; None for None."""
     if value is None:
         return None
     fitted = None if dtype is None else _fitted(value, dtype, np.shape(value))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from envoi import MultiEnv
+
 
 class CoreHolder:
     """An environment of a framework with a core environment inside; the base of all forms.
@@ -13,3 +15,14 @@ class CoreHolder:
     """
 
     core: Any
+
+
+class MultiCoreHolder(CoreHolder):
+    """The same for frameworks of several agents.
+
+    Attributes:
+        core: The core environment, of one agent or of several.
+        multi: The same, as one of several agents.
+    """
+
+    multi: MultiEnv

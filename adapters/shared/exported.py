@@ -1,13 +1,14 @@
-"""The life of a form, once for all frameworks: its core, metadata, snapshots, pickles and end."""
+"""The base of the forms of all frameworks: core, metadata, snapshots, pickles and closing."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
-from envoi import SpecError
+from envoi import MultiEnv, SpecError
 
-from .agent_count import validated
+from .agent_count import several_agents, validated
+from .core_holder import MultiCoreHolder
 from .planned import Planned, declared_names
 from .reached_attributes import ReachesInside
 
@@ -15,25 +16,25 @@ from .reached_attributes import ReachesInside
 class AnyForm(Planned, ReachesInside):
     """A core environment as an environment of a framework, the base of all forms.
 
-    A copy of it has a core of its own, since a shallow one would share the episode. A class lists in `_memory` the
-    names of the attributes that change during an episode, apart from those of its bases; snapshots of environments
-    around the form hold them.
+    `copy.copy` of a form copies its core too, because a shallow copy would share the episode. A class lists in
+    `_memory` the names of the attributes that change during an episode, apart from those of its bases; snapshots of
+    environments around the form contain them.
 
     Args:
         core: The core environment.
-        validate: Check every value against its spec.
+        validate: If True, every value is checked against its spec.
 
     Attributes:
         core: The core environment.
-        metadata: The core's, a copy.
-        render_mode: The core's.
+        metadata: A copy of the core's metadata.
+        render_mode: The core's render mode.
     """
 
     metadata: Any
     render_mode: Any
 
     _framework: ClassVar[str]
-    """Its name, as the registry has it."""
+    """The framework's name in the registry."""
 
     _of_lanes: ClassVar[bool] = False
     """True for a form of batches."""
@@ -42,10 +43,10 @@ class AnyForm(Planned, ReachesInside):
     _closed: bool = False
 
     def __init__(self, core: Any, validate: bool = False) -> None:
-        super().__init__()  # the framework's own base
-        self._check_lanes(core)
-        self.core = core
-        self._env: Any = validated(core) if validate else core
+        self.core = core  # which the framework's own base may look at
+        super().__init__()
+        inner = self._inner()
+        self._env: Any = validated(inner) if validate else inner
         self.metadata = deepcopy(dict(core.metadata))
         self.render_mode = core.render_mode
         self._closed = False
@@ -54,6 +55,15 @@ class AnyForm(Planned, ReachesInside):
 
     def _describe(self) -> None:
         """Sets the specs of the framework, and refuses what it cannot express, before `_plan` relies on them."""
+
+    def _inner(self) -> Any:
+        """Returns what the form steps: the core, in the shape that the framework takes.
+
+        Raises:
+            SpecError: It cannot have that shape.
+        """
+        self._check_lanes(self.core)
+        return self.core
 
     def _check_lanes(self, core: Any) -> None:
         n, here = core.batch_size, f"to_{self._framework}"
@@ -67,32 +77,44 @@ class AnyForm(Planned, ReachesInside):
         self.core.assign_lane(number)
 
     def render(self) -> Any:
-        """A picture, as `render_mode` says."""
+        """Renders the current state in the core's `render_mode`."""
         return self.core.render()
 
     def close(self) -> None:
-        """Releases what the environment holds; may be called again."""
+        """Releases the resources of the environment; may be called again."""
         if not self._closed:
             self._closed = True
             self.core.close()
 
     def content(self) -> Any:
-        """Returns what a snapshot of an environment that this form is a part of holds of it."""
-        return self._env.snapshot(), *[getattr(self, name) for name in declared_names(type(self), "_memory")]
+        """Returns the part of a snapshot that describes this form, for environments around it."""
+        names = declared_names(type(self), "_memory")
+        return self._env.snapshot(), {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def put_back(self, content: Any) -> None:
-        """Makes the form hold again what `content` returned.
+        """Restores what `content` returned.
 
         Args:
-            content: What `content` returned.
+            content: The result of `content`.
         """
-        snapshot, *held = content
+        snapshot, held = content
         self._env.restore(snapshot)
-        for name, value in zip(declared_names(type(self), "_memory"), held, strict=True):
-            setattr(self, name, value)
+        for name in declared_names(type(self), "_memory"):
+            if name in held:
+                setattr(self, name, held[name])
+            elif hasattr(self, name):  # which only an episode has
+                delattr(self, name)
 
     def __copy__(self) -> Self:
         return deepcopy(self)
 
     def __repr__(self) -> str:
         return f"to_{self._framework}({self.core!r})"
+
+
+class MultiForm(AnyForm, MultiCoreHolder):
+    """Base of the forms of several agents."""
+
+    def _inner(self) -> MultiEnv:
+        self.multi = several_agents(self.core)
+        return self.multi

@@ -1,16 +1,16 @@
-"""The life of an importer, once for all frameworks: a template, whose hooks say what differs.
+"""The base of the importers of all frameworks: a template with hooks for the differences.
 
-| hook | |
+| hook | purpose |
 |---|---|
 | `_describe` | sets specs, `metadata` and `render_mode` |
-| `_plan` | sets what the steps need, see `Planned` |
-| `_seed_source` | seeds the source before its reset, where the reset itself takes no seed |
+| `_plan` | sets the attributes that steps need, see `Planned` |
+| `_seed_source` | seeds the source before its reset, if the reset itself takes no seed |
 | `_begin` | resets the source |
-| `_parts` | the layers of the source, which snapshots keep |
+| `_parts` | the layers of the source, whose attributes snapshots contain |
 | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
 
-A source may be a form of envoi, inside wrappers of its framework. Its core then answers for state, generator, options
-and lanes, since the framework may have no place for them.
+A source may be a form of envoi, possibly inside wrappers of its framework. State, generator, options and lanes are then
+those of its core, because the framework may not support them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, Reset, Snapshot, Streams
-from envoi.protocol.env import NOT_RESET
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
+from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.protocol.process import Process
+from envoi.protocol.roster import HasRoster, Roster
+from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
+from envoi.spec import SpecTree
 
-from .arrival import Copy
-from .core_holder import CoreHolder
+from .arrival import Copy, incoming
+from .copying import fresh
+from .core_holder import CoreHolder, MultiCoreHolder
 from .introspection import Content
 from .planned import Planned, declared_names
 from .reset_options import ResetOptions
@@ -38,13 +42,13 @@ class FromSource(Process):
     """A core environment that represents one of a framework.
 
     Attributes:
-        source: The framework's environment, wrappers and all.
+        source: The framework's environment, possibly wrapped.
     """
 
     source: Any
 
     _framework: ClassVar[str]
-    """Its name, as the registry has it."""
+    """The framework's name in the registry."""
 
     _closed: bool = False
 
@@ -65,19 +69,19 @@ class Imported(Planned, ResetOptions, FromSource):
     """Base of importers of one agent, of several, and of many lanes.
 
     A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
-    bases; snapshots hold them.
+    bases; snapshots contain them.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
     """
 
-    _memory: ClassVar[tuple[str, ...]] = ("_over", "_streams")
+    _memory: ClassVar[tuple[str, ...]] = ("_streams",)
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
         self.source = source
         self._copy: Copy = copy
-        # Steps read these two, and read an instance's own attributes faster than those of its class.
+        # Attributes of the instance, because steps read these faster than attributes of the class.
         self._observation: Any = None
         self._rewarder = None
         self._closed = False
@@ -90,7 +94,7 @@ class Imported(Planned, ResetOptions, FromSource):
         """Sets the specs, `metadata` and `render_mode`, as the source has them."""
 
     def _find_form(self) -> None:
-        """Looks for a form inside the source; call it again where another source takes its place."""
+        """Finds the form of envoi inside the source; called again if the source is replaced."""
         native = self.unwrapped
         self._form_inside = native if isinstance(native, CoreHolder) else None
 
@@ -100,7 +104,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def core_inside(self) -> Any:
-        """The core environment of `form_inside`; None where there is none."""
+        """The core environment of `form_inside`, or None."""
         form = self._form_inside
         return None if form is None else form.core
 
@@ -114,17 +118,17 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def state(self) -> Any:
-        """The state of the source where it shows one, else the observation; see the importer's module."""
+        """The state of the source if it has one, else the observation; see the importer's module."""
         self._check_begun("state")
-        form = self._form_inside
-        return self._source_state() if form is None else form.core.state
+        core = self.core_inside
+        return self._source_state() if core is None else core.state
 
     def _source_state(self) -> Any:
         return self._observation
 
     @property
     def rng(self) -> np.random.Generator:
-        """The source's generator where it has one; settable."""
+        """The source's generator if it has one, else the import's own; settable."""
         core = self.core_inside
         return (self._source_rng() or self.streams.dynamics) if core is None else core.rng
 
@@ -141,7 +145,7 @@ class Imported(Planned, ResetOptions, FromSource):
         return None
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
-        """Makes the source draw from a generator, as far as it can."""
+        """Replaces the source's generator, if it has one."""
 
     def snapshot(self) -> Snapshot:
         held = [getattr(self, name) for name in declared_names(type(self), "_memory")]
@@ -154,19 +158,19 @@ class Imported(Planned, ResetOptions, FromSource):
             setattr(self, name, value)
 
     def _hold_source(self) -> Any:
-        """Returns all that the source holds.
+        """Returns a copy of all attributes of the source.
 
         Raises:
-            SnapshotUnsupported: Something in it cannot be copied.
+            SnapshotUnsupported: An attribute cannot be copied.
         """
         return Content(self._parts())
 
     def _put_back_source(self, content: Any) -> None:
-        """Makes the source hold again what `_hold_source` gave."""
+        """Restores what `_hold_source` returned."""
         content.put_back(self._parts())
 
     def _parts(self) -> list[Any]:
-        """Returns the layers of the source, outermost first, and its spaces: the objects that a restore keeps."""
+        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
         return [self.source]
 
     def render(self) -> Any:
@@ -177,44 +181,48 @@ class ImportedEnv(Imported, Env):
     """Base of importers of one agent.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The framework's environment.
     """
 
-    _memory = ("_observation",)
+    _memory = ("_observation", "_episode_state")
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._over: str | None = NOT_RESET
+        self._episode_state: EpisodeState = NOT_BEGUN
         super().__init__(source, copy)
 
     def _check_begun(self, what: str) -> None:
-        if self._over == NOT_RESET:
-            raise EpisodeError(f"{what}: {NOT_RESET}")
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _refuse(self) -> NoReturn:
+        """Raises the error of a step while no episode is running."""
+        raise EpisodeError(f"step: {self._episode_state}")
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         if options and not self.has_place:
             self._give_options(options)
         if seed is not None:
-            seed = check_seed(seed)  # as a Python int, for a source may take no other
+            seed = check_seed(seed)  # a Python integer, because sources may accept no other
             self._seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
-        self._observation, self._over = observation, None
+        self._observation, self._episode_state = observation, RUNNING
         return Reset(observation, info)
 
     def _seed_source(self, seed: Any) -> None:
-        """Seeds the source before its reset, beyond the seed that its reset takes."""
+        """Seeds the source before its reset, in addition to the seed that its reset takes."""
 
     @abstractmethod
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
-        """Resets the source; returns the observation and a dict of the info, both as the core has them."""
+        """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
 
     @property
     def observation(self) -> Any:
-        if self._over == NOT_RESET:
+        if self._episode_state is NOT_BEGUN:
             self._check_begun("observation")
         return self._observation
 
@@ -223,15 +231,15 @@ class ImportedBatch(Imported, BatchEnv):
     """Base of importers of many lanes, which the source steps together.
 
     Args:
-        source: The framework's environment, wrappers and all.
-        n: How many lanes it has.
-        copy: Whether to copy observations: where the source still holds them (`"auto"`), always, or never.
+        source: The framework's environment, possibly wrapped.
+        n: The number of lanes.
+        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The framework's environment.
     """
 
-    _memory = ("_observation", "_begun")
+    _memory = ("_observation", "_over", "_begun")
 
     def __init__(self, source: Any, n: int, copy: Copy = "auto") -> None:
         BatchEnv.__init__(self, n)
@@ -241,12 +249,137 @@ class ImportedBatch(Imported, BatchEnv):
 
     def _check_begun(self, what: str) -> None:
         if not self._begun:
-            raise EpisodeError(f"{what}: {NOT_RESET}")
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
 
     @property
     def observation(self) -> Any:
         self._check_begun("observation")
         return self._observation
+
+
+class ImportedMulti(HasRoster, Imported, MultiEnv):
+    """Base of importers of several agents.
+
+    Args:
+        source: The framework's environment, possibly wrapped.
+        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still holds.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_roster", "_saw")
+    _planned = ("_takes",)
+
+    _form_inside: Any  # a `MultiCoreHolder`, or None
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        self._roster = Roster(())
+        self._saw: dict[Any, Any] = {}
+        super().__init__(source, copy)
+
+    def _find_form(self) -> None:
+        native = self.unwrapped
+        self._form_inside = native if isinstance(native, MultiCoreHolder) else None
+
+    @property
+    def core_inside(self) -> MultiEnv | None:
+        """The core environment of `form_inside`, as one of several agents; None where there is none."""
+        form = self._form_inside
+        return None if form is None else form.multi
+
+    @abstractmethod
+    def _agents(self) -> tuple[Any, ...]:
+        """Returns the possible agents of the source."""
+
+    @abstractmethod
+    def _space(self, what: str, agent: Any) -> Any:
+        """Returns the source's `"observation"` or `"action"` space of a possible agent."""
+
+    @abstractmethod
+    def _spec(self, what: str, agent: Any) -> SpecTree:
+        """Returns the same as a spec."""
+
+    @abstractmethod
+    def _layers(self) -> list[Any]:
+        """Returns the layers of the source, outermost first."""
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the source's space of an agent, or None for an unknown agent.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: The agent.
+        """
+        return self._space(what, agent) if agent in self.possible_agents else None
+
+    def _describe(self) -> None:
+        source = self.source
+        agents = self.possible_agents = self._agents()
+        self._roster = Roster(agents)
+        self.observation_spec = {agent: self._spec("observation", agent) for agent in agents}
+        self.action_spec = {agent: self._spec("action", agent) for agent in agents}
+        # Made here once; the class would make new ones at each look.
+        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
+        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
+        self.render_mode = getattr(source, "render_mode", None)
+
+    def _plan(self) -> None:
+        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
+
+    def _parts(self) -> list[Any]:
+        each = [self._space(what, agent) for agent in self.possible_agents for what in ("observation", "action")]
+        return [*self._layers(), *{id(space): space for space in each}.values()]
+
+    def _check_begun(self, what: str) -> None:
+        if self._roster.phase is NOT_BEGUN:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+        """Resets the source, and returns its result; the roster is then one before an episode."""
+        seed = check_seed(seed)
+        if seed is not None:
+            self._streams = Streams(seed)
+        seed = self._source_seed(seed)
+        result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
+        self._roster, self._saw = Roster(self.possible_agents), {}
+        return result
+
+    def _source_seed(self, seed: int | None) -> int | None:
+        """Returns the seed for the source's reset, given that of the core's."""
+        return seed
+
+    @property
+    def _seen(self) -> dict[Any, Any]:
+        """The latest observation of each agent that has been in play."""
+        return self._saw
+
+    def observation(self, agent: Any) -> Any:
+        seen = self._seen
+        if agent not in seen:
+            raise self._roster.unseen(agent)
+        return seen[agent]
+
+    def _source_state(self) -> Any:
+        return dict(self._seen)
+
+    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Returns rewards by the rewarder that is set, 0 for an agent that it leaves out; without one the source's.
+
+        Args:
+            rewards: The source's, by agent.
+            before: The state before the step.
+            actions: By agent.
+
+        Raises:
+            SpecError: The rewarder returns no mapping.
+        """
+        if self._rewarder is None:
+            return rewards
+        given = reward_step(self._rewarder, rewards, before, actions, self.state)
+        if not isinstance(given, Mapping):
+            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
+        return {agent: given.get(agent, 0.0) for agent in rewards}
 
 
 class ImportedLanes(FromSource, Lanes):
@@ -264,5 +397,5 @@ class ImportedLanes(FromSource, Lanes):
 
     @property
     def is_unchanged(self) -> bool:
-        """True while the source alone does what this batch does."""
+        """True as long as the source behaves like this batch, because no lane was changed."""
         return all(lane.is_unchanged for lane in self.envs)

@@ -19,8 +19,8 @@ from ..shared.arrival import Copy, incoming
 from ..shared.imported import ImportedBatch, ImportedLanes
 from .form import ToTFAgents
 from .infos import unstacked
-from .native import FromTFSource
 from .source import FromTFAgents
+from .source_base import FromTFSource
 from .specs import NAME, PyEnvironment, array_encoder, lanes_of, zero_lanes
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from envoi import EpisodeError, SpecError, Step
-from envoi.protocol.env import ENDED, make_step
+from envoi.protocol.env import make_step
+from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
 from ..shared.arrival import Copy, incoming
 from ..shared.imported import ImportedEnv
 from .infos import lane_info
-from .native import FromTFSource, number_reader
+from .source_base import FromTFSource, number_reader
 from .specs import PyEnvironment, array_encoder, is_zero
 
 
@@ -51,8 +52,8 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         return self._incoming(observation), info
 
     def step(self, action: Any) -> Step:
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            self._refuse()
         rewarder = self._rewarder
         before = None if rewarder is None else self.state
         time_step, form = self.source.step(action if self._encode is None else self._encode(action)), self._form
@@ -71,7 +72,7 @@ class FromTFAgents(FromTFSource, ImportedEnv):
             info = lane_info(self._source_info())
         self._observation = observation
         if kind == 2:
-            self._over = ENDED
+            self._episode_state = OVER
         if rewarder is not None:
             reward = reward_step(rewarder, reward, before, action, self.state)
         return make_step((observation, reward, terminated, truncated, discount, info))

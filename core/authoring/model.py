@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -21,10 +21,39 @@ from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
-from .model_context import HasContext
+
+if TYPE_CHECKING:
+    from ..context import ContextSpace
 
 UNSET: Any = None
 """The value of a model's state before the first reset."""
+
+
+class HasContext:
+    """Base of models of one agent and of several: their contexts.
+
+    Attributes:
+        context_space: The features of this model's contexts, with defaults and bounds; None if it has none.
+    """
+
+    context_space: ContextSpace | None = None
+
+    _context: Mapping[str, Any] = {}
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context of the coming episodes, with defaults filled in; can be set, and is checked by `context_space`.
+
+        Raises:
+            ContextError: It is set to a value that its feature does not allow, or has a feature that does not exist.
+        """
+        return {**(self.context_space.defaults if self.context_space else {}), **self._context}
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        if self.context_space is not None:
+            self.context_space.verify(context)
+        self._context = dict(context)
 
 
 class Model(HasContext, Env):
@@ -153,6 +182,7 @@ class Model(HasContext, Env):
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part that leaves out the functions which the author did not write."""
+        self._rewarder = self._rewarder  # CPython 3.11 reads it faster in an instance than in a class
         defaults: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
         constants = {name: value for name, value in defaults.items() if not self._overrides(name)}
 

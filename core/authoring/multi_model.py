@@ -27,7 +27,7 @@ from ..protocol.roster import HasRoster, Roster
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
 from ..tree import AnyMapping
-from .model_context import HasContext
+from .model import HasContext
 
 _NONE: frozenset[Any] = frozenset()
 

@@ -138,7 +138,12 @@ class AgentLanes(Around, BatchEnv):
         return full_lanes_step(self.raw_step(action, restart), self.discount_spec, self.batch_size)
 
     def raw_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """`step` for forms: a quiet step, see `envoi.protocol.multi_env`, has None for both flags and the discounts."""
+        """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
+
+        Args:
+            action: The actions of all lanes, with leaves of shape (n, …).
+            restart: The lanes to reset instead, shape (n,), bool; None for none.
+        """
         if restart is not None or not self._together:
             return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]

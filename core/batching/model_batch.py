@@ -16,7 +16,7 @@ from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT, split
-from ..rewards.rewarder import ModelReward, Rewarder, drawing
+from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, lane_seeds
 from ..spec import Spec, zeros
 from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
@@ -43,7 +43,7 @@ class ModelBatch(BatchEnv):
         self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
         self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
         if not model.is_unchanged:
-            self._rewarder = drawing(model.rewarder, self)
+            self._rewarder = stream_bound(model.rewarder, self)
         self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None
         self._observation: Any = None

@@ -23,12 +23,7 @@ from ..spec import Array, SpecTree, sample
 from .episode import ENDED as ENDED
 from .episode import ENDED_LANES as ENDED_LANES
 from .episode import NOT_RESET as NOT_RESET
-from .fast_steps import beside_step as beside_step
-from .fast_steps import fast_step
-from .fast_steps import five_step as five_step
 from .process import Info, Process
-
-quickest_step = fast_step
 
 REWARD = Array((), "float64", name="reward")
 DISCOUNT = Array((), "float64", 0, 1, "discount")

@@ -32,9 +32,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2s
+from itertools import chain
 from textwrap import indent
 from types import CodeType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from weakref import WeakSet
 
 from ..errors import SpecError
 from .process import Process
@@ -47,6 +49,9 @@ VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info"
 
 RawStep = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
+
+MakeParts: TypeAlias = "Callable[..., Sequence[Part]]"
+"""Returns the parts of a step, the innermost layer first."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ class Part:
             not set then, and `info` is the source's own, which must not be handed out. They return.
         constants: Those of `VALUES` that are the same at every step after this layer, so that outer layers can leave
             out what they would do about others.
+        keeps_quiet: Of a layer between the innermost and a form: True if `inward` and `outward` need neither flags nor
+            discount and info, and leave them and the reward as they are; a quiet step is one with them, too.
+        plan: Of a layer that may plan again: its plan, until it does.
     """
 
     title: str
@@ -81,25 +89,85 @@ class Part:
     quiet: str = ""
     names: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    keeps_quiet: bool = False
+    plan: LayerPlan | None = None
+
+
+class LayerPlan:
+    """The functions and objects that the part of a layer names, for as long as the layer does not plan again.
+
+    A wrapper plans again when another rewarder is set, since the specs of its change may follow from it. Steps that
+    were assembled before, which anyone may hold, are then outdated.
+    """
+
+    def __init__(self) -> None:
+        self._held_by: WeakSet[_Again] = WeakSet()
+
+    def add(self, again: _Again) -> None:
+        """Adds a step that this plan is a part of, by what assembles it again."""
+        self._held_by.add(again)
+
+    def outdate(self) -> None:
+        """Makes all steps that this plan is a part of be assembled again when they are called the next time."""
+        for again in self._held_by:
+            again.is_due = True
+        self._held_by.clear()
+
+
+class _Again:
+    """Takes the place of a step that is outdated: assembles it again, once, and calls the newer one.
+
+    Attributes:
+        is_due: True once the plan of a layer is outdated; the step asks for it.
+    """
+
+    __slots__ = ("__weakref__", "_newer", "_newer_again", "_parts", "is_due")
+
+    def __init__(self, parts: MakeParts) -> None:
+        self.is_due = False
+        self._parts = parts
+        self._newer: Callable[..., Any] | None = None
+        self._newer_again: _Again | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        # The newer step has an object of this kind of its own, because two that hold each other live too long.
+        if self._newer is None or (self._newer_again is not None and self._newer_again.is_due):
+            self._newer, self._newer_again = _assembled(self._parts, arguments[:-1])
+        return self._newer(*arguments)
 
 
 SIX_VALUES = Part("a tuple of six values", outward=f"return {', '.join(VALUES)}")
 """The part that ends a step for layers which call it."""
 
 
-def assemble(parts: Sequence[Part], unbound: Any = None) -> Callable[..., Any]:
+def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable[..., Any]:
     """Makes one function of the parts of a step.
 
     Args:
-        parts: The innermost layer first; the last one returns.
+        parts: The innermost layer first; the last one returns. Where a layer may plan again, a function that returns
+            them; it takes `unbound`, if that is given.
         unbound: An object that the function shall not hold but take as its first argument, for a layer that keeps the
             function itself.
 
     Returns:
         `action -> result`, or `(unbound, action) -> result`. It must not be pickled or copied: make it again.
     """
-    text, objects = _written(parts, unbound)
-    return _factory(text)(*objects)
+    given: tuple[Part, ...] = () if callable(parts) else tuple(parts)
+
+    def the_same(*_: Any) -> tuple[Part, ...]:
+        return given
+
+    return _assembled(parts if callable(parts) else the_same, () if unbound is None else (unbound,))[0]
+
+
+def _assembled(parts: MakeParts, unbound: tuple[Any, ...]) -> tuple[Callable[..., Any], _Again | None]:
+    layers = parts(*unbound)
+    plans = [layer.plan for layer in layers if layer.plan is not None]
+    again = _Again(parts) if plans else None
+    for plan in plans:
+        plan.add(cast("_Again", again))
+    text, objects = _written(layers, *unbound, again=again)
+    return _factory(text)(*objects), again
 
 
 def fast_step(env: Env) -> RawStep:
@@ -110,8 +178,23 @@ def fast_step(env: Env) -> RawStep:
     Args:
         env: An environment of one agent; for a batch the function takes `restart` as `step` does.
     """
-    parts = parts_of(env)
-    return assemble([*parts, SIX_VALUES]) if parts else _called(env)
+    return step_around(env, lambda constants: SIX_VALUES) if parts_of(env) else _called(env)
+
+
+def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[..., Any]:
+    """Returns the step of an environment as one function that ends with the part of a form.
+
+    Args:
+        env: An environment of one agent.
+        last: Makes the part, which returns, of the values that are the same at every step of `env`, as in
+            `Part.constants`. It is kept, so it must not hold the form if the form keeps the function.
+    """
+
+    def parts() -> list[Part]:
+        inside = parts_or_call(env)
+        return [*inside, last(inside[-1].constants)]
+
+    return assemble(parts)
 
 
 def parts_of(env: Env) -> tuple[Part, ...]:
@@ -123,7 +206,7 @@ def parts_of(env: Env) -> tuple[Part, ...]:
     Args:
         env: An environment of one agent.
     """
-    return beside_step(env, "step_parts", tuple)()
+    return _beside_step(env, "step_parts", tuple)()
 
 
 def parts_or_call(env: Env) -> tuple[Part, ...]:
@@ -137,17 +220,11 @@ def parts_or_call(env: Env) -> tuple[Part, ...]:
 
 
 def _called(env: Env) -> RawStep:
-    return beside_step(env, "raw_step", env.step)
+    return _beside_step(env, "raw_step", env.step)
 
 
-def beside_step(env: Env, name: str, otherwise: Any = None) -> Any:
-    """Returns a method beside an environment's step, unless a subclass of its class has a `step` of its own.
-
-    Args:
-        env: The environment.
-        name: The method's name.
-        otherwise: The result where there is no such method, or it does not hold.
-    """
+def _beside_step(env: Env, name: str, otherwise: Any) -> Any:
+    """Returns a method beside an environment's step, unless a subclass of its class has a `step` of its own."""
     # Not by `vars(env)`: CPython 3.11 reads an object's attributes more slowly once its dict was asked for.
     if getattr(env.step, "__func__", None) is type(env).step:
         for kind in type(env).__mro__:
@@ -156,17 +233,6 @@ def beside_step(env: Env, name: str, otherwise: Any = None) -> Any:
             if "step" in vars(kind) or "raw_step" in vars(kind):
                 break
     return otherwise
-
-
-def five_step(env: Env) -> Callable[[Any], tuple[Any, Any, bool, bool, dict[Any, Any]]] | None:
-    """Returns an environment's `five_step`, where it has one: a step for forms that have no place for a discount.
-
-    It gives five values, and a discount that is not the default in the info, as `info["discount"]`.
-
-    Args:
-        env: An environment of one agent.
-    """
-    return beside_step(env, "five_step")
 
 
 def explain(env: Any) -> str:
@@ -183,14 +249,13 @@ def explain(env: Any) -> str:
     step = getattr(env, "step", None)
     if not callable(step):
         raise SpecError(f"env: expected an environment, got {env!r}")
+    if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
+        step = step_around(cast("Any", env), lambda constants: SIX_VALUES)
     code = getattr(step, "__code__", None)
     if isinstance(code, CodeType) and code.co_filename in _TEXTS:
         return _TEXTS[code.co_filename]
-    if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
-        return _written([*parts_or_call(cast("Any", env)), SIX_VALUES])[0]
-    return _written(
-        [Part("a step that is called as it is", outward="return $own_step(action)", names={"own_step": step})]
-    )[0]
+    own = Part("a step that is called as it is", outward="return $own_step(action)", names={"own_step": step})
+    return _written([own])[0]
 
 
 # Writing and compiling.
@@ -201,10 +266,12 @@ _TEXTS: dict[str, str] = {}
 _LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
 """The fields of a `Part` that are text."""
 
+_NOTHING = object()
+
 _HOLE = re.compile(r"\$([A-Za-z_]+)")
 
 
-def _written(parts: Sequence[Part], unbound: Any = None) -> tuple[str, list[Any]]:
+def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = None) -> tuple[str, list[Any]]:
     """Writes the text of a step.
 
     Returns:
@@ -213,22 +280,29 @@ def _written(parts: Sequence[Part], unbound: Any = None) -> tuple[str, list[Any]
     taken = {"action", "make", "step", *VALUES}
     objects: dict[str, Any] = {}
     layers: list[Part] = []
+    if again is not None:
+        taken.add("again")
+        objects["again"] = again
     for part in parts:
         texts = {name: getattr(part, name) for name in _LINES}
         own: dict[str, str] = {}
         for name in dict.fromkeys(_HOLE.findall("\n".join(texts.values()))):
+            if name in part.names and objects.get(name, _NOTHING) is part.names[name]:
+                own[name] = name  # two layers name one object alike
+                continue
             own[name] = _free(name, taken)
             taken.add(own[name])
             if name in part.names:
                 objects[own[name]] = part.names[name]
         layers.append(replace(part, **{name: _renamed(text, own) for name, text in texts.items()}))
-    given = [name for name, value in objects.items() if unbound is not None and value is unbound]
+    given = [] if unbound is None else [name for name, value in objects.items() if value is unbound] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
-    body = indent("\n".join(_body(layers)), " " * 8)
-    arguments = ", ".join((*given, "action"))
-    return f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n", list(
-        bound.values()
-    )
+    arguments = ", ".join((*given[:1], "action"))
+    check = [] if again is None else ["if again.is_due:", f"    return again({arguments})"]
+    same = [f"{name} = {given[0]}" for name in given[1:]]  # a wrapper may be the function of its change, too
+    body = indent("\n".join([*check, *same, *_body(layers)]), " " * 8)
+    text = f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n"
+    return text, list(bound.values())
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
@@ -239,15 +313,17 @@ def _body(layers: Sequence[Part]) -> list[str]:
     """Returns the lines of a step, outermost layer first on the way in and last on the way out."""
     innermost, *outer = layers
     inward = [line for layer in reversed(layers) for line in _titled(layer.title, layer.inward)]
-    outward = [line for layer in outer for line in _titled(layer.title, layer.outward)]
+    outward = [_titled(layer.title, layer.outward) for layer in outer]
     lines = [*inward, *_titled(innermost.title, innermost.outward)]
     if not innermost.unless:
-        return [*lines, *outward]
+        return [*lines, *chain(*outward)]
     lines.append(f"if {innermost.unless}:")
     rarely, otherwise = innermost.rarely.splitlines(), innermost.otherwise.splitlines()
-    if len(outer) == 1 and outer[0].quiet:
-        return [*lines, *_indented([*rarely, *outward]), *_titled(f"{outer[0].title}, quiet", outer[0].quiet)]
-    return [*lines, *_indented(rarely), "else:", *_indented(otherwise), *outward]
+    *between, last = [*outer] or [Part("")]
+    if last.quiet and all(layer.keeps_quiet for layer in between):
+        lines += _indented([*rarely, *chain(*outward)])
+        return [*lines, *chain(*outward[:-1]), *_titled(f"{last.title}, quiet", last.quiet)]
+    return [*lines, *_indented(rarely), "else:", *_indented(otherwise), *chain(*outward)]
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

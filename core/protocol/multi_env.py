@@ -71,17 +71,17 @@ class MultiStep(NamedTuple):
 
 
 RawMultiStep: TypeAlias = tuple[dict[Any, Any], dict[Any, Any], Any, Any, Any, dict[Any, Info]]
-"""The values of a `MultiStep`; both flags and the discounts are None, all three, where the step is quiet."""
+"""The values of a `MultiStep`; for a quiet step, both flags and the discounts are None."""
 
 make_multi_step = cast(
     "Callable[[RawMultiStep], MultiStep]",
     partial(tuple.__new__, MultiStep),  # pyright: ignore[reportUnknownMemberType]
 )
-"""`MultiStep(*values)` for hot paths, as `make_step`."""
+"""`MultiStep(*values)` for hot paths, like `make_step`."""
 
 
 def full_multi_step(values: RawMultiStep) -> MultiStep:
-    """What `raw_step` gave as a `MultiStep`, with what a quiet step left out."""
+    """Returns the result of `raw_step` as a `MultiStep`, with the flags and discounts that a quiet step leaves out."""
     observations, rewards, terminated, _, _, infos = values
     if terminated is not None:
         return make_multi_step(values)
@@ -90,32 +90,33 @@ def full_multi_step(values: RawMultiStep) -> MultiStep:
 
 
 def quickest_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], RawMultiStep]:
-    """What a form steps an environment by: its `raw_step`, unless a subclass of who defines that has its own `step`."""
+    """Returns the fastest step function that respects overrides of `step`: `raw_step`, or one that calls `step`."""
     return _beside_multi_step(env, "raw_step") or partial(MultiEnv.raw_step, env)
 
 
 def five_step(env: MultiEnv) -> Callable[[Mapping[Any, Any], Mapping[Any, bool]], tuple[Any, ...]] | None:
-    """An environment's `five_step(actions, flags)`, where it has one: a step for forms that have no discounts.
+    """Returns an environment's `five_step(actions, flags)`, a step for forms without discounts, or None.
 
-    A quiet step gives five values, both flags as copies of `flags`, which may say more than the agents' own. Any other
-    gives what `raw_step` does.
+    A quiet step returns five values, in which both flags are copies of `flags`, which may have more entries than those
+    of agents. Any other step returns the same as `raw_step`.
     """
     return _beside_multi_step(env, "five_step")
 
 
 def lanes_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
-    """An environment's `lanes_step(actions)`, where it has one: a step for agents that are lanes, while all play.
+    """Returns an environment's `lanes_step(actions)`, a step for agents that are lanes and all in play, or None.
 
-    It takes an action for each of `possible_agents`, in their order. A quiet step gives three values: the observations
-    as one new array, a sequence of rewards, both in that order, and infos or None where they say nothing. Any other
-    gives what `raw_step` does. Until the next one, `observation(agent)` knows what each agent saw last.
+    It takes a sequence of one action for each of the n `possible_agents`, in their order. A quiet step returns three
+    values: the observations as one new array of shape (n, …), a sequence of n rewards, both in that order, and the
+    infos, or None if they are empty. Any other step returns the same as `raw_step`. Until the next step,
+    `observation(agent)` returns the latest observation of each agent.
     """
     return _beside_multi_step(env, "lanes_step")
 
 
 def _beside_multi_step(env: MultiEnv, name: str) -> Any:
-    """Another kind of step of an environment, if no subclass of who defines it has a step of its own."""
-    if getattr(env.step, "__func__", None) is type(env).step:  # see `env.beside_step`
+    """Returns another step function of an environment, unless a subclass of its definer overrides `step`; or None."""
+    if getattr(env.step, "__func__", None) is type(env).step:  # the same rule as in `fast_steps`
         for kind in type(env).__mro__:
             if name in vars(kind):
                 return getattr(env, name)
@@ -192,10 +193,10 @@ class MultiEnv(Process):
         """
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """`step` for forms: a tuple of the six values, flags and discounts None where nobody ends or joins (see above).
+        """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
 
-        An environment may define it beside `step` where that is cheaper. The mapping of actions remains the caller's:
-        it is neither kept nor changed.
+        An environment may define it in addition to `step` if it is faster. It neither keeps nor changes the mapping of
+        actions.
         """
         return self.step({**actions})
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from ..errors import SnapshotUnsupported
-from ..rewards.rewarder import Drawing, NativeReward, Rewarder, RewardFunction, as_rewarder, drawing
+from ..rewards.rewarder import NativeReward, Rewarder, RewardFunction, StreamBound, as_rewarder, stream_bound
 from ..seeding import Streams
 from ..spec import SpecTree
 
@@ -95,7 +95,7 @@ class Process(ABC):
     def rewarder(self) -> Rewarder:
         """The reward function; can be set to a `Rewarder` or a function (state, action, next_state)."""
         held = self._rewarder
-        return self._native_rewarder() if held is None else held.rewarder if isinstance(held, Drawing) else held
+        return self._native_rewarder() if held is None else held.rewarder if isinstance(held, StreamBound) else held
 
     def _native_rewarder(self) -> Rewarder:
         """Returns the environment's own rewarder, which is in use until another one is set."""
@@ -106,7 +106,7 @@ class Process(ABC):
         new = as_rewarder(rewarder)
         spec, declared = self._spec_under(new), self.declared_reward_spec
         # The environment's own rewarder is not stored: the reward of an imported environment is part of its step.
-        self._rewarder = None if new == self._native_rewarder() else drawing(new, self)
+        self._rewarder = None if new == self._native_rewarder() else stream_bound(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:

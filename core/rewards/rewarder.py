@@ -195,7 +195,7 @@ class NativeReward(Rewarder):
             ) from None
 
 
-class Drawing(Rewarder):
+class StreamBound(Rewarder):
     """A rewarder that takes a generator, bound to the random stream of an environment.
 
     Args:
@@ -210,14 +210,14 @@ class Drawing(Rewarder):
         return self.rewarder.drawn(state, action, next_state, self.process.streams.reward)
 
 
-def drawing(rewarder: Rewarder, process: Any) -> Rewarder:
+def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
     """Returns the rewarder as an environment calls it: bound to the environment's stream if it takes a generator.
 
     Args:
         rewarder: The rewarder.
         process: The environment.
     """
-    return Drawing(rewarder, process) if rewarder.draws else rewarder
+    return StreamBound(rewarder, process) if rewarder.draws else rewarder
 
 
 def asks_for_native_reward(rewarder: Any) -> bool:

@@ -126,10 +126,8 @@ class _PaddedMultiEnv(LiftedMultiEnv):
 
     def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
         length, ends = self.fix_length, self._ends
-        if ends:
+        if ends or self._elapsed >= length:
             check_actions(actions, self.acting, RUNNING if self.agents else OVER)
-        elif self._elapsed >= length:
-            check_actions(actions, (), OVER)
         inside = MultiStep({}, {}, {}, {}, {}, {})
         if self.env.agents or not ends:
             inside = super().step({agent: action for agent, action in actions.items() if agent not in ends})

@@ -14,6 +14,12 @@ from ..wrapping.lifted import Lifted
 class Flattened(Lifted):
     """A wrapper that packs nested values into flat arrays.
 
+    Args:
+        env: The environment.
+        order: The order of the leaves, see `Flattening`.
+        dtype: The dtype of the flat array, see `Flattening`.
+        discrete: The encoding of integers, see `Flattening`.
+
     Attributes:
         flattenings: The layout of each agent's values; under None where there is one agent.
     """
@@ -31,7 +37,7 @@ class Flattened(Lifted):
         """Returns the layout of the flat array: `slices` by path, and `spec`.
 
         Args:
-            agent: Whose, where there are several.
+            agent: The agent, if there are several.
 
         Raises:
             SpecError: There is no such agent.
@@ -45,7 +51,7 @@ class Flattened(Lifted):
 
         Args:
             value: The nested value; leading axes of its leaves, such as lanes, are kept.
-            agent: Whose, where there are several.
+            agent: The agent, if there are several.
         """
         return self.flattening(agent).flatten(value)
 
@@ -53,8 +59,8 @@ class Flattened(Lifted):
         """Returns an array as a nested value: the exact inverse of `flatten`.
 
         Args:
-            array: Shape (…, k).
-            agent: Whose, where there are several.
+            array: The flat array, of shape (…, k).
+            agent: The agent, if there are several.
 
         Returns:
             The nested value, each leaf in its own dtype.
@@ -67,6 +73,6 @@ def called(what: str, agent: Any) -> str:
 
     Args:
         what: `"observation"` or `"action"`.
-        agent: Whose; None where there is but one agent.
+        agent: The agent; None if there is only one.
     """
     return what if agent is None else f"{what}[{agent!r}]"

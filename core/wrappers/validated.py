@@ -140,7 +140,8 @@ class ValidatedMulti(MultiWrapper):
 def _check_options(env: Env | MultiEnv, options: Mapping[str, Any]) -> None:
     for name, value in env.untaken(options).items():
         raise SpecError(
-            f"options[{name!r}]: expected none, for a reset of {shown(env.unwrapped)} takes no options, got {value!r}"
+            f"options[{name!r}]: expected no options, because a reset of {shown(env.unwrapped)} takes none, "
+            f"got {value!r}"
         )
 
 

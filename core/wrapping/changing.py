@@ -21,8 +21,8 @@ class Changing(Around):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_changes", "_shared", "_inner_step", "raw_step"),
-        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell", "_short"),
+        *("_change", "_changes", "_shared", "_inner_step", "_layer_plan", "_six_values"),
+        *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
 
     def __init__(self, env: Any) -> None:

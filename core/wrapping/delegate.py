@@ -127,7 +127,12 @@ class Around(Process):
         self.env.context = context
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        """See `BatchEnv.put_context`."""
+        """Sets a context in some lanes; see `BatchEnv.put_context`.
+
+        Args:
+            context: By feature, one value for each of these lanes.
+            lanes: The indices of the lanes.
+        """
         self.env.put_context(context, lanes)
 
     def assign_lane(self, number: int) -> None:

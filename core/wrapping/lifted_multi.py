@@ -82,7 +82,12 @@ class LiftedMultiEnv(Changing, MultiWrapper):
         return MultiReset(self._seen(observations), self._told(infos))
 
     def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
-        """See `MultiEnv.step`; `restart` is there for wrappers that are written once, and always None."""
+        """Acts once; see `MultiEnv.step`.
+
+        Args:
+            actions: The actions, by agent.
+            restart: None; a parameter only because lifted wrappers have the same signature for batches.
+        """
         return full_multi_step(self.raw_step(actions))
 
     def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:

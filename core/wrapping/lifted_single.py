@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -12,10 +10,10 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import as_mask
-from ..protocol.env import Reset, Step, full_step, make_step, quickest_step
+from ..protocol.env import Reset, Step, full_step, make_step
 from ..protocol.episode import ENDED_LANES, OVER
+from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, parts_or_call
 from ..protocol.infos import Infos
-from ..protocol.process import Info
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
 from .changing import Changing
@@ -29,7 +27,8 @@ class LiftedEnv(Changing, Wrapper):
 
     _memory: Any = None
     _cut: Any = None
-    _short: list[Any] | None = None  # the plan of `_without_memory`, changed in place because others hold that step
+    _layer_plan: LayerPlan | None = None
+    _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
         env = self.env
@@ -39,22 +38,14 @@ class LiftedEnv(Changing, Wrapper):
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
         self._has_lanes = env.batch_size is not None
-        self._inner_step = quickest_step(env)
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
-        kind = type(self)
-        is_plain = (kind.step, kind.raw_step) == (LiftedEnv.step, LiftedEnv.raw_step)
-        if is_plain and not self._has_lanes and self._begin is None:
-            short = [self._inner_step, change.action, change.observation, change.reward, change.info]
-            if self._short is None:
-                self._short = short
-                self.raw_step = _without_memory(short)  # which has less to ask at every step
-            self._short[:] = short
-        elif self._short is not None:
-            self._short[:] = [partial(kind.raw_step, self), None, None, None, None]
+        if self._layer_plan is not None:
+            self._layer_plan.outdate()
+        self._layer_plan, self._six_values = LayerPlan(), None
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -75,35 +66,66 @@ class LiftedEnv(Changing, Wrapper):
         return Reset(seen, info)
 
     def step(self, action: Any, restart: Any = None) -> Step:
-        if self.batch_size is None:
-            if restart is not None:
-                raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
-            return full_step(self.raw_step(action))
-        return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
-
-    def raw_step(self, action: Any, restart: Any = None) -> tuple[Any, Any, bool, bool, Any, Info]:
         if self._has_lanes:
-            return self.step(action, restart)
-        if self._cut:
-            raise EpisodeError(f"step: {OVER}")
-        observation, reward, terminated, truncated, discount, info = self._inner_step(
-            action if self._act is None else self._act(action)
+            return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
+        if restart is not None:
+            raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
+        if self._six_values is None:
+            self._six_values = assemble(_six_values, unbound=self)
+        return full_step(self._six_values(self, action))
+
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""
+        if self._has_lanes:
+            return ()
+        inside, change = parts_or_call(self.env), self._change
+        memory = [] if change.begin is None else ["$memory"]
+
+        arguments = "".join(f", {name}" for name in memory)
+        inward: list[str] = []
+        outward: list[str] = []
+        if change.truncated is not None or type(self).step is not LiftedEnv.step:  # which may set `_cut`, too
+            inward += ["if $wrapper._cut:", "    $wrapper._refuse()"]
+        if change.remember is not None:
+            inward += ["$own_action = action"]
+        if change.action is not None:
+            inward += ["action = $change_action(action)"]
+        if memory:
+            outward += ["$memory = $wrapper._memory"]
+        if change.remember is not None:
+            outward += ["$memory = $remember($memory, $own_action, observation, reward)"]
+        if change.note is not None:
+            outward += ["$memory = $note($memory, info)"]
+        if change.remember is not None or change.note is not None:
+            outward += ["$wrapper._memory = $memory"]
+        if change.observation is not None:
+            outward += [f"observation = $change_observation(observation{arguments})"]
+        if change.reward is not None:
+            outward += [f"reward = $change_reward(reward{arguments})"]
+        if change.truncated is not None:
+            outward += ["$wrapper._cut = truncated = True if $change_truncated(truncated, $memory) else False"]
+        if change.info is not None:
+            outward += [f"info = {{**info, **$change_info({', '.join(memory)})}}"]
+        changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
+        names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed}
+        own = Part(
+            f"a wrapper: changes {', '.join(changed) or 'specs'}",
+            "\n".join(inward),
+            "\n".join(outward),
+            names={**names, "remember": change.remember, "note": change.note, "wrapper": self},
+            constants={name: value for name, value in inside[-1].constants.items() if name not in changed},
+            keeps_quiet=change.note is None and not {"reward", "truncated", "info"}.intersection(changed),
+            plan=self._layer_plan,
         )
-        memory = self._memory
-        if self._remember is not None:
-            memory = self._remember(memory, action, observation, reward)
-        if self._note is not None:
-            memory = self._note(memory, info)
-        self._memory = memory
-        if self._see is not None:
-            observation = self._see(observation, memory)
-        if self._pay is not None:
-            reward = self._pay(reward, memory)
-        if self._end is not None:
-            self._cut = truncated = bool(self._end(truncated, memory))
-        if self._tell is not None:
-            info = {**info, **self._tell(memory)}
-        return (observation, reward, terminated, truncated, discount, info)
+        return (*inside, own)
+
+    def _refuse(self) -> NoReturn:
+        raise EpisodeError(f"step: {OVER}")
+
+    @property
+    def truncates(self) -> bool:
+        """True if the change of this wrapper may truncate episodes."""
+        return self._end is not None
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
         return self._step_lanes(action, None, as_mask(lanes, self.batch_size, "lanes"))
@@ -166,26 +188,9 @@ class LiftedEnv(Changing, Wrapper):
         return self._seen(self.env.observation, self._memory)
 
 
-def _without_memory(plan: list[Any]) -> Callable[..., Any]:
-    """Returns the `raw_step` of a change without a memory.
-
-    Args:
-        plan: The step inside, and the functions of the action, the observation, the reward and the info, or None; read
-            at every step.
-    """
-
-    def raw_step(action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        inner_step, act, see, pay, tell = plan
-        observation, reward, terminated, truncated, discount, info = inner_step(action if act is None else act(action))
-        if see is not None:
-            observation = see(observation)
-        if pay is not None:
-            reward = pay(reward)
-        if tell is not None:
-            info = {**info, **tell()}
-        return (observation, reward, terminated, truncated, discount, info)
-
-    return raw_step
+def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:
+    # Those of this class, also where a subclass has a `step` of its own, which calls the one of this class.
+    return (*LiftedEnv.step_parts(wrapper), SIX_VALUES)
 
 
 def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:

@@ -24,7 +24,12 @@ from .delegate import Around
 
 
 class OneOfMany(Around, MultiEnv):
-    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`."""
+    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`.
+
+    Args:
+        env: The environment.
+        agent: The name of its agent.
+    """
 
     memory = ("_episode_state",)
 

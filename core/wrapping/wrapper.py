@@ -50,7 +50,12 @@ class Wrapper(Around, Env):
         return cast("Any", self.env).step(action, restart)
 
     def step_lanes(self, action: Any, lanes: NDArray[np.bool_]) -> Step:
-        """See `BatchEnv.step_lanes`."""
+        """Acts once in some lanes; see `BatchEnv.step_lanes`.
+
+        Args:
+            action: The actions of all lanes, with leaves of shape (n, …).
+            lanes: The lanes that act, shape (n,), bool.
+        """
         return cast("Any", self.env).step_lanes(action, lanes)
 
     @property

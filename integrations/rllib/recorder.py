@@ -105,7 +105,12 @@ class Recorder(tune.Callback, tune.Stopper):
     # Tune calls these by keyword, with more than is named here.
 
     def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Writes a row and events; requests a checkpoint every `CHECKPOINT_SECONDS`."""
+        """Writes a row and events; requests a checkpoint every `CHECKPOINT_SECONDS`.
+
+        Args:
+            result: The result that Tune reports.
+            **_: Arguments of Tune that are not used.
+        """
         mine = self._trial(result["config"])
         state = self._live[mine.index]
         speed = self._speed[mine.index]
@@ -135,11 +140,21 @@ class Recorder(tune.Callback, tune.Stopper):
         self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Records that a trial has stopped."""
+        """Records that a trial has stopped.
+
+        Args:
+            trial: The trial.
+            **_: Arguments of Tune that are not used.
+        """
         self._running.discard(self._trial(trial.config).index)
 
     def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Records that a trial has failed, and its error."""
+        """Records that a trial has failed, and its error.
+
+        Args:
+            trial: The trial.
+            **_: Arguments of Tune that are not used.
+        """
         mine = self._trial(trial.config)
         self._running.discard(mine.index)
         error = trial.get_pickled_error() or trial.get_error()

@@ -1,4 +1,4 @@
-"""What a context does to an environment: trajectories with equal seeds and actions, to be compared exactly."""
+"""The effects of a context on an environment: trajectories with equal seeds and actions, to be compared exactly."""
 
 import gymnasium
 import numpy as np

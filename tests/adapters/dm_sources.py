@@ -1,4 +1,4 @@
-"""dm_env environments that do exactly as they are told."""
+"""Scripted dm_env environments."""
 
 import dm_env
 import numpy as np
@@ -31,7 +31,7 @@ class Playing(dm_env.Environment):
         return TimeStep(kind, reward, discount, self._see())
 
     def observation_spec(self):
-        return specs.Array((2,), np.float64, "draw and step")
+        return specs.Array((2,), np.float64, "noise and step")
 
     def action_spec(self):
         return self._specs[0]
@@ -68,7 +68,7 @@ class Seeing(dm_env.Environment):
 
 
 class Wrapping(dm_env.Environment):
-    """A stranger's wrapper, which hides that the form below is ours."""
+    """A third-party wrapper, which hides the form of envoi inside."""
 
     def __init__(self, env):
         self._env = env
@@ -96,7 +96,7 @@ class Wrapping(dm_env.Environment):
 
 
 class Made(Playing):
-    """What a factory makes: an episode of three steps, seeded by its argument only."""
+    """An environment made by a factory: an episode of three steps, seeded by its argument only."""
 
     def __init__(self, seed=None):
         super().__init__(*[(StepType.MID, 0.0, 1.0)] * 3, (StepType.LAST, 1.0, 0.0))

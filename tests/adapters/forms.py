@@ -1,7 +1,7 @@
 """All forms of an environment as one table: how each is made, played by its own API, read back, and imitated.
 
-A requirement that is the same for every framework is stated once, over this table. The environments here note all
-that reaches them, and write into whatever a converter is not allowed to share with anybody.
+A requirement that is the same for every framework is tested once, over this table. The environments here record all
+arguments, and write into everything that a converter must not share.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def exact(value):
 
 
 class Walk(envoi.Model):
-    """Episodes of a drawn length and kind of end; it empties every action mapping that it is given."""
+    """Episodes of a random length and kind of end; it empties every action mapping that it is given."""
 
     observation_spec = {"z": Array((2,), "float64", name="draws"), "a": Discrete(3, start=5)}
     action_spec = {"y": Discrete(3, start=-4), "b": MultiDiscrete([2, 3], [1, -4])}
@@ -98,7 +98,7 @@ ZOE, ADAM, MIA = "zoe", "adam", "mia"
 
 
 class Crowd(envoi.MultiModel):
-    """Three agents of different kinds that end at drawn times, each in its own way; one joins in the second step."""
+    """Three agents of different kinds that end at random times, each in its own way; one joins in the second step."""
 
     possible_agents = (ZOE, ADAM, MIA)
     observation_spec = {
@@ -111,7 +111,7 @@ class Crowd(envoi.MultiModel):
         ADAM: {"y": Discrete(3, start=-4), "b": MultiDiscrete([2, 3], [1, -4])},
         MIA: MultiDiscrete([2, 2]),
     }
-    state_spec = Array((7,), "float64", name="step, ends, ways, draw")
+    state_spec = Array((7,), "float64", name="step, ends, ways, noise")
     metadata = {"render_fps": 7, "deep": {"list": [1]}, "name": "crowd_v0"}
 
     def __init__(self):
@@ -202,13 +202,13 @@ def models(core):
     return list(core.envs) if isinstance(core, envoi.Lanes) else [core]
 
 
-# Strangers: environments of each framework that nobody recognises as ours, which behave as the core inside.
+# Third-party environments of each framework, not recognised as forms, which behave as the core inside.
 
 
 class Stranger:
-    """Notes what reaches it, and writes into what it may think its own.
+    """Records its arguments, and writes into all that it may consider its own.
 
-    It hands out the same containers and arrays again and again, and empties the mappings of actions after use.
+    It returns the same containers and arrays again and again, and empties the mappings of actions after use.
     """
 
     def __init__(self, held):
@@ -477,7 +477,7 @@ class StrangeRLlib(Stranger, MultiAgentEnv):
 
 
 class Told(NamedTuple):
-    """What a step told: of one agent, or mappings, or with a lane axis. Of AEC, what `last()` said."""
+    """The result of a step: of one agent, or mappings, or with a lane axis. For AEC, that of `last()`."""
 
     observation: Any
     reward: Any
@@ -551,15 +551,15 @@ class Form(NamedTuple):
     """A row of the table.
 
     Attributes:
-        kind: Whether of `one` agent, of `several`, or of many `lanes`.
+        kind: `one` agent, `several` agents, or many `lanes`.
         make: The form of a core environment.
-        read: The importing class, also for our own form.
-        strange: A stranger's environment that behaves as the form given to it.
+        read: The importing class, also for envoi's own form.
+        strange: A third-party environment that behaves as the form given to it.
         begin: `(form, seed=None, options=None) -> observation, info`.
-        step: `(form, rng) -> Told`; None from an AEC form where nobody is left.
-        resets_itself: Whether a step after the end begins an episode.
-        takes_options: Whether a stranger of this framework can be given options.
-        tells_info: Whether a stranger of this framework can tell infos.
+        step: `(form, rng) -> Told`; None from an AEC form without agents left.
+        resets_itself: True if a step after the end begins an episode.
+        takes_options: True if third-party environments of this framework take options.
+        tells_info: True if third-party environments of this framework have infos.
     """
 
     kind: str
@@ -614,17 +614,17 @@ def made(name):
 
 
 def stranger(name):
-    """A stranger's environment."""
+    """A third-party environment."""
     return FORMS[name].strange(made(name))
 
 
 def imported(name):
-    """A stranger's environment as a core one."""
+    """An import of a third-party environment."""
     return FORMS[name].read(stranger(name))
 
 
 def ends(form, told):
-    """Whether nothing goes on after a step."""
+    """Returns True if the episode is over after a step."""
     if told is None:
         return True
     if isinstance(form, ToPettingZooAEC):
@@ -635,7 +635,7 @@ def ends(form, told):
 
 
 def native_trace(name, form, seeds=(0, None, None), rng=0, steps=7):
-    """What a form tells over episodes, played by its own API; lanes for so many steps each, whatever ends."""
+    """The trace of a form over episodes, played by its own API; lanes for so many steps each, whatever ends."""
     row, rng, said = FORMS[name], np.random.default_rng(rng), []
     for seed in seeds:
         said.append(exact(row.begin(form, seed)))
@@ -659,7 +659,7 @@ def any_over(told):
 
 
 def core_trace(env, seeds=(0, None, None), rng=0, steps=7, options=None):
-    """What a core environment tells over episodes."""
+    """The trace of a core environment over episodes."""
     rng, said = np.random.default_rng(rng), []
     for seed in seeds:
         said.append(exact(env.reset(seed=seed, options=options)))
@@ -694,17 +694,17 @@ def core_steps(env, rng, steps=7):
 
 
 def digest():
-    """What every form and every import tells, made anew in this process."""
+    """The traces of every form and every import, made in this process."""
     return {name: (native_trace(name, made(name)), core_trace(imported(name))) for name in FORMS}
 
 
 def carried_on(parcel):
-    """What environments that were pickled in mid-episode go on to tell."""
+    """The further traces of environments that were pickled in mid-episode."""
     return {key: go_on(key, env) for key, env in cloudpickle.loads(parcel).items()}
 
 
 def go_on(key, env):
-    """What an environment in mid-episode tells from here on, and in the episode after; `key` is (side, name)."""
+    """The further trace of an environment in mid-episode, and of the next episode; `key` is (side, name)."""
     side, name = key
     rng = np.random.default_rng(5)
     if side == "import":

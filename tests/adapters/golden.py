@@ -17,7 +17,7 @@ class Pair(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What one step of the script gives; a discount of None is the default."""
+    """One step of the script; a discount of None is the default."""
 
     reward: Any = 0.0
     terminated: bool = False
@@ -119,7 +119,7 @@ def told(step):
 
 
 def played(env, seeds=(0, None, None, 1, 0), options=None, rng=0):
-    """What an environment says over whole episodes under random actions; `seeds` has one for each reset."""
+    """The trace of an environment over whole episodes under random actions; `seeds` has one for each reset."""
     actions, said = np.random.default_rng(rng), []
     for seed in seeds:
         observation, info = env.reset(seed=seed, options=options)
@@ -189,7 +189,7 @@ class Shallow(Changed):
 
 
 class Deep(Changed):
-    """What was `Shallow` on its way there, with the specs it had."""
+    """An environment that `Shallow` has simplified, with its original specs."""
 
     def __init__(self, env, observation_spec, action_spec):
         super().__init__(env)

@@ -95,7 +95,7 @@ class StateArrays:
 
 
 class ObservationArrays:
-    """Hands out the same arrays again and again."""
+    """Returns the same arrays again and again."""
 
     space = {"place": Space(SpaceType.DISCRETE, [0], [10]), "far": Space(SpaceType.CONTINUOUS, [0.0], [2.0])}
 

@@ -1,4 +1,4 @@
-"""Environments that do exactly as they are told, as core models and as gymnasium sources."""
+"""Scripted environments, as core models and as gymnasium sources."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from envoi import Array, Discrete
 
 
 class Line(NamedTuple):
-    """What one step of a script gives."""
+    """One step of a script."""
 
     reward: Any = 0.0
     terminated: bool = False
@@ -21,9 +21,9 @@ class Line(NamedTuple):
 
 
 class Scripted(envoi.Model):
-    """A core environment that plays a script of `Line`s; its observation is a draw and the step."""
+    """A core environment that plays a script of `Line`s; its observation is a random number and the step."""
 
-    observation_spec = Array((2,), "float64", name="draw and step")
+    observation_spec = Array((2,), "float64", name="noise and step")
     action_spec = Discrete(3, start=5, name="choice")
 
     def __init__(self, *lines, discount_spec=None):
@@ -115,7 +115,7 @@ class Returning(gymnasium.Env):
 
 
 class Ends(envoi.Model):
-    """Episodes whose length and end the seed of the first draw decides: what RLlib must record."""
+    """Episodes whose length and end follow from the first random number: what RLlib must record."""
 
     observation_spec = Array((3,), "float32", name="length, step, kind")
     action_spec = Discrete(2)

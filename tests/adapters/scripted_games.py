@@ -1,4 +1,4 @@
-"""Games of several agents that do exactly as they are told, as core models and as PettingZoo sources."""
+"""Scripted games of several agents, as core models and as PettingZoo sources."""
 
 from typing import NamedTuple
 
@@ -14,18 +14,18 @@ from envoi.protocol.multi_env import COMMON
 
 
 class Scene(NamedTuple):
-    """What one step of a script gives. The first scene of a script is its reset.
+    """One step of a script. The first scene of a script is its reset.
 
     Attributes:
-        live: Who is in play from here on.
-        turn: Who of them acts next; None for all.
-        rewards: By agent; 0.0 for the others.
-        terminated: Who ended so in coming here.
-        truncated: Who was cut off in coming here.
-        discounts: Of the agents for whom it is not the default.
-        infos: By agent, or under `"__common__"`.
-        masks: Of those who act next.
-        unseen: Who ended without a final observation.
+        live: The agents in play from here on.
+        turn: Those of them that act next; None for all.
+        rewards: The rewards by agent; 0.0 for the others.
+        terminated: The agents that terminated in this step.
+        truncated: The agents that were truncated in this step.
+        discounts: The discounts that are not the default, by agent.
+        infos: The infos by agent, or under `"__common__"`.
+        masks: The masks of the agents that act next.
+        unseen: The agents that ended without a final observation.
     """
 
     live: tuple = ()
@@ -111,23 +111,23 @@ TURNS = (
 
 
 def observation(agent, draw, step):
-    """What an agent sees; each agent's is of its own shape."""
+    """The observation of an agent; each agent's has its own shape."""
     index = AGENTS.index(agent)
     return np.array([draw, step] + [index] * index, np.float64)
 
 
 class ScriptedGame(envoi.MultiModel):
-    """A core environment that plays a script; its state is the step and a draw.
+    """A core environment that plays a script; its state is the step and a random number.
 
     Args:
         scenes: The script.
-        noise: Whether observations are drawn anew each time they are made.
+        noise: True if observations are random each time they are made.
     """
 
     possible_agents = AGENTS
-    observation_spec = {agent: Array((2 + i,), "float64", name="draw, step") for i, agent in enumerate(AGENTS)}
+    observation_spec = {agent: Array((2 + i,), "float64", name="noise, step") for i, agent in enumerate(AGENTS)}
     action_spec = {agent: Discrete(3 + i, start=5, name="choice") for i, agent in enumerate(AGENTS)}
-    state_spec = Array((2,), "float64", name="step and draw")
+    state_spec = Array((2,), "float64", name="step and noise")
 
     def __init__(self, *scenes, noise=False):
         self.scenes, self.noise = scenes or PLAY, noise
@@ -185,7 +185,7 @@ class TurnGame(ScriptedGame):
 
 
 class _Script:
-    """What both kinds of sources share: spaces, buffers that are used again, notes of all that they are asked."""
+    """The base of both kinds of sources: spaces, reused buffers, and a record of all calls."""
 
     metadata = {"render_modes": ["ansi"], "render_fps": 7, "name": "scripted_v0"}
     render_mode = "ansi"
@@ -252,8 +252,8 @@ class _Script:
 class ParallelSource(_Script, ParallelEnv):
     """A PettingZoo Parallel environment that plays a script in which all act at once.
 
-    Its dicts are in the reverse order of the agents, miss what there is nothing to say of, and its infos have an entry
-    for nobody in particular.
+    Its dicts are in the reverse order of the agents and lack default entries, and its infos have an entry of no
+    specific agent.
     """
 
     def __init__(self, *scenes, reuse=True):
@@ -290,7 +290,7 @@ class ParallelSource(_Script, ParallelEnv):
 class AECSource(_Script, AECEnv):
     """A PettingZoo AEC environment that plays a script.
 
-    Where a scene gives nobody the turn, all in play act in a cycle, and the next scene follows the last of them.
+    In a scene without a turn, all agents in play act in a cycle, and the next scene follows the last of them.
     """
 
     def __init__(self, *scenes, reuse=True):
@@ -350,7 +350,7 @@ def legal(spec, allowed, rng):
 
 
 def played(env, seeds=(0, None, None, 1, 0), options=None, rng=0, most=10_000):
-    """What a core environment says over whole episodes under random actions; `seeds` has one for each reset."""
+    """The trace of a core environment over whole episodes under random actions; `seeds` has one for each reset."""
     actions, said = np.random.default_rng(rng), []
     for seed in seeds:
         observations, infos = env.reset(seed=seed, options=options)

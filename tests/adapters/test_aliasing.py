@@ -416,7 +416,7 @@ def test_without_copying_the_sources_own_array_comes_through():
     assert wrapped.reset().observation["a"] is wrapped.unwrapped.buffer
 
 
-def test_copying_always_copies_what_nobody_else_holds():
+def test_copying_always_copies_arrays_without_other_references():
     take, array = incoming(Array((3,)), True), np.zeros(3, np.float32)
     taken = take(array)
     taken[:] = 1

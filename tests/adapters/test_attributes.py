@@ -68,7 +68,7 @@ class Flagged(envoi.Wrapper):
 
 
 class Screen(gymnasium.Env):
-    """What Atari's environments have besides gymnasium's: an emulator, the meanings of actions, no skipped frames."""
+    """An environment with Atari's attributes: an emulator, the meanings of actions, no skipped frames."""
 
     observation_space = spaces.Box(0, 255, (210, 160, 3), np.uint8)
     action_space = spaces.Discrete(2)
@@ -285,7 +285,7 @@ def test_reading_attributes_costs_a_form_nothing():
 
 
 def is_slow_to_read(thing):
-    """Whether an object has a dict of its own, which CPython makes once it is asked for and then has to look up."""
+    """Returns True if an object has a materialised dict, which CPython makes at the first access."""
     return any(type(held) is dict for held in gc.get_referents(thing))
 
 

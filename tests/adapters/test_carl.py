@@ -1,7 +1,7 @@
 """CARL (Benjamins et al., 2023, https://github.com/automl/CARL): its environments through envoi, its contexts natively.
 
-Its catalogue, its objects and its dynamics are ours too; what we do otherwise on purpose is said beside what it does,
-so that a change there is noticed.
+Its catalogue, its objects and its dynamics are envoi's too; intended differences are tested next to its behaviour, so
+that a change there is noticed.
 """
 
 import os
@@ -198,7 +198,7 @@ LEFT_OUT = {
     "CARLDmcQuadrupedEnv": {*_NO_TORSION, "joint_stiffness"},
     "CARLDmcWalkerEnv": {*_NO_TORSION, "joint_stiffness", "wind_y"},
 }
-"""Features that the environment cannot feel; a feature of ours always changes something."""
+"""Features without effect on the environment; each feature of envoi has one."""
 
 OTHER_DEFAULTS = {
     "CARLCartPole": {"initial_state_lower": -0.05, "initial_state_upper": 0.05},  # gymnasium's
@@ -234,7 +234,7 @@ def beside(name, contexts, source=None):
 
 
 def agree(theirs, ours, actions, same_start=True, seed=3):
-    """Whether an episode of both is the same; from the state of theirs, where CARL draws another."""
+    """Returns True if an episode of both is the same; from the state of theirs, if CARL samples another."""
     observation, info = theirs.reset(seed=seed)
     key = list(ours.contexts)[info["context_id"]]
     own, _ = ours.reset(seed=seed, options={"context_id": key})
@@ -310,7 +310,7 @@ def test_its_context_spaces_and_features_are_context_spaces():
     assert len(set(lengths)) == 20
 
 
-def test_what_its_spaces_and_its_sampler_draw_are_contexts():
+def test_samples_of_its_spaces_and_its_sampler_are_contexts():
     features = [CarlFloat("length", 0.5, 2.0, default_value=1.0), CarlFloat("gravity", 5.0, 15.0, default_value=9.8)]
     drawn = CarlSpace({feature.name: feature for feature in features}).sample_contexts(size=5)
     assert [cartpole(drawn).contexts[i]["length"] for i in range(5)] == [context["length"] for context in drawn]

@@ -106,7 +106,7 @@ def test_an_environment_without_a_context_is_left_alone():
 
 @pytest.fixture
 def applied(monkeypatch):
-    """What is put in force on the source, one by one."""
+    """The contexts applied to the source, one by one."""
     seen = []
 
     def counted(source):
@@ -138,7 +138,7 @@ def test_a_context_is_put_in_force_only_when_it_is_another(applied):
     assert applied == [{"g": 5.0}, {"g": 10.0}]
 
 
-def test_a_source_that_a_factory_makes_anew_gets_the_context_again(monkeypatch):
+def test_a_source_that_a_factory_replaces_gets_the_context_again(monkeypatch):
     class Sink(dm_env.Environment):
         depth = 1.0
 
@@ -261,7 +261,7 @@ CONTEXTS = {
 
 @pytest.mark.parametrize("twin", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("name", CONTEXTS)
-def test_a_copy_goes_on_in_the_context_and_has_one_of_its_own(name, twin):
+def test_a_copy_continues_in_the_context_and_has_one_of_its_own(name, twin):
     env, actions = load(f"gymnasium:{name}"), actions_of(name, 10)
     env.context = CONTEXTS[name]
     env.reset(seed=0)

@@ -124,7 +124,7 @@ def test_after_an_episode_in_another_context_the_default_gives_the_sources_traje
 
 
 def test_what_a_feature_does_not_touch_stays_exactly_as_it_is():
-    # The width of the window scales one element of the observation; parts that are made anew must be the same parts.
+    # The width of the window scales one element of the observation; parts that are made again must be the same parts.
     env, other = load("gymnasium:BipedalWalker-v3"), imported("BipedalWalker-v3", {"VIEWPORT_W": 900})
     for one in (env, other):
         one.reset(seed=4)

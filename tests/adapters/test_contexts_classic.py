@@ -302,7 +302,7 @@ def test_what_lies_between_declared_contexts_is_declared(name, data):
     one, other, share = data.draw(_contexts(name)), data.draw(_contexts(name)), data.draw(st.floats(0, 1))
     env = load(f"gymnasium:{name}")
     env.spec_under([one, other])
-    # Each feature anywhere between its two values: what a sampler over these ends draws.
+    # Each feature anywhere between its two values, as a sampler over these ends returns them.
     ends = {feature: sorted((one[feature], other[feature])) for feature in one}
     for choice in (lambda low, high: low + share * (high - low), min, max):
         between = {feature: min(max(choice(low, high), low), high) for feature, (low, high) in ends.items()}

@@ -49,10 +49,10 @@ CHANGED |= {"limb_length_0": 0.15, "limb_length_1": 0.19, "spinner_radius": 0.03
 CHANGED |= {"mass": 0.5, "target_x": -0.16, "target_y": 0.215}
 CHANGED |= {"friction_tangential": 0.1, "friction_torsional": 20.0, "friction_rolling": 20.0}
 BESIDE = {wind: {"density": 2.0} for wind in SPACE} | {"target_x": {"target_y": 0.215}, "target_y": {"target_x": -0.16}}
-"""What else it takes to notice a feature: a wind blows in some medium, a reward comes near the target."""
+"""Other conditions for an effect of a feature: wind needs a medium, a reward is near the target."""
 
 PLAYED = {one: {"seed": 12 if one == "friction_torsional" else 3, "steps": 80} for one in ROLLS}
-"""What it takes until something touches the ground, and twists and rolls on it."""
+"""The steps until something touches the ground, and twists and rolls on it."""
 
 make = partial(load_source, "dm_control")
 
@@ -308,7 +308,7 @@ def go_on(env, steps=10):
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
 @pytest.mark.parametrize("name", ["finger/spin", "swimmer/swimmer6"])
-def test_a_copy_in_the_middle_of_an_episode_goes_on_in_its_context_and_knows_its_defaults(name, clone):
+def test_a_copy_in_the_middle_of_an_episode_continues_in_its_context_and_knows_its_defaults(name, clone):
     context = {"geom_density": 1.7, "actuator_strength": 0.5, "timestep": changed(name, "timestep")}
     env = from_dm_env(make(name))
     under(env, context, steps=7)
@@ -323,7 +323,7 @@ def test_a_copy_in_the_middle_of_an_episode_goes_on_in_its_context_and_knows_its
 def test_a_snapshot_holds_the_context_and_the_model_in_it():
     env = from_dm_env(make("finger/spin"))
     episode(env, steps=5)
-    before, own = env.snapshot(), numbers(env.source.physics.model.ptr)  # nobody has asked for features yet
+    before, own = env.snapshot(), numbers(env.source.physics.model.ptr)  # before the first access to features
     expected = go_on(env)
     long = {"limb_length_0": 0.2, "joint_damping": 3.0}
     under(env, long, steps=5)

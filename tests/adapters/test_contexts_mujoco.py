@@ -161,7 +161,7 @@ def test_two_environments_of_one_task_keep_their_contexts_apart():
 
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
-def test_a_copy_has_the_context_though_gymnasium_makes_the_model_anew(twin):
+def test_a_copy_has_the_context_though_gymnasium_makes_a_new_model(twin):
     actions = actions_of("Hopper-v5", STEPS)
     env = imported("Hopper-v5", {"mass_torso": 1.0})
     expected = trajectory(env, actions)

@@ -23,6 +23,7 @@ import envoi
 from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_dm_env, from_env, load, to_dm_env, to_gymnasium
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv, UnseededWarning, losses
+from envoi.protocol.episode import RUNNING
 
 FIRST, MID, LAST = StepType
 TO_THE_END = Line(terminated=True)
@@ -34,7 +35,7 @@ def through(core):
 
 
 def foreign(core):
-    """Core → our form → a stranger's wrapper → core."""
+    """Core → form → third-party wrapper → core."""
     return from_dm_env(Wrapping(to_dm_env(core)))
 
 
@@ -251,7 +252,7 @@ def test_all_six_values_survive_our_form_exactly(script, seed):
 
 @examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
-def test_a_strangers_wrapper_hides_info_and_what_a_dm_env_step_cannot_say_and_nothing_else(script, seed):
+def test_third_party_wrapper_hides_only_info_and_what_a_dm_env_step_lacks(script, seed):
     script = [*script, TO_THE_END]
     for one, other in zip(lived(foreign(Scripted(*script)), script, seed), lived(Scripted(*script), script, seed),
                           strict=True):  # fmt: skip
@@ -305,7 +306,7 @@ def test_info_is_on_the_form_at_reset_and_step():
     assert env.reset().info == {"at": 0, 3: [None]}
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_an_observation_that_was_returned_never_changes():
@@ -438,7 +439,7 @@ def test_metadata_is_a_copy_all_the_way_down():
 
 SEEDED = {
     "a form": lambda: through(Ends()),
-    "a form in a stranger's wrapper": lambda: foreign(Ends()),
+    "a form in a third-party wrapper": lambda: foreign(Ends()),
     "a generator in the source": lambda: from_dm_env(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0))),
     "a generator inside a wrapper": lambda: from_dm_env(Wrapping(Playing((MID, 0.0, 1.0), (LAST, 0.0, 0.0)))),
     "a factory": lambda: from_dm_env(Made),
@@ -513,7 +514,7 @@ def test_generators_are_seeded_as_their_owners_constructor_would():
         assert first == again != other
 
 
-def test_a_factory_makes_the_source_anew_for_every_seed_and_closes_the_old_one():
+def test_a_factory_makes_a_new_source_for_every_seed_and_closes_the_old_one():
     env = from_dm_env(Made)
     old = env.source
     env.reset()
@@ -745,7 +746,7 @@ COPIED = {
 
 @pytest.mark.parametrize("how", PICKLERS)
 @pytest.mark.parametrize("kind", COPIED)
-def test_a_copy_taken_fresh_or_in_mid_episode_goes_on_as_the_original(how, kind):
+def test_a_copy_taken_fresh_or_in_mid_episode_continues_as_the_original(how, kind):
     env = COPIED[kind]()
     if kind.startswith("to"):
         env.seed(5)  # waits in the copy too
@@ -794,15 +795,15 @@ def test_a_snapshot_resumes_exactly_any_number_of_times_and_leaves_the_layers_th
     env.reset(seed=8)
     env.step(1)
     token, source, inner = env.snapshot(), env.source, env.unwrapped
-    first = exact([env.step(1) if not env._over else env.reset() for _ in range(5)])
+    first = exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)])
     for _ in range(2):
         env.restore(token)
-        assert exact([env.step(1) if not env._over else env.reset() for _ in range(5)]) == first
+        assert exact([env.step(1) if env._episode_state is RUNNING else env.reset() for _ in range(5)]) == first
     assert env.source is source
     assert env.unwrapped is inner
     other = SNAPPED[kind]()
     other.restore(pickle.loads(pickle.dumps(token)))
-    assert exact([other.step(1) if not other._over else other.reset() for _ in range(5)]) == first
+    assert exact([other.step(1) if other._episode_state is RUNNING else other.reset() for _ in range(5)]) == first
 
 
 def test_what_two_layers_share_stays_shared_after_a_restore():
@@ -855,7 +856,7 @@ def test_a_rewarder_replaces_or_shapes_the_reward_and_reaches_dm_env():
         assert to_dm_env(env) is env.source
 
 
-def test_the_bundled_models_survive_a_strangers_wrapper_with_specs_traces_and_state():
+def test_third_party_wrapper_keeps_specs_traces_and_state_of_the_bundled_models():
     for name in ("catch", "cartpole", "pendulum", "gridworld"):
         core, back = load(f"envoi:{name}"), foreign(load(f"envoi:{name}"))
         for what in ("observation_spec", "action_spec", "reward_spec", "discount_spec"):

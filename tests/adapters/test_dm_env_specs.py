@@ -106,7 +106,7 @@ def _plainly(value):
 
 @examples(200)
 @given(trees(numeric), trees(numeric), st.integers(0, 99))
-def test_environments_of_any_specs_live_through_our_form_and_a_strangers_wrapper(observed, acted, seed):
+def test_third_party_wrapper_around_a_form_keeps_environments_of_any_specs(observed, acted, seed):
     core, twin = Shaped(observed, acted), Shaped(observed, acted)
     env = from_dm_env(Wrapping(to_dm_env(core)))
     assert envoi.spec_equal(env.observation_spec, observed)
@@ -202,7 +202,7 @@ def test_kinds_of_dicts_come_through():
     envoi.validate(env.observation_spec, env.observation)
 
 
-# What cannot be said.
+# Specs that dm_env does not have.
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_nothing_else_is_lost(spec):
         None,
     ],
 )
-def test_a_foreign_spec_that_nobody_else_knows_is_refused_by_path(spec):
+def test_a_foreign_spec_of_an_unknown_class_is_refused_by_path(spec):
     with pytest.raises(LossyConversion, match=r"observation_spec\['a'\]"):
         from_dm_env(Seeing({"a": spec}, lambda env: 0))
 

@@ -141,7 +141,7 @@ def test_a_snapshot_of_a_real_source_resumes_exactly(name):
 
 @pytest.mark.parametrize("name", REAL[:3])
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_of_a_real_source_in_mid_episode_goes_on_as_the_original(name, how):
+def test_a_copy_of_a_real_source_in_mid_episode_continues_as_the_original(name, how):
     env = from_env(make(name))
     env.reset(seed=2)
     action = next(actions(env))
@@ -252,7 +252,7 @@ def test_the_spoke_imports_no_other_framework_until_a_suite_is_asked_for():
 
 
 class Conformance(test_utils.EnvironmentTestMixin):
-    """What dm_env demands of an environment, on actions that lead to the end of an episode."""
+    """dm_env's own conformance test, on actions that lead to the end of an episode."""
 
     steps = 80
 

@@ -35,7 +35,7 @@ from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents.form import ToTFAgents
 from envoi.tree import leaves
 
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for pygame
 
 ADVICE = (
     # On what the source is, and not on how the form behaves.
@@ -63,7 +63,7 @@ ADVICE = (
 
 @contextlib.contextmanager
 def advised(warned: type[Warning] | None = None):
-    """Lets a suite give advice, expects one warning `warned` of ours, and makes an error of whatever else comes."""
+    """Lets a suite give advice, expects one warning `warned` of envoi, and makes an error of any other."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -78,16 +78,16 @@ class Source:
     """A row of the matrix: a real environment, made short.
 
     Attributes:
-        name: For `envoi.adapters.load`.
-        arguments: More for `load`.
-        several: Whether it has several agents.
-        at_once: Whether equal agents act at once, so that they can be the lanes of a batch.
-        cycles: The argument that limits its steps, where all episodes last that long.
-        state: Whether it describes its state.
-        pictures: Whether it draws without a graphics card.
-        only: The suites it runs, where it is slow; None for all.
-        limit: The steps after which our own `TimeLimit` ends its episodes.
-        wrap: What its users wrap it in, by module and name.
+        name: The name for `envoi.adapters.load`.
+        arguments: More arguments for `load`.
+        several: True if it has several agents.
+        at_once: True if equal agents act at once, so that they can be the lanes of a batch.
+        cycles: The argument that limits its steps, if all episodes last that long.
+        state: True if it has a `state_spec`.
+        pictures: True if it renders without a graphics card.
+        only: The suites that it runs, if it is slow; None for all.
+        limit: The steps after which envoi's `TimeLimit` ends its episodes.
+        wrap: The wrapper that its users put around it, by module and name.
     """
 
     name: str
@@ -338,7 +338,7 @@ def dm_envs_mixin(source, **_):
 
 
 def tf_agents_validation(source, **_):
-    """What TF-Agents' `validate_py_environment` does, which tests/tf calls itself: here on light types."""
+    """The checks of TF-Agents' `validate_py_environment`, which tests/tf calls itself: here on light types."""
     form, rng = ToTFAgents(source.make()), np.random.default_rng(0)
     specs, ends = list(leaves(form.time_step_spec())), 0
     step = form.reset()
@@ -493,7 +493,7 @@ SUITES: dict[str, dict[str, Callable[..., None]]] = {
 
 
 def asks(suite: str, source: Source) -> bool:
-    """Whether a suite is about such an environment at all; `test_no_suite_is_left_out` knows what decides."""
+    """Returns True if a suite applies to such an environment; `test_no_suite_is_left_out` holds the reasons."""
     needed = {
         "max_cycles_test": source.cycles is not None,
         "render_test": source.pictures,

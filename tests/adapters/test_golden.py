@@ -128,7 +128,7 @@ def test_the_golden_trace_of_one_agent(names):
 @pytest.mark.parametrize("names", [*chains(SINGLE, 1), *chains(SINGLE, 2)])
 def test_every_row_of_the_steps_and_options_that_choose_it(names, episode):
     options = {"episode": episode}
-    # Stable-Baselines3 has begun the next episode, without options, before anybody can say which it should be.
+    # Stable-Baselines3 has begun the next episode, without options, before a caller can choose another.
     seeds = (3, 4 if "sb3" in names else None)
     played = golden.played(sent(golden.Golden(), SINGLE, names), seeds, options)
     assert played == alone(arriving(seeds, names), episode)
@@ -196,7 +196,7 @@ GAME_SEEDS = (0, None, 1, None, 0)
 
 
 def played(env, seeds):
-    """What a game says over whole episodes under random actions."""
+    """The trace of a game over whole episodes under random actions."""
     actions, said = np.random.default_rng(0), []
     for seed in seeds:
         observations, infos = env.reset(seed=seed)

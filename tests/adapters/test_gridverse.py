@@ -106,7 +106,7 @@ def test_a_seed_fixes_all_that_follows():
     assert trace(one, 40, seed=0) != trace(other, 40, seed=1)
 
 
-def test_a_snapshot_goes_on_exactly():
+def test_a_snapshot_continues_exactly():
     env = from_gridverse(gridverse_like.make())
     env.reset(seed=3)
     held = env.snapshot()
@@ -158,7 +158,7 @@ def test_without_a_state_representation_other_rewarders_see_the_objects():
     assert seen[1][0] == after
 
 
-def test_it_goes_on_to_gymnasium():
+def test_it_converts_to_gymnasium():
     env = to_gymnasium(gridverse_like.make())
     check_env(env, skip_render_check=True)
     with pytest.raises(envoi.EpisodeError, match="call reset"):

@@ -26,11 +26,11 @@ REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1"
 
 
 class Passing(gymnasium.Wrapper):
-    """A stranger's wrapper, which hides that the form below is ours."""
+    """A third-party wrapper, which hides the form of envoi inside."""
 
 
 def through(core):
-    """Core → gymnasium → a stranger's wrapper → core."""
+    """Core → gymnasium → third-party wrapper → core."""
     return from_gymnasium(Passing(to_gymnasium(core)))
 
 
@@ -78,7 +78,7 @@ lines = st.builds(Line, rewards, st.booleans(), st.booleans(), discounts, infos)
 
 @examples(300)
 @given(st.lists(lines, min_size=1, max_size=4), st.integers(0, 99))
-def test_a_core_environment_lives_through_gymnasium_and_a_strangers_wrapper_as_it_was(script, seed):
+def test_third_party_wrapper_of_gymnasium_keeps_a_core_environment_as_it_was(script, seed):
     script = [*script, Line(terminated=True)]
     exactly(trace(through(Scripted(*script)), seed), trace(Scripted(*script), seed))
 
@@ -128,7 +128,7 @@ def test_array_and_nested_discounts_keep_their_spec_through_a_wrapper():
     exactly(env.step(5).discount, discount)
 
 
-def test_what_a_stranger_calls_a_discount_and_is_no_number_stays_in_info():
+def test_a_third_party_discount_that_is_not_a_number_stays_in_info():
     env = from_gymnasium(Source(Line(info={"discount": "20 % off"})))
     env.reset()
     step = env.step(5)
@@ -165,7 +165,7 @@ def test_reset_infos_arrive_both_ways():
     assert from_gymnasium(Source()).reset().info == {"reset": True}
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_nobodys_dicts_are_written_into():
@@ -364,7 +364,7 @@ def test_the_spaces_are_the_same_objects_each_time_and_can_be_seeded():
 
 
 @pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
-def test_the_bundled_models_survive_a_strangers_wrapper_with_specs_traces_and_state(name):
+def test_third_party_wrapper_keeps_specs_traces_and_state_of_the_bundled_models(name):
     core, back = load(f"envoi:{name}"), through(load(f"envoi:{name}"))
     assert envoi.spec_equal(back.observation_spec, core.observation_spec)
     assert envoi.spec_equal(back.action_spec, core.action_spec)
@@ -499,7 +499,7 @@ PICKLERS = {
 
 @pytest.mark.parametrize("how", PICKLERS)
 @pytest.mark.parametrize("kind", ["to", "to checked", "from", "through", "real"])
-def test_a_copy_taken_fresh_or_in_mid_episode_goes_on_as_the_original(how, kind):
+def test_a_copy_taken_fresh_or_in_mid_episode_continues_as_the_original(how, kind):
     make = {
         "to": lambda: to_gymnasium(Ends()),
         "to checked": lambda: to_gymnasium(Ends(), validate=True),

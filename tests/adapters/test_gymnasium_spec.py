@@ -80,7 +80,7 @@ class Alone(envoi.MultiModel):
 
 
 def made(spec):
-    """What gymnasium makes of a spec that went through JSON."""
+    """The environment that gymnasium makes from a spec that went through JSON."""
     assert EnvSpec.from_json(spec.to_json()) == spec
     return gymnasium.make(EnvSpec.from_json(spec.to_json()))
 

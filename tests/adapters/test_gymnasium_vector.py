@@ -96,7 +96,7 @@ def lanes_of(script, kind=Plays):
 
 
 def alone(script, seeds, mode, actions, kind=Plays):
-    """What the lanes should say: each environment by itself, in gymnasium's single form, reset by hand."""
+    """The expected values of the lanes: each environment by itself, in gymnasium's single form, reset by hand."""
     envs = [to_gymnasium(kind(*lengths)) for lengths in script]
     over, said = [False] * len(envs), []
     said.append([(*env.reset(seed=seed), None) for env, seed in zip(envs, seeds, strict=True)])
@@ -121,7 +121,7 @@ def alone(script, seeds, mode, actions, kind=Plays):
 
 
 def spoken(info, i):
-    """What a vector environment's infos say of lane i."""
+    """The info of lane i in a vector environment's infos."""
     masks = {f"_{key}" for key in info}
     return {
         key: spoken(column, i) if isinstance(column, dict) else column[i]
@@ -224,7 +224,7 @@ def test_the_modes_are_those_of_gymnasiums_own_loop(mode, script, acts, seed):
 
 
 class Passing(VectorWrapper):
-    """A stranger's wrapper: what is below is ours or gymnasium's, and takes masks."""
+    """A third-party wrapper around a form of envoi, or gymnasium's own environment, which takes masks."""
 
 
 class Written(VectorEnv):
@@ -399,7 +399,7 @@ def test_a_beginning_that_was_kept_is_served_once():
     assert first[1].tolist() == second[1].tolist()
 
 
-def test_a_source_in_same_step_mode_without_final_observations_is_told_so():
+def test_a_source_in_same_step_mode_without_final_observations_is_refused():
     source = Written(sync([[1]], NEXT))
     source.metadata["autoreset_mode"] = "SameStep"
     core = from_gymnasium_vector(source)
@@ -559,7 +559,7 @@ line = st.builds(Line, st.just(0.0), st.booleans(), st.booleans(), discounts.fil
 @every_mode
 @examples(100)
 @given(st.lists(st.lists(line, min_size=1, max_size=3), min_size=2, max_size=3))
-def test_infos_keep_their_types_lane_by_lane_and_through_a_strangers_wrapper(mode, script):
+def test_infos_keep_their_types_lane_by_lane_and_through_third_party_wrapper(mode, script):
     direct, form = plays(*script), to_gymnasium_vector(plays(*script), autoreset_mode=mode)
     back = FromGymnasiumVector(Passing(form))
     wrapped = FromGymnasiumVector(to_gymnasium_vector(plays(*script), autoreset_mode=mode))
@@ -658,7 +658,7 @@ def test_columns_pass_as_they_are():
     assert masked["_angle"].tolist() == [True, False, False]
 
 
-def test_what_a_strangers_wrapper_writes_into_the_infos_is_believed():
+def test_third_party_wrapper_may_change_the_infos():
     class Writing(Passing):
         def step(self, actions):
             *said, info = super().step(actions)
@@ -672,7 +672,7 @@ def test_what_a_strangers_wrapper_writes_into_the_infos_is_believed():
     assert [info["step"] for info in env.source.env.infos] == [1, 1]
 
 
-def test_infos_of_a_stranger_are_read_lane_by_lane():
+def test_third_party_infos_are_read_lane_by_lane():
     class Says(Written):
         said = {}
 
@@ -712,7 +712,7 @@ def test_infos_of_a_stranger_are_read_lane_by_lane():
     assert "discount" in core.source.said
 
 
-def test_discounts_that_are_not_numbers_live_through_a_strangers_wrapper():
+def test_discounts_that_are_not_numbers_pass_through_third_party_wrapper():
     for spec, discount in (
         (Array((2,), "float32", 0, 1), np.array([0.5, 0.0], np.float32)),
         ({"a": Array((), "float64", 0, 1)}, {"a": 0.25}),
@@ -946,7 +946,7 @@ def test_without_copying_the_sources_own_array_comes_through():
         assert np.shares_memory(draw, source.unwrapped._observations["draw"]) is shared
 
 
-def test_a_final_observation_is_nobody_elses():
+def test_a_final_observation_is_not_shared():
     env = to_gymnasium_vector(envoi.TimeLimit(CartPole(), 1), 2, SAME)
     env.reset(seed=0)
     _, _, _, _, info = env.step(np.array([0, 0]))
@@ -984,7 +984,7 @@ def test_environments_of_different_modes_coexist():
     assert "autoreset_mode" not in VectorEnv.metadata
     forms[NEXT].metadata["render_modes"].append("mine")
     assert "mine" not in core.metadata["render_modes"]
-    # gymnasium's own write theirs into what all of a class share; they are still told apart.
+    # gymnasium's own classes write their mode into metadata that the class shares; modes are still distinguished.
     sources = [sync([[1]], mode) for mode in MODES]
     assert [from_gymnasium_vector(source).mode for source in sources] == list(MODES)
     assert [from_gymnasium_vector(Passing(source)).mode for source in sources] == list(MODES)
@@ -1077,7 +1077,7 @@ def Real(n, mode):
 @every_mode
 @pytest.mark.parametrize("how", PICKLERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_taken_fresh_or_in_mid_episode_goes_on_as_the_original(how, kind, mode):
+def test_a_copy_taken_fresh_or_in_mid_episode_continues_as_the_original(how, kind, mode):
     env = KINDS[kind](mode)
     act = np.full(2, env.single_action_space.start)
     same(PICKLERS[how](env).reset(seed=5), env.reset(seed=5))
@@ -1341,7 +1341,7 @@ def test_a_training_loop_in_the_style_of_cleanrl_runs():
 
 
 class Seeded(gymnasium.Env):
-    """Draws from its own generator."""
+    """An environment with random numbers from its own generator."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float64)
     action_space = spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""The tables "What is lost" of the spokes are true: every row happens, and nothing that no row tells."""
+"""The tables "What is lost" in the packages of frameworks are true: every row happens, and nothing else is lost."""
 
 import re
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def flat_done(spec):
 
 
 class Unrestarting(envoi.BatchEnv):
-    """A batch that only begins anew as a whole."""
+    """A batch that is only reset as a whole."""
 
     observation_spec, action_spec = Array((2,)), CHOICE
     restarts = frozenset()
@@ -123,7 +123,7 @@ CASES = {
     "gymnasium": {**GYMNASIUM, Row("several agents", "number", "refused"): [SEVERAL]},
     "gymnasium_vector": {
         **GYMNASIUM,
-        Row("a batch whose lanes cannot begin anew as the auto-reset mode needs", "restarts", "refused"): [
+        Row("a batch whose lanes cannot be reset as the auto-reset mode requires", "restarts", "refused"): [
             Case(lambda: Unrestarting(2), "autoreset")
         ],
         Row("several agents of different spaces", "spaces", "refused"): [SEVERAL],
@@ -237,7 +237,7 @@ KNOWN = {row: cases for rows in reversed(CASES.values()) for row, cases in rows.
 
 
 def table(name):
-    """The rows of a spoke's table."""
+    """The rows of a package's table."""
     text = FRAMEWORKS[name].load().__doc__
     if "What is lost: nothing." in text:
         return set()

@@ -155,7 +155,7 @@ def test_validation_makes_them_an_error_before_anything_happens(form):
     source = Playing(*LINES)
     reset = form(from_dm_env(source))
     before = source.resets
-    with pytest.raises(SpecError, match=r"options\['difficulty'\]: expected none.*takes no options, got 3"):
+    with pytest.raises(SpecError, match=r"options\['difficulty'\]: expected no options.*takes none, got 3"):
         reset(options={"difficulty": 3})
     assert source.resets == before
     reset(options={})

@@ -49,7 +49,7 @@ from envoi.adapters import convert, from_env, from_pettingzoo, load, losses, to_
 from envoi.adapters.gymnasium.specs import encoder, from_space
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for the butterfly family's pygame
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the suites load environments in a way that is deprecated
@@ -126,7 +126,7 @@ def test_discounts_survive_bit_for_bit(discount, ends):
 
 
 def alone(env, seeds, rng=0, most=200):
-    """What a Parallel environment says by itself."""
+    """The trace of a Parallel environment by itself."""
     actions, said = np.random.default_rng(rng), []
     order = list(env.possible_agents)
     for seed in seeds:
@@ -142,7 +142,7 @@ def alone(env, seeds, rng=0, most=200):
 
 
 def space_sample(space, rng):
-    """The action that `envoi.sample` draws from the same spec."""
+    """The action that `envoi.sample` returns for the same spec."""
     return envoi.sample(from_space(space), rng)
 
 
@@ -166,13 +166,13 @@ def test_sources_go_through_the_core_unchanged(name):
     assert said == through
     assert len(said) > 30
     if "knights" in name:
-        assert any(0 < len(step[-1]) < 4 for step in said if len(step) == 6), "nobody died before the others"
+        assert any(0 < len(step[-1]) < 4 for step in said if len(step) == 6), "no agent ended before the others"
 
 
 def test_a_scripted_source_goes_through_the_core_unchanged():
     core = from_pettingzoo(ParallelSource())
     game = ScriptedGame()
-    # All but the draws.
+    # Everything but the random numbers.
     for (_, agents, seen, infos), (_, others, looks, told) in zip(played(core)[::6], played(game)[::6], strict=True):
         assert agents == others
         assert infos == told
@@ -276,7 +276,7 @@ def test_a_source_that_does_not_list_its_agents_is_refused():
         from_pettingzoo(generated_agents_parallel_v0.parallel_env())
 
 
-def test_info_of_nobody_in_particular_has_a_place():
+def test_info_of_no_specific_agent_is_common():
     class Source(ParallelSource):
         def reset(self, seed=None, options=None):
             observations, infos = super().reset(seed, options)
@@ -374,7 +374,7 @@ def test_theirs_pass_the_suite_through_the_core(name):
     def anew():
         return ToPettingZoo(load(f"pettingzoo:{name}", **THEIRS.get(name, {})))
 
-    if anew().multi.at_once:  # the suite draws actions without masks
+    if anew().multi.at_once:  # the suite samples actions without masks
         quietly(suites.parallel_seed_test, anew, 20)
         quietly(suites.parallel_api_test, anew(), 30)
     else:
@@ -592,7 +592,7 @@ def test_later_steps_do_not_change_what_was_earned(kept):
     assert [one[0] for one in said] == [1, 2, 3]
 
 
-def test_what_nobody_holds_is_not_copied():
+def test_arrays_without_other_references_are_not_copied():
     made = []
 
     class Source(ParallelSource):
@@ -608,7 +608,7 @@ def test_what_nobody_holds_is_not_copied():
     assert {seen.__array_interface__["data"][0] for seen in step.observations.values()} == set(made)
 
 
-def test_actions_options_and_infos_are_nobody_elses():
+def test_actions_options_and_infos_are_not_shared():
     source = ParallelSource()  # it clears the actions and writes into the options
     core = from_pettingzoo(source)
     options = {"wish": 1}

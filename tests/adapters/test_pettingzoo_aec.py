@@ -33,7 +33,7 @@ from envoi.adapters.gymnasium.specs import from_space
 from envoi.adapters.pettingzoo import ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # the butterflies draw
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for the butterfly family's pygame
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the suites load environments in a way that is deprecated
@@ -71,7 +71,7 @@ def plainly(value):
 
 
 def alone(env, seeds=(3, None, 0), rng=0, most=400):
-    """What an AEC environment tells its agents turn by turn; masks in the info as well where they are seen."""
+    """The trace of an AEC environment turn by turn; masks that are in observations are in the info too."""
     actions, said = np.random.default_rng(rng), []
     specs = {agent: from_space(env.action_space(agent)) for agent in env.possible_agents}
     for seed in seeds:
@@ -221,7 +221,7 @@ def test_a_death_without_a_final_observation_is_delivered():
 
 
 class Patient(AECEnv):
-    """Who dies keeps its place in the cycle, and collects rewards, until it is its turn."""
+    """An agent that ends keeps its place in the cycle, and collects rewards, until its turn."""
 
     metadata = {"name": "patient_v0", "render_modes": []}
     render_mode = None

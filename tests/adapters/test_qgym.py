@@ -38,7 +38,7 @@ def machine():
 
 
 class Shuffled(GraphGenerator):
-    """Draws from the standard library, and from numpy's old generator, somewhere deep inside."""
+    """Samples from the standard library's generator, and from numpy's old one, somewhere deep inside."""
 
     finite = False
 
@@ -91,7 +91,7 @@ class Higher(Rewarder):
 
 
 class Climb(Environment):
-    """Somebody's own environment, of qgym's template; its rewarder says nothing of its range."""
+    """A user's own environment, of qgym's template, whose rewarder has no `reward_range`."""
 
     metadata = {"render_modes": []}
 
@@ -116,7 +116,7 @@ DRAWN = {
     "scheduling, its own generator": lambda: Scheduling(
         machine(), max_gates=12, circuit_generator=BasicCircuitGenerator(seed=5)
     ),
-    "somebody's own": Climb,
+    "a user's own": Climb,
 }
 REWARDERS = {
     "mapping": [
@@ -162,7 +162,7 @@ def test_it_plays_as_it_does_alone(make):
     for _ in range(4):
         assert exact(env.reset().observation) == exact(as_declared(alone.reset()[0], env.observation_spec))
         steps += play(env, alone, rng, 80)
-    # Seeded: the first episode begins from a seed, which qgym alone cannot do, and the second goes on.
+    # Seeded: the first episode begins from a seed, which qgym alone cannot do, and the second continues.
     for seed in range(4):
         observation, info = env.reset(seed=seed)
         alone = copy.deepcopy(source)
@@ -204,7 +204,7 @@ def test_a_new_generator_reaches_everything(make):
     assert trace(first, 120) == trace(second, 120) != trace(other, 120)
 
 
-def test_a_new_generator_is_the_one_that_problems_are_drawn_from():
+def test_a_new_generator_samples_the_problems():
     env = from_env(InitialMapping((2, 2)))
     env.rng = np.random.default_rng(3)
     drawn = networkx.fast_gnp_random_graph(4, 0.5, seed=np.random.default_rng(3))
@@ -230,7 +230,7 @@ def test_what_was_seen_stays_as_it_was(make):
 
 
 @every_source
-def test_a_snapshot_goes_on_exactly(make):
+def test_a_snapshot_continues_exactly(make):
     env = from_env(make())
     env.reset(seed=3)
     env.step(env.sample_action())
@@ -519,10 +519,10 @@ def test_a_rewarder_without_a_range_can_be_put_back():
 
 
 @every_source
-def test_it_draws_what_it_is_and_closes_once(make):
+def test_it_renders_its_state_and_closes_once(make):
     env = from_env(make(render_mode="rgb_array"))
     assert env.render_mode == "rgb_array"
-    env.reset(seed=1)  # seed 0 gives a circuit of one gate, which qgym cannot draw
+    env.reset(seed=1)  # seed 0 gives a circuit of one gate, which qgym cannot render
     picture = env.render()
     assert (picture.ndim, picture.shape[-1], picture.dtype) == (3, 3, np.uint8)
     assert picture.std() > 0
@@ -539,7 +539,7 @@ def test_it_draws_what_it_is_and_closes_once(make):
 
 
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")  # as wrappers of gymnasium are
-def test_it_goes_on_to_others():
+def test_it_converts_to_other_frameworks():
     env = from_env(InitialMapping((2, 2)))
     assert to_gymnasium(env) is env.source
     env.rewarder = env.rewarder * 2

@@ -17,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traces import exact
 
-from envoi import Array, EpisodeError, FunctionReward, Step, explain
+from envoi import Array, Change, EpisodeError, FunctionReward, Lifted, Step, explain
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
-from envoi.adapters.shared.arrival import own_size
+from envoi.adapters.shared.arrival import arrival, incoming, own_size
 from envoi.adapters.shared.introspection import layers
 from envoi.protocol.env import full_step
+from envoi.protocol.episode import RUNNING
+from envoi.protocol.fast_steps import Part, assemble
 
 FIRST, MID, LAST = StepType
 BOX = gymnasium.spaces.Box(-9, 9, (4,), np.float32)
@@ -60,12 +62,11 @@ class Gym(gymnasium.Env):
 
     def __init__(self, *lines):
         self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
-        self.at_reset = ODD if lines and lines[0][0] == ODD else "new"
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.at = 0
-        return self.sight.see(self.at_reset, 0), {"begun": True}
+        return self.sight.see(self.lines[-1][0] if self.lines else "new", 0), {"begun": True}
 
     def step(self, action):
         self.actions.append(action)
@@ -79,11 +80,10 @@ class Dm(dm_env.Environment):
 
     def __init__(self, *lines):
         self.lines, self.at, self.sight, self.actions = lines, 0, Sight(), []
-        self.at_reset = ODD if lines and lines[0][0] == ODD else "new"
 
     def reset(self):
         self.at = 0
-        return dm_env.restart(self.sight.see(self.at_reset, 0))
+        return dm_env.restart(self.sight.see(self.lines[-1][0] if self.lines else "new", 0))
 
     def step(self, action):
         self.actions.append(action)
@@ -102,8 +102,8 @@ class LongGym(FromGymnasium):
     """Because it has a step of its own, forms call it; every value takes the long way here."""
 
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         sent = action if self._encode is None else self._encode(action)
         observation, *values = self.source.step(sent)
@@ -113,19 +113,18 @@ class LongGym(FromGymnasium):
 
 class LongDm(FromDmEnv):
     def step(self, action):
-        if self._over is not None:
-            raise EpisodeError(f"step: {self._over}")
+        if self._episode_state is not RUNNING:
+            raise EpisodeError(f"step: {self._episode_state}")
         before = None if self._rewarder is None else (self.state,)
         step_type, reward, discount, observation = self.source.step(self._choice(action))
         return full_step(self._complete(step_type, reward, discount, self._incoming(observation), before, action))
 
 
 def calls(form):
-    """Whether a form's step calls that of its core, instead of doing what it does."""
+    """Returns True if a form's step calls that of its core, instead of containing it."""
     return "called as it is" in explain(form)
 
 
-*ALIKE, ODD = Sight.kinds
 REWARDS = st.sampled_from([0.5, 1, True, np.float64(0.25), np.float32(0.5), 2**60 + 1, np.array(1.5), 2**53 - 1, -1])
 INFOS = st.sampled_from([{}, {"a": 1}, {"discount": 0.5}, {"discount": "none"}, {"discount": 0.0, "b": None}])
 ENDS = st.sampled_from([False, False, False, True, np.bool_(True), np.bool_(False)])
@@ -133,9 +132,7 @@ ACTIONS = st.sampled_from([0, 2, np.int64(1), np.array(2), True])
 
 
 def played(*values):
-    """Lines in which an array that has the size of its own by chance comes always, from the reset on, or never."""
-    kinds = (st.sampled_from(ALIKE), st.just(ODD))
-    return st.one_of(*(st.lists(st.tuples(kind, *values), min_size=1, max_size=6) for kind in kinds))
+    return st.lists(st.tuples(st.sampled_from(Sight.kinds), *values), min_size=1, max_size=6)
 
 
 GYM_LINES = played(REWARDS, ENDS, ENDS, INFOS)
@@ -158,6 +155,48 @@ def test_gymnasium_to_dm_env_is_the_same_on_the_short_and_the_long_way(lines, ac
     assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
     assert exact(short.core.source.actions) == exact(long.core.source.actions)
     assert exact(short.core.observation) == exact(long.core.observation)
+
+
+class Seen(Lifted):
+    """Changes what its kind says."""
+
+    def __init__(self, env, kind):
+        self.kind = kind
+        super().__init__(env)
+
+    def change(self, specs):
+        counts = {
+            "begin": lambda observation: 0,
+            "remember": lambda memory, action, observation, reward: memory + float(np.sum(reward)),
+        }
+        return {
+            "observation": Change(observation=lambda observation: (observation, 1)),
+            "memory": Change(observation=lambda observation, memory: (observation, memory), **counts),
+            "action": Change(action=lambda action: 2 - int(action)),
+            "reward": Change(reward=lambda reward: np.float32(reward)),
+            "note": Change(begin=lambda observation: {}, note=lambda memory, info: info, info=dict),
+            "limit": Change(truncated=lambda flag, memory: flag or memory > 2, **counts),
+        }[self.kind]
+
+
+@examples(150)
+@given(
+    lines=GYM_LINES,
+    actions=PLAYED,
+    kinds=st.lists(st.sampled_from(["observation", "memory", "action", "reward", "note", "limit"]), max_size=3),
+)
+def test_wrappers_between_gymnasium_and_dm_env_are_the_same_on_the_short_and_the_long_way(lines, actions, kinds):
+    def form(importer):
+        env = importer(Gym(*lines))
+        for kind in kinds:
+            env = Seen(env, kind)
+        return ToDmEnv(env)
+
+    short, long = form(FromGymnasium), form(LongGym)
+    assert (calls(short), calls(long)) == (False, True)
+    assert exact(dm_trace(short, actions)) == exact(dm_trace(long, actions))
+    quiet = "ToDmEnv: a time step, quiet" in explain(short)
+    assert quiet == (not {"reward", "note", "limit"}.intersection(kinds))
 
 
 def gym_trace(form, actions):
@@ -269,7 +308,7 @@ def test_nothing_keeps_a_form_and_its_source_alive_once_it_is_let_go(kind):
 
 @pytest.mark.parametrize("kind", FORMS)
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
+def test_a_copy_in_mid_episode_continues_separately_by_the_fast_step(kind, how):
     form = FORMS[kind]()
     form.reset()
     form.step(1)
@@ -285,7 +324,7 @@ def test_a_copy_in_mid_episode_goes_on_alone_and_on_the_short_way(kind, how):
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_restored_core_goes_on_from_there(kind):
+def test_a_restored_core_continues_from_there(kind):
     form = FORMS[kind]()
     form.reset()
     form.step(1)
@@ -324,7 +363,7 @@ def test_a_dm_env_form_goes_by_its_own_episodes_and_by_the_cores_end():
     core.reset()
     assert form.step(0).first()
     core.step(0)
-    core.step(0)  # somebody else ends the episode
+    core.step(0)  # another caller ends the episode
     with pytest.raises(EpisodeError, match="has ended"):
         form.step(0)
 
@@ -410,11 +449,37 @@ def test_views_are_copied_also_where_their_shape_is_not_as_declared_and_their_si
     assert exact(seen) == exact([np.full(shape, at, np.float32) for at in (1, 2)])
 
 
-@given(shape=st.lists(st.integers(1, 4), max_size=3), dtype=st.sampled_from(["bool", "int8", "float32", "int64"]))
+SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
+DTYPES = st.sampled_from(["bool", "int8", "float32", "int64"])
+
+
+@given(shape=SHAPES, dtype=DTYPES)
 def test_an_array_that_owns_its_memory_has_its_own_size_and_a_view_of_its_shape_has_not(shape, dtype):
-    spec, array = Array(tuple(shape), dtype), np.zeros(shape, dtype)
+    spec, array = Array(shape, dtype), np.zeros(shape, dtype)
     assert array.__sizeof__() == array.copy("F").__sizeof__() == own_size(spec)
-    assert array[...].__sizeof__() < own_size(spec)
+    assert array[...].__sizeof__() < own_size(spec) or not array.size
+
+
+@given(shape=SHAPES, dtype=DTYPES, axes=st.integers(0, 12), part=st.booleans())
+def test_views_of_any_number_of_axes_are_copied_and_new_arrays_are_not(shape, dtype, axes, part):
+    spec = Array(shape, dtype)
+    lines, names = arrival(spec, "auto", incoming(spec))
+    lines = f"observation, _ = $source()\n{lines}\nreturn observation"
+
+    def taken(source):
+        return assemble([Part("an observation", outward=lines, names={**names, "source": source})])(None)
+
+    kept = np.zeros((2, *shape), dtype)
+    view = kept[0] if part else kept
+    assert not np.shares_memory(taken(lambda: (view.reshape((1,) * axes + view.shape), None)), kept)
+    made = []
+
+    def new():
+        array = np.zeros(shape, dtype)
+        made.append(array.ctypes.data)
+        return array, None
+
+    assert [taken(new).ctypes.data] == made
 
 
 # Looking at a source.

@@ -19,7 +19,7 @@ from envoi.integrations.check import check_env
 
 
 class Walkers(MultiAgentEnv):
-    """Agents that walk to 3, as somebody writes them for RLlib."""
+    """Agents that walk to 3, as a user writes them for RLlib."""
 
     def __init__(self, names=("left", "right", "middle")):
         super().__init__()
@@ -61,7 +61,7 @@ class Both(gymnasium.Env, dm_env.Environment):
 
 
 def tried(call, *args):
-    """What a call gives, and the error for which it was refused."""
+    """The result of a call, and the error for which it was refused."""
     try:
         return call(*args), None
     except (LossyConversion, SpecError) as error:
@@ -77,13 +77,13 @@ def home_of(name):
 
 
 def unread(row):
-    """What strangers of RLlib's single forms and batches are: plain environments of gymnasium."""
+    """The framework of third-party environments of RLlib's single forms and batches: gymnasium."""
     return {"rllib": "gymnasium", "rllib batch": "gymnasium_vector"}.get(row, home_of(row))
 
 
 ENVS = {
     **{f"a form: {row}": (lambda row=row: made(row), home_of(row)) for row in FORMS},
-    **{f"a stranger: {row}": (lambda row=row: stranger(row), unread(row)) for row in FORMS},
+    **{f"third-party: {row}": (lambda row=row: stranger(row), unread(row)) for row in FORMS},
     "several of RLlib": (Walkers, "rllib"),
     "one of RLlib": (lambda: Walkers(["only"]), "rllib"),
     "several of RLlib, wrapped": (lambda: gymnasium.Wrapper(Walkers()), "rllib"),

@@ -93,12 +93,12 @@ def test_an_unknown_name_suggests_near_ones(name, says):
         "envoi:catch?no_such_argument=1",
     ],
 )
-def test_an_argument_that_nobody_takes_is_named(name):
+def test_an_unknown_argument_is_named(name):
     with pytest.raises(SpecError, match=r"no_such_argument|render_mode|1=2|takes no arguments"):
         load(name)
 
 
-def test_an_error_of_gymnasium_that_is_not_about_the_name_is_told_as_it_is():
+def test_an_error_of_gymnasium_that_is_not_about_the_name_is_passed_on():
     gymnasium.register("Refusing-v0", entry_point=lambda: (_ for _ in ()).throw(gymnasium.error.InvalidBound("why")))
     try:
         with pytest.raises(SpecError, match="why"):
@@ -159,7 +159,7 @@ class Strange:
     speed = 3
 
     def go(self):
-        """Nothing that anybody recognises."""
+        """An object that no framework recognises."""
 
 
 @pytest.mark.parametrize("strange", [None, 3, Strange(), gymnasium.spaces.Discrete(2), np.zeros(2)])
@@ -171,7 +171,7 @@ def test_a_strange_object_is_refused_with_what_would_be_known(strange):
     assert "\n" not in str(caught.value)
 
 
-def test_a_name_and_a_class_are_told_from_an_environment():
+def test_a_name_and_a_class_are_distinguished_from_an_environment():
     with pytest.raises(SpecError, match=r"got a name; load\('gymnasium:CartPole-v1'\) makes one of it"):
         from_env("gymnasium:CartPole-v1")
     with pytest.raises(SpecError, match="got the class Ends; make an instance of it"):
@@ -229,15 +229,15 @@ def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conv
 
 def test_every_spoke_offers_what_its_row_promises():
     for name, row in FRAMEWORKS.items():
-        spoke = row.load()
+        package = row.load()
         for part in (f"from_{name}", "recognises", *([f"to_{name}", "losses"] if row.is_target else [])):
-            assert callable(getattr(spoke, part))
+            assert callable(getattr(package, part))
             if part.endswith(name):
-                assert getattr(envoi.adapters, part) is getattr(spoke, part)
+                assert getattr(envoi.adapters, part) is getattr(package, part)
                 assert part in envoi.adapters.__all__
         if row.schemes:
-            assert callable(spoke.load)
-        assert "What is lost" in spoke.__doc__
+            assert callable(package.load)
+        assert "What is lost" in package.__doc__
     assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envoi", "python"}
     with pytest.raises(AttributeError, match="to_nothing"):
         getattr(envoi.adapters, "to_" + "nothing")

@@ -51,7 +51,7 @@ def of_kind(name, env):
 
 
 def single(name, env):
-    """What came back through a form, of one agent or of one lane, as the values that one agent gets."""
+    """The values of one agent or one lane that came back through a form."""
     return envoi.as_single(env) if FORMS[name].kind == "several" else env
 
 
@@ -130,7 +130,7 @@ def as_time_step(terminated, truncated, discount):
 @every_form
 @pytest.mark.parametrize("flags", FLAGS, ids=str)
 @pytest.mark.parametrize("discount", [*DISCOUNTS, *ARRAYS], ids=str)
-def test_each_row_is_told_as_the_table_says(name, flags, discount):
+def test_each_row_is_recognised_as_the_table_states(name, flags, discount):
     spec = None if np.ndim(discount) == 0 else PAIR
     core = of_kind(name, Scripted(Line(0.1, discount=discount), Line(1.0, *flags, discount), discount_spec=spec))
     form = FORMS[name].make(core)
@@ -641,7 +641,7 @@ def test_making_reading_and_describing_leave_generator_and_episode_alone(name):
             getattr(form, what).sample()
     copy.deepcopy(form)
     assert forms.core_steps(core, rngs[0]) == forms.core_steps(twin, rngs[1])
-    # And a stranger's environment in mid-episode.
+    # And a third-party environment in mid-episode.
     source, other = stranger(name), stranger(name)
     said = []
     for env in (source, other):
@@ -778,7 +778,7 @@ def in_the_middle(side, name, steps=1):
 @every_form
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("how", HOW)
-def test_a_copy_goes_on_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
+def test_a_copy_continues_as_the_original_would_fresh_and_in_mid_episode(name, side, how):
     env = in_the_middle(side, name)
     twin = HOW[how](env)
     alone = forms.go_on((side, name), in_the_middle(side, name))
@@ -809,7 +809,7 @@ def test_unknown_attributes_are_attribute_errors_also_in_what_is_half_made(name,
 
 @pytest.fixture(scope="module", autouse=True)
 def elsewhere():
-    """What a new process of another hash seed is asked for, as two futures; it works while the other tests run."""
+    """Two futures of a new process with another hash seed, which works while the other tests run."""
     parcel = cloudpickle.dumps({(side, name): in_the_middle(side, name) for side in SIDES for name in ALL})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2")
@@ -818,14 +818,14 @@ def elsewhere():
 
 
 @every_form
-def test_a_form_made_anew_in_a_spawned_process_of_another_hash_seed_tells_the_same_in_the_same_order(name, elsewhere):
+def test_a_form_made_in_a_spawned_process_of_another_hash_seed_has_the_same_trace_in_the_same_order(name, elsewhere):
     made_anew, _ = elsewhere
     assert made_anew.result()[name] == (native_trace(name, made(name)), core_trace(imported(name)))
 
 
 @every_form
 @pytest.mark.parametrize("side", SIDES)
-def test_a_form_pickled_in_mid_episode_goes_on_in_a_spawned_process(name, side, elsewhere):
+def test_a_form_pickled_in_mid_episode_continues_in_a_spawned_process(name, side, elsewhere):
     _, carried = elsewhere
     assert carried.result()[side, name] == forms.go_on((side, name), in_the_middle(side, name))
 
@@ -906,7 +906,7 @@ IDENTITY = [
 @pytest.mark.parametrize(("a", "b"), IDENTITY)
 def test_a_to_b_to_a_gives_back_the_same_object(a, b):
     home = frameworks([a])[a]
-    # A stranger's environment …
+    # A third-party environment …
     source = stranger(a)
     there = convert(source, b)
     assert convert(there, home) is source
@@ -972,7 +972,7 @@ KINDS = {"at once": scripted_games.ScriptedGame, "in turns": scripted_games.Turn
 
 
 class Lived(NamedTuple):
-    """What happened to each agent, as a form's own API told it."""
+    """The events of each agent, as reported by a form's own API."""
 
     rewards: dict
     ends: dict
@@ -1007,7 +1007,7 @@ def lived(name, core, seed=0):
         )
         order += [tuple(given)]
         for agent, reward in given.items():
-            assert agent not in ends, "something was said of an agent after its end"
+            assert agent not in ends, "an agent appears in a step after its end"
             rewards[agent] = rewards.get(agent, 0) + reward
         for agent in core.possible_agents:
             if terminated.get(agent) or truncated.get(agent):
@@ -1050,7 +1050,7 @@ def test_each_agent_earns_and_ends_in_every_api_as_in_the_core(name, game):
 
 
 RLLIB_SAYS_BY_ALL = {"at once": ("eve",), "in turns": ("eve",)}
-"""Who was truncated in a mixed end: RLlib's rules say it by `truncateds["__all__"]` alone."""
+"""The agents truncated in a mixed end, which RLlib's rules express only by `truncateds["__all__"]`."""
 
 
 @pytest.mark.parametrize("game", KINDS)
@@ -1067,7 +1067,7 @@ def test_every_ended_agent_has_a_final_observation_marked_where_it_only_repeats_
 
 
 def final_observations(env, seed):
-    """What each agent saw last, by agent, and how it ended."""
+    """The latest observation of each agent, and how it ended."""
     env.reset(seed=seed)
     seen, how, rng = {}, {}, np.random.default_rng(0)
     while env.agents:
@@ -1128,7 +1128,7 @@ def test_late_joiners_have_spaces_from_the_start_and_every_agent_its_own(name):
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_hand_over_ends_nobodys_episode_but_its_own(name):
-    """Two end and two others appear in the same step; the episode goes on."""
+    """Two end and two others appear in the same step; the episode continues."""
     core = scripted_games.ScriptedGame()
     came = (
         FORMS[name].read(FORMS[name].make(core))
@@ -1159,7 +1159,7 @@ def test_waiting_agents_are_not_asked_for_observations_but_where_the_api_shows_t
     asked = {(at, agent) for at, agent in core.looks if agent not in core.expected[at]}
     # Parallel shows all in play.
     assert bool(asked) is (name == "pettingzoo")
-    # And nobody who is dead or waits is given an action.
+    # And no agent that has ended or waits is given an action.
     assert all(set(acted) == set(core.scenes[at].turn) for at, acted in enumerate(core.acted))
     ended = {agent: at for at, scene in enumerate(core.scenes) for agent in (*scene.terminated, *scene.truncated)}
     assert all(at <= ended.get(agent, at) for at, agent in core.looks)
@@ -1183,7 +1183,7 @@ class Looking(scripted_games.TurnGame):
         ]
 
     def _repeated(self, at):
-        """Who may be asked once more what it saw last: an end that is not seen repeats it."""
+        """The agents whose latest observation may be read once more: an end without one repeats it."""
         return self.scenes[at + 1].unseen if at + 1 < len(self.scenes) else ()
 
     def observe(self, state, agent, rng):
@@ -1223,7 +1223,7 @@ def test_state_and_its_space_reach_every_form_and_come_back(name):
     assert envoi.spec_equal(came.state_spec, core.state_spec)
     came.reset(seed=0)
     np.testing.assert_array_equal(came.state, core.state)
-    # Of a stranger too, and what was handed out stays.
+    # Of a third-party environment too, and what was returned before does not change.
     env = imported(name)
     env.reset(seed=0)
     state, before = env.state, env.state.copy()

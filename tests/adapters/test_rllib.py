@@ -22,7 +22,7 @@ narrowing = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.Narro
 
 
 class Context(dict):
-    """What RLlib gives an env creator: the config as a dict, and where the environment will run."""
+    """The argument of RLlib's env creators: the config as a dict, and the worker."""
 
     def __init__(self, config=(), worker_index=0):
         super().__init__(config)
@@ -226,7 +226,7 @@ def test_lanes_of_different_workers_begin_differently():
     assert len(begun) == 16
 
 
-def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation():
+def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
     trains = to_rllib("gymnasium:CartPole-v1")(Context(worker_index=1))
     begun = starts(trains, [3, 3, 3, None])
     assert len({tuple(one) for one in begun}) == 4
@@ -253,7 +253,7 @@ def test_for_others_than_rllib_an_equal_seed_replays():
     for seed in (0, 3):
         one, two = (core.reset(seed=seed)[0].tolist() for _ in range(2))
         assert one == two
-    # The form itself goes on as RLlib wants it.
+    # The form itself continues, as RLlib requires.
     assert starts(form, [3])[0] != two
 
 

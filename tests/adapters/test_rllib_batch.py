@@ -146,7 +146,7 @@ def test_a_lane_is_the_environment_alone():
                 assert rewards[index] == expected[1]
 
 
-def test_lanes_that_ended_begin_anew_in_the_next_step():
+def test_lanes_that_ended_are_reset_in_the_next_step():
     form = form_of(Ends, 6)
     seen, _ = form.reset(seed=1)
     before = np.zeros(6, bool)

@@ -96,7 +96,7 @@ def exactly(left, right):
 
 
 def played(env, seed, episodes=3, actions=0):
-    """What a core environment says over whole episodes under random actions."""
+    """The trace of a core environment over whole episodes under random actions."""
     rng = np.random.default_rng(actions)
     for episode in range(episodes):
         said = env.reset(seed=seed if episode == 0 else None)
@@ -157,14 +157,14 @@ def test_core_to_form_and_back_is_exact_in_all_values(game, canonical):
         exactly(heard, said)
 
 
-def test_a_form_of_ours_that_is_read_back_replays_an_equal_seed():
+def test_a_form_of_envoi_that_is_read_back_replays_an_equal_seed():
     back = FromRLlibMulti(form_of(ScriptedGame()))
     begun = [back.reset(seed=seed).observations[A].tolist() for seed in (3, 3, None, 42, 42)]
     assert begun[0] == begun[1] != begun[2]
     assert begun[3] == begun[4]
 
 
-def test_what_rllib_gets_is_what_the_core_said(game):
+def test_rllib_gets_the_values_of_the_core(game):
     """Whatever the flags, over an episode each agent's observations, rewards and end arrive once and in order."""
     form = form_of(game, canonical=False)
     rng = np.random.default_rng(0)
@@ -268,14 +268,14 @@ def test_discounts_that_are_not_the_default_and_common_infos_go_out():
     assert infos[B][SYNTHETIC]
 
 
-def test_a_discount_is_told_after_any_number_of_steps_without_one():
+def test_a_discount_is_reported_after_any_number_of_steps_without_one():
     form = form_of(ScriptedGame(Scene((A, B)), Scene((A, B)), Scene((A, B)), Scene((A, B), discounts={B: 0.5})))
     form.reset(seed=0)
     said = [form.step({A: 0, B: 0})[-1] for _ in range(3)]
     assert said == [{A: {}, B: {}}, {A: {}, B: {}}, {A: {}, B: {"discount": 0.5}}]
 
 
-def test_an_end_is_told_at_once_where_an_agent_that_long_waited_goes_on():
+def test_an_end_is_reported_at_once_if_an_agent_that_waited_long_continues():
     scenes = [Scene((A, B), (A,))] * 3 + [Scene((A, B), (B,)), Scene((B,), (B,), terminated=(A,))]
     form = form_of(TurnGame(*scenes))
     form.reset(seed=0)
@@ -301,7 +301,7 @@ def test_infos_of_the_core_are_not_written_into():
 
 
 @pytest.mark.parametrize("canonical", [True, False])
-def test_an_action_of_somebody_who_does_not_act_is_refused_by_name(canonical):
+def test_an_action_of_an_agent_that_does_not_act_is_refused_by_name(canonical):
     form = form_of(load("envoi:nim"), canonical=canonical)
     with pytest.raises(EpisodeError, match="reset"):
         form.step({"first": 0})
@@ -423,7 +423,7 @@ def test_nothing_is_narrowed_where_the_form_is_not_canonical():
     to_rllib("envoi:nim")()
 
 
-def test_a_form_pickles_in_mid_episode_while_an_end_is_not_yet_told():
+def test_a_form_pickles_in_mid_episode_while_an_end_is_held_back():
     form = form_of(ScriptedGame(*HAND_OVERS))
     form.reset(seed=3)
     form.step({A: 0})
@@ -478,7 +478,7 @@ def test_workers_and_lanes_begin_differently_and_equal_seeds_alike():
     assert start(creator(Context((), 2)), seed=9) == start(creator(Context((), 2)), seed=9)
 
 
-def test_a_seed_that_comes_again_goes_on_in_training_and_replays_in_evaluation():
+def test_a_repeated_seed_continues_in_training_and_replays_in_evaluation():
     creator = to_rllib(ScriptedGame)
     trains, evaluates = creator(Context()), creator(Context({"in_evaluation": True}))
     assert len({start(trains, seed=3) for _ in range(3)}) == 3
@@ -602,7 +602,7 @@ def test_rllibs_masking_module_plays_no_illegal_move(run):
     for episode in runner.sample(num_episodes=20):
         for one in episode.agent_episodes.values():
             *_, last = one.get_observations()["observations"]
-            assert last.argmax() == 0  # the last stick was taken, nobody took more than there were
+            assert last.argmax() == 0  # the last stick was taken, and no agent took more than there were
 
 
 class Flags(MultiAgentEnv):
@@ -733,7 +733,7 @@ SOURCES = {
 
 def begin(seed):
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (some of them draw from there)
+    np.random.seed(seed)  # noqa: NPY002 (some of them sample from it)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -779,7 +779,7 @@ def test_a_game_of_rllib_goes_back_to_its_runner(run, name):
 
 
 class Told(MultiAgentEnv):
-    """Says what it is told to; a step is (observed, rewards, terminateds, truncateds, infos)."""
+    """Plays a script, in which a step is (observed, rewards, terminateds, truncateds, infos)."""
 
     metadata = {"render_modes": ["ansi"]}
     render_mode = "ansi"
@@ -907,7 +907,7 @@ def test_late_joiners_join_when_they_are_heard_of():
     assert step.terminated == dict.fromkeys((A, B, C), False)
 
 
-def test_a_revival_and_strangers_are_refused_by_name():
+def test_a_revival_and_unknown_agents_are_refused_by_name():
     env = told(((A, B), {}, {A: True, **GO}, GO, {}), ((A, B), {}, GO, GO, {}))
     act(env)
     with pytest.raises(EpisodeError, match=rf"\[{A!r}\] ended before"):
@@ -1041,7 +1041,7 @@ def test_snapshots_copies_and_closing():
     assert env.source.closed == 1
 
 
-def test_snapshots_of_a_form_of_ours_hold_what_was_not_yet_told():
+def test_snapshots_of_a_form_of_envoi_contain_ends_that_are_held_back():
     env = FromRLlibMulti(RLlibMultiEnv(ScriptedGame(*HAND_OVERS)))
     env.reset(seed=1)
     act(env)

@@ -194,7 +194,7 @@ def test_seeds_go_to_the_lanes_of_the_next_reset_alone():
     for seeds in ([7, 8, 9], [None] * N):
         expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(alone, seeds, strict=True)])
         assert np.array_equal(venv.reset(), expected)
-    assert all(isinstance(seed, int) for seed in venv.seed())  # as Stable-Baselines3 draws them
+    assert all(isinstance(seed, int) for seed in venv.seed())  # as Stable-Baselines3 chooses them
 
 
 @pytest.mark.parametrize("options", [{"wind": 2}, [{"wind": 2}, {}, {"wind": 3}]])
@@ -373,7 +373,7 @@ def test_a_form_closes_its_core_once():
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda venv: pickle.loads(pickle.dumps(venv))])
-def test_a_copy_goes_on_alike_and_apart(again):
+def test_a_copy_continues_equally_and_separately(again):
     venv = lanes(Rich)
     venv.seed(1)
     venv.reset()
@@ -465,7 +465,7 @@ def test_lanes_that_only_step_together_return_the_values_of_the_same_lanes_alone
             together.snapshot()
         with pytest.raises(SnapshotUnsupported, match="other processes"):
             copy.deepcopy(together)
-        with pytest.raises(EpisodeError, match="cannot begin anew by themselves"):
+        with pytest.raises(EpisodeError, match="cannot be reset by themselves"):
             together.reset(mask=np.array([True, False, False]))
         assert exact(together.reset(seed=[9, 3, 4])[0]) == exact(
             np.stack([gym_cartpole().reset(seed=seed)[0] for seed in (9, 3, 4)])

@@ -28,7 +28,7 @@ WAYS = {
     "gymnasium": lambda env: FromGymnasium(ToGymnasium(FromDmEnv(env))),
     "a wrapper": lambda env: Validated(FromDmEnv(env)),
 }
-"""What an environment goes through before it is one of dm_env again."""
+"""The conversions of an environment before it is one of dm_env again."""
 
 
 def bsuites_tests():

@@ -63,7 +63,7 @@ def decode(spec, value):
 
 
 def forget(space):
-    """A space as a stranger would have made it: nothing in it remembers a spec."""
+    """A space as third-party code would make it, which does not remember a spec."""
     space = copy.deepcopy(space)
     stack = [space]
     while stack:
@@ -77,7 +77,7 @@ def forget(space):
 
 
 def equal_values(a, b):
-    """Whether two values are the same in value, dtype, shape and kind of container."""
+    """Returns True if two values are the same in value, dtype, shape and kind of container."""
     if isinstance(a, dict):
         return type(a) is type(b) and list(a) == list(b) and all(equal_values(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
@@ -151,7 +151,7 @@ def test_what_a_space_samples_decodes_into_the_spec(spec, seed):
 
 
 def is_beyond_gymnasium(leaf):
-    """Whether gymnasium's own sampling of such a space errs: wide integers, and graphs of other than from 0."""
+    """Returns True if gymnasium's own sampling of such a space is wrong: wide integers, and graphs not from 0."""
     if isinstance(leaf, Array):
         finite = leaf.dtype.kind != "f" or leaf.dtype.itemsize > 2
         return leaf.dtype.kind in "iub" or not finite
@@ -193,7 +193,7 @@ def test_no_bound_differs_from_an_infinite_one_and_both_come_back():
     assert from_space(to_space(infinite)) == infinite
 
 
-def test_a_strangers_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
+def test_a_foreign_unbounded_box_has_no_bounds_and_a_partly_bounded_one_keeps_infinity_per_element():
     assert from_space(spaces.Box(-np.inf, np.inf, (2,))) == Array((2,))
     assert from_space(spaces.Box(-np.inf, np.inf, (2,), np.int8)) == Array((2,), "int8")
     assert from_space(spaces.Box(-128, 127, (2,), np.int8)) == Array((2,), "int8", -128, 127)
@@ -220,7 +220,7 @@ BOXED = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64
 
 @st.composite
 def boxes(draw):
-    """Boxes that strangers make: with infinite bounds of single elements, and with the ends of the dtype as bounds."""
+    """Foreign boxes, with infinite bounds of single elements, and with the ends of the dtype as bounds."""
     dtype = np.dtype(draw(st.sampled_from(BOXED)))
     shape = draw(st.sampled_from([(), (3,), (2, 2), (0,)]))
     if dtype.kind == "f":
@@ -244,7 +244,7 @@ def boxes(draw):
 
 
 def same_box(box, other):
-    """Whether two boxes are the same in all that they say, also of which elements are bounded."""
+    """Returns True if two boxes are the same in all fields, including which elements are bounded."""
     assert (box.low.tolist(), box.high.tolist()) == (other.low.tolist(), other.high.tolist())
     assert (box.shape, box.dtype) == (other.shape, other.dtype)
     assert box.bounded_below.tolist() == other.bounded_below.tolist()
@@ -339,7 +339,7 @@ def test_lists_tuples_and_named_tuples_stay_what_they_were(spec):
     validate(spec, value)
 
 
-def test_a_space_that_somebody_changed_no_longer_counts_as_the_spec_it_came_from():
+def test_a_space_that_was_changed_no_longer_counts_as_the_spec_it_came_from():
     box = to_space(Array((2,), low=0, high=1e-9, name="small"))
     box.high[1] = 2e-9  # gymnasium finds the two equal
     assert from_space(box) == Array((2,), low=0, high=np.array([1e-9, 2e-9], np.float32))

@@ -24,7 +24,7 @@ from traces import exact, trace
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
 from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
-from envoi.adapters import tf_agents as spoke
+from envoi.adapters import tf_agents as package
 from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents import (
     ArraySpec,
@@ -40,12 +40,13 @@ from envoi.adapters.tf_agents import (
     from_spec,
     to_spec,
 )
+from envoi.protocol.episode import RUNNING
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 
 
 class Passing(PyEnvironment):
-    """A stranger's wrapper that changes nothing."""
+    """A third-party wrapper that changes nothing."""
 
     def __init__(self, env):
         super().__init__()
@@ -86,7 +87,7 @@ class Passing(PyEnvironment):
 
 
 class Remaking(Passing):
-    """A stranger's wrapper that makes each time step anew, so that nothing travels beside it."""
+    """A third-party wrapper that makes new time steps, so that the form's other values are lost."""
 
     def _reset(self):
         return TimeStep(*super()._reset())
@@ -96,7 +97,7 @@ class Remaking(Passing):
 
 
 class Shifting(Passing):
-    """A stranger's wrapper that changes observations."""
+    """A third-party wrapper that changes observations."""
 
     def _reset(self):
         step = super()._reset()
@@ -163,7 +164,7 @@ class Seedable(Counting):
 
 
 class Held(Counting):
-    """The same, that lets nobody seed it by a method."""
+    """The same, without a method that seeds it."""
 
     def __init__(self, *lines):
         super().__init__(*lines)
@@ -354,7 +355,7 @@ def test_all_six_values_of_a_core_step_live_through_tf_agents(script, seed, wrap
     assert play(FromTFAgents(wrap(to_tf_agents(Scripted(*script)))), seed) == play(Scripted(*script), seed)
 
 
-def test_what_a_strangers_wrapper_changes_is_what_comes():
+def test_third_party_wrapper_may_change_observations():
     for core in (Scripted(Line(truncated=True)), envoi.Lanes([Scripted(Line(truncated=True)) for _ in range(2)])):
         env = from_tf_agents(Shifting(to_tf_agents(core)))
         action = np.full(core.batch_size or 1, 5) if core.batch_size else 5
@@ -364,7 +365,7 @@ def test_what_a_strangers_wrapper_changes_is_what_comes():
 
 
 @pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
-def test_the_bundled_models_live_through_strangers_wrappers(name):
+def test_third_party_wrappers_keep_the_bundled_models(name):
     core = load(f"envoi:{name}")
     for wrap in (lambda form: form, Passing):
         back = FromTFAgents(wrap(to_tf_agents(load(f"envoi:{name}"))))
@@ -412,10 +413,10 @@ def test_exact_forms_narrow_nothing_and_say_so():
     assert said(step) == (1, 16777217.0, 0.99)
     core = FromTFAgents(Remaking(to_tf_agents(Scripted(Line(16777217.0, discount=0.99)), exact=True)))
     core.reset()
-    assert (core.step(5).reward, core._over) == (16777217.0, None)
+    assert (core.step(5).reward, core._episode_state) == (16777217.0, RUNNING)
 
 
-def test_the_first_reward_and_every_discount_lie_in_the_told_specs_whatever_the_bounds_of_the_core():
+def test_the_first_reward_and_every_discount_lie_in_the_exported_specs_whatever_the_bounds_of_the_core():
     class Bounded(Scripted):
         reward_spec = Array((), "float64", 1, 2, "reward")
 
@@ -613,7 +614,7 @@ def test_a_foreign_bounded_integer_is_a_choice_as_an_action_only():
     ("name", "told"),
     [("a b", "a_b"), ("_x", "._x"), ("ü", "._"), ("reward:0", "reward_0"), ("a/b-c.d", "a/b-c.d"), ("", "")],
 )
-def test_a_name_that_no_tensor_can_have_is_told_another_way_and_comes_back(name, told):
+def test_a_name_that_no_tensor_can_have_is_changed_and_comes_back(name, told):
     spec = Array((), "float32", name=name)
     assert to_spec(spec).name == told
     assert from_spec(to_spec(spec)).name == name
@@ -664,7 +665,7 @@ def test_rewards_and_discounts_that_float32_cannot_hold_are_listed_and_warned_of
         with pytest.warns(NarrowingWarning, match="reward: precision narrowed") as warned:
             to_tf_agents(env)
         assert [warning.filename for warning in warned] == [__file__]
-        assert spoke.losses(env, exact=True) == []
+        assert package.losses(env, exact=True) == []
     for dtype in ("float32", "float16", "int8", "uint16", "bool"):
         assert losses(Kind(dtype, "float32"), "tf_agents") == []
     assert [loss.path for loss in losses(Kind("float32", "float64"), "tf_agents")] == ["discount"]
@@ -690,7 +691,7 @@ def test_careless_values_are_cast_to_what_the_source_declared():
     same(env.step(1).reward, np.float32(3))
 
 
-# What belongs to somebody else.
+# Values that belong to another owner.
 
 
 def test_observations_stay_what_they_were():
@@ -1005,7 +1006,7 @@ def test_get_state_is_a_token_that_later_steps_do_not_change():
 
 
 class Stubborn(Counting):
-    """A source that cannot be copied but says its state, and goes on writing into what it is given."""
+    """A source that cannot be copied but has `get_state`, and writes into what `set_state` is given."""
 
     def __init__(self, *lines):
         super().__init__(*lines)
@@ -1187,7 +1188,7 @@ def test_a_manual_reset_of_lanes_clears_what_waits_for_them():
 
 
 class Rows(PyEnvironment):
-    """A stranger's batched source: lane i's episodes have i+2 steps, and it begins them anew by itself."""
+    """A third-party batched source: lane i's episodes have i+2 steps, and it restarts them by itself."""
 
     batched, batch_size = True, 3
 
@@ -1223,7 +1224,7 @@ class Rows(PyEnvironment):
         return self._tell(np.where(over, 0, np.where(self.time == [2, 3, 4], 2, 1)))
 
 
-def test_a_strangers_batch_is_one_whose_lanes_restart_when_they_have_ended():
+def test_third_party_batch_restarts_lanes_that_have_ended():
     env, over, seen = from_env(Rows()), np.zeros(3, bool), []
     assert isinstance(env, FromTFAgentsBatch)
     assert env.action_spec == Discrete(2)
@@ -1245,7 +1246,7 @@ def test_a_strangers_batch_is_one_whose_lanes_restart_when_they_have_ended():
     same(env.observation, seen[-1].observation)
 
 
-def test_a_strangers_batch_refuses_what_it_cannot_do():
+def test_third_party_batch_refuses_what_it_cannot_do():
     env = from_tf_agents(Rows())
     env.reset()
     with pytest.raises(EpisodeError, match=r"lanes \[1\] have not ended"):
@@ -1275,7 +1276,7 @@ def test_a_strangers_batch_refuses_what_it_cannot_do():
         env.step([0, 0, 0], restart=np.array([True, False, False]))
 
 
-def test_a_strangers_batch_says_how_its_lanes_begin_anew():
+def test_third_party_batch_declares_how_its_lanes_restart():
     form = to_tf_agents(envoi.Lanes([Ends(), Ends()]))
     for source, able in ((Rows(), {"step"}), (Passing(form), {"step"}), (form, {"step", "reset", "live"})):
         env = FromTFAgentsBatch(source)
@@ -1459,7 +1460,7 @@ def test_a_seed_reaches_a_source_of_tf_agents_and_a_wrong_one_is_refused():
             to_tf_agents(load("envoi:catch"), seed=wrong)
 
 
-def test_infos_of_a_strangers_batch_are_a_dict_a_lane():
+def test_infos_of_third_party_batch_are_one_dict_per_lane():
     for info, told in (
         ({"a": np.arange(3)}, [{"a": 0}, {"a": 1}, {"a": 2}]),
         ([{"a": 1}, {}, {"b": 2}], [{"a": 1}, {}, {"b": 2}]),
@@ -1470,7 +1471,7 @@ def test_infos_of_a_strangers_batch_are_a_dict_a_lane():
         assert list(env.reset().info) == told
 
 
-def test_a_strangers_batch_can_be_copied_put_back_and_rewarded():
+def test_third_party_batch_can_be_copied_restored_and_rewarded():
     env = from_tf_agents(Rows())
     env.reset()
     env.step([0, 0, 0])
@@ -1515,7 +1516,7 @@ def test_a_batch_is_seeded_by_one_seed_or_one_a_lane():
         form.seed([1, 2])
 
 
-def test_snapshots_of_a_batch_hold_which_lanes_begin_anew():
+def test_snapshots_of_a_batch_contain_the_lanes_to_restart():
     form = to_tf_agents(envoi.batch(Ends(), 4))
     form.seed(2)
     form.reset()

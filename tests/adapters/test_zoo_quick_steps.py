@@ -211,7 +211,7 @@ def test_lanes_get_infos_and_discounts():
     assert said["speed"].tolist() == [0, 0, 4]
     assert said["discount"].tolist() == [0, 0, 0.5]
     assert form.last.discount.tolist() == [1, 1, 0.5]
-    assert form.step(np.ones(3, int))[4] == {} == form.said()
+    assert form.step(np.ones(3, int))[4] == {} == form.returned_infos()
 
 
 @pytest.mark.parametrize("made", [Parallel, Turns])
@@ -257,7 +257,7 @@ def test_a_form_honours_a_rewarder_that_is_set_in_the_midst_of_an_episode(made):
 
 
 def trace(form):
-    """What RLlib gets in the rest of an episode of turns or cycles."""
+    """The steps that RLlib gets in the rest of an episode of turns or cycles."""
     found, over = [], False
     observations = dict.fromkeys(form.core.acting)
     while not over:
@@ -269,7 +269,7 @@ def trace(form):
 
 @pytest.mark.parametrize("made", [Parallel, Turns])
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda form: pickle.loads(pickle.dumps(form))])
-def test_a_copy_in_the_midst_of_an_episode_goes_on_alike(made, copied):
+def test_a_copy_in_the_midst_of_an_episode_continues_equally(made, copied):
     form = rllib(envoi.adapters.from_env(made()))
     observations, _ = form.reset()
     for _ in range(3):

@@ -326,7 +326,7 @@ def test_options_choose_for_one_episode():
     assert ids(env, 1) == ["b"]
 
 
-def test_a_context_changes_at_a_reset_only_and_is_told_at_every_step():
+def test_a_context_changes_at_a_reset_only_and_is_shown_at_every_step():
     env = pendulum(MASSES)
     for expected in "abc":
         assert env.reset().info["context_id"] == expected
@@ -378,7 +378,7 @@ def test_an_episode_is_truncated_at_exactly_its_limit(make):
     assert Contextual(_Slope(ContextSpace([UniformFloat("angle", 1, 2)])), max_episode_length=1).reset(seed=0)
 
 
-def test_a_logger_is_told_of_each_episode():
+def test_a_logger_is_called_for_each_episode():
     class Trials:
         def __init__(self):
             self.told = []
@@ -510,7 +510,7 @@ class Slotted(Bulb):
         ("bulb.volt", "Slotted has no such attribute; there are: filament, watts; pass bind= to define how it is set"),
     ],
 )
-def test_a_misspelt_feature_is_told_the_near_names_of_attributes_wherever_they_are(path, message):
+def test_a_misspelt_feature_gives_the_near_names_of_attributes_wherever_they_are(path, message):
     with pytest.raises(ContextError, match=r"^context\['x'\]: ") as error:
         Contextual(Room(), [{"x": 1.0}], bind=Attributes({"x": path}))
     assert message in str(error.value)
@@ -548,7 +548,7 @@ def test_a_factory():
         Contextual(Lamp(), [{"lihgt": 1.0}], bind=Factory(Lamp))
 
 
-def test_a_factory_goes_on_from_the_seed():
+def test_a_factory_continues_from_the_seed():
     def run(env):
         return [env.reset(seed=5 if i == 0 else None).observation.tolist() for i in range(4)]
 
@@ -569,7 +569,7 @@ def test_a_factory_goes_on_from_the_seed():
 @pytest.mark.parametrize(
     "make", [Pendulum, lambda: envoi.Validated(CartPole()), lambda: envoi.as_single(envoi.as_multi(Pendulum()))]
 )
-def test_each_lane_has_its_own_context_until_it_begins_anew(make):
+def test_each_lane_has_its_own_context_until_it_is_reset(make):
     env = envoi.batch(Contextual(make(), [{}, {}, {}], hide_context=True), 4)
     assert env.reset(seed=0).info[3]["context_id"] == 0
     expected, over = [0, 1, 2, 0], np.zeros(4, bool)
@@ -845,7 +845,7 @@ def test_a_lane_is_the_environment_alone_that_has_its_number_and_seed():
             np.testing.assert_array_equal(alone.reset(seed=seed).observation, begun[index])
 
 
-def test_what_is_drawn_is_as_the_seed_says_whatever_the_lane():
+def test_samples_follow_from_the_seed_whatever_the_lane():
     env = numbered(9, context_selector=Random)()
     drawn = ids(env, 9, seed=4)
     env.assign_lane(5)
@@ -1048,7 +1048,7 @@ def test_options_may_choose_for_each_lane():
         env.reset(options={"context_id": ["c", "a"]})
 
 
-def test_a_rewarder_that_was_set_goes_on_to_what_a_factory_makes():
+def test_a_rewarder_that_was_set_applies_to_what_a_factory_makes():
     env = Contextual(envoi.TimeLimit(Lamp(), 9), LIGHTS, bind=Factory(lambda light: envoi.TimeLimit(Lamp(light), 9)))
     env.rewarder = lambda state, action, next_state: 7.0
     for _ in range(3):

@@ -384,6 +384,25 @@ def test_an_unbound_function_holds_no_environment():
     assert all(cell.cell_contents is not model for cell in step.__closure__)
 
 
+class ItsOwnFunction(Lifted):
+    """Is itself the function of its change."""
+
+    def change(self, specs):
+        return envoi.Change(action=self, begin=lambda observation: 0, remember=lambda memory, *values: memory + 1)
+
+    def __call__(self, action):
+        return 2 - action
+
+
+def test_a_wrapper_may_be_the_function_of_its_own_change():
+    env = ItsOwnFunction(drifting(()))
+    env.reset(seed=0)
+    twin = ItsOwnFunction(drifting(()))
+    twin.reset(seed=0)
+    step = fast_step(twin)
+    assert [exact(tuple(env.step(a))) for a in (0, 1)] == [exact(filled(step(a))) for a in (0, 1)]
+
+
 def test_a_rewarder_may_be_set_before_or_after():
     for when in ("before", "after"):
         model = drifting(())

@@ -35,7 +35,7 @@ class Mirrored(envoi.Lifted):
 
 
 class Diary(envoi.Lifted):
-    """Everything remembered: what was done, seen, paid and said; who `tires` ends when it has had enough."""
+    """A wrapper that remembers all actions, observations, rewards and infos; one that `tires` ends the episode."""
 
     def __init__(self, env, by_lane=False, tires=False):
         self.by_lane, self.tires = by_lane, tires
@@ -89,7 +89,7 @@ def walks(n, name):
 
 
 def same_lane(batch, step, index, one):
-    """Whether what a batch says of a lane is what it says alone."""
+    """Returns True if a lane's step in a batch is the same as its step alone."""
     specs = (batch.observation_spec, batch.reward_spec, None, None, batch.discount_spec)
     for spec, values, own in zip(specs, step[:5], one[:5], strict=True):
         value = values[index] if spec is None else lane(spec, values, index)
@@ -186,7 +186,7 @@ def test_only_the_lanes_that_are_chosen_act():
         env.step(np.array([0, 0, 0]))
 
 
-def test_lanes_that_do_not_act_may_be_told_anything():
+def test_lanes_that_do_not_act_may_get_any_action():
     for inner in (envoi.Lanes([envoi.models.Pendulum() for _ in range(2)]), envoi.batch(envoi.models.Pendulum(), 2)):
         env = envoi.History(envoi.ActionDiscretize(inner, 3), 2, include_actions=True)
         env.reset(seed=0)
@@ -268,7 +268,7 @@ EVERYTHING = [(name, kind) for kind in KINDS for name in (TOGETHER if kind == "s
 
 
 def lived(env, steps):
-    """What happens in the next steps, on from wherever the environment stands."""
+    """The trace of the next steps, from the environment's current state."""
     told, several = [], isinstance(env, envoi.MultiEnv)
     for _ in range(steps):
         action = env.sample_actions() if several else env.sample_action()

@@ -22,7 +22,7 @@ class Thing:
 
 
 class Things(envoi.Model):
-    """Counts on by what it is told; an observation is noisy."""
+    """Adds up its actions; an observation is noisy."""
 
     observation_spec = Foreign(Thing)
     action_spec = Discrete(3)
@@ -171,7 +171,7 @@ def test_a_state_is_represented_when_it_is_asked_for_once_until_the_next_step():
     assert env.observation == env.env.observation.number
 
 
-def test_what_is_changed_in_place_inside_is_represented_anew_after_every_step():
+def test_what_is_changed_in_place_inside_is_represented_again_after_every_step():
     cells = Representation(lambda cells: np.array(cells), Array((1,), "int64"))
     env = Represented(Live(), cells, cells)
     assert env.reset().observation.tolist() == [0]

@@ -22,7 +22,7 @@ WRAPPERS = {
 
 
 class Told(envoi.Model):
-    """Sees what it was last told to do."""
+    """Observes its latest action."""
 
     def __init__(self, action_spec):
         self.action_spec = action_spec
@@ -45,7 +45,7 @@ class Told(envoi.Model):
 
 
 def told(wrapper, *actions):
-    """What an environment is told by these actions of a wrapper around it."""
+    """The actions that an environment receives for these actions of a wrapper around it."""
     wrapper.reset()
     return [wrapper.step(action).observation for action in actions]
 
@@ -79,14 +79,14 @@ def test_clip_goes_into_trees_and_leaves_what_has_no_bounds():
     assert seen["word"] == "hello"
 
 
-def test_clip_keeps_the_bounds_to_aim_at_unless_told_to_drop_them():
+def test_clip_keeps_the_bounds_to_aim_at_unless_asked_to_drop_them():
     env = envoi.models.Pendulum()
     assert envoi.spec_equal(envoi.ActionClip(env).action_spec, env.action_spec)
     spec = envoi.ActionClip(env, unbounded=True).action_spec
     assert (spec.shape, spec.dtype, spec.low, spec.high) == ((1,), env.action_spec.dtype, None, None)
 
 
-def test_clip_changes_no_action_that_somebody_owns():
+def test_clip_changes_no_action_in_place():
     action = np.float32([9.0])
     env = envoi.ActionClip(envoi.models.Pendulum())
     env.reset(seed=0)

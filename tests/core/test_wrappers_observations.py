@@ -1,4 +1,4 @@
-"""What is seen: parts of an observation, what came before, and goals."""
+"""Wrappers of observations: parts of them, earlier ones, and goals."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def seen(env, *actions):
 # Parts.
 
 
-def test_filter_keeps_the_elements_it_is_told_in_their_order_with_their_bounds():
+def test_filter_keeps_the_chosen_elements_in_their_order_with_their_bounds():
     spec = envoi.Array((4,), "float32", [0, -1, -2, -3], [0, 1, 2, 3], "state")
     env = envoi.ObservationFilter(Drawn(spec), [2, 0, -1, 2])
     assert envoi.spec_equal(env.observation_spec, envoi.Array((4,), "float32", [-2, 0, -3, -2], [2, 0, 3, 2], "state"))
@@ -120,7 +120,7 @@ def test_history_with_actions():
     assert [one["action"].tolist() for one in shown] == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [5, 6, 7]]
 
 
-def test_history_begins_anew_with_an_episode():
+def test_history_starts_again_with_an_episode():
     env = envoi.History(Counting(), 3)
     seen(env, 0, 0, 0, 0, 0)
     assert env.reset().observation.tolist() == [0, 0, 0]
@@ -267,7 +267,7 @@ def test_who_writes_into_the_goal_it_sees_does_not_change_the_goal():
             step.observation["target"][...] = 99
 
 
-def test_an_episode_is_told_again_for_another_goal_with_the_rewards_for_it():
+def test_an_episode_is_relabelled_for_another_goal_with_the_rewards_for_it():
     env = WithGoal(Reach())
     observations, actions = [env.reset(seed=0).observation], [np.ones(1)] * 2 + [np.zeros(1)]
     rewards = []
@@ -286,7 +286,7 @@ def test_an_episode_is_told_again_for_another_goal_with_the_rewards_for_it():
     assert env.relabel(observations, actions, goal=np.array([7.0]))[1].tolist() == [-7] * 3
 
 
-def test_states_that_are_no_observations_are_told_what_the_goal_is():
+def test_states_that_are_no_observations_get_the_goal():
     class Hidden(Reach):
         def observe(self, state, rng):
             return {"position": state["position"] * 10, "target": state["target"] * 10}

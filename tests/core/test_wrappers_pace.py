@@ -159,7 +159,7 @@ class Joint(envoi.MultiModel):
         return {"a": {"state": state}, COMMON: {f"s{state}": 1}}
 
 
-def test_several_repeat_while_the_same_act_and_nobody_ends():
+def test_several_repeat_while_the_same_act_and_no_agent_ends():
     env = envoi.ActionRepeat(Joint(), 4)
     env.reset()
     step = env.step(dict.fromkeys("abc", 0))  # c leaves at 3
@@ -271,7 +271,7 @@ def test_lanes_are_padded_each_by_itself():
     step = env.step(np.array([1, 2, 3]), restart=np.ones(3, bool))
     same(step[:5], [(0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 1, 1)])
     step = env.step(np.array([1, 2, 3]))
-    # One is padded, one begins anew, one acts; and then one of them alone.
+    # One is padded, one is reset, one acts; and then one of them alone.
     step = env.step(np.array([1, 2, 3]), restart=np.array([False, True, False]))
     same(step[:5], [(1, 0, 2), (0, 0, 1), (0, 0, 0), (0, 0, 0), (0, 1, 1)])
     step = env.step_lanes(np.array([1, 2, 3]), np.array([True, False, False]))

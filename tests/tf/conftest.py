@@ -15,6 +15,6 @@ with warnings.catch_warnings():
 
 
 def pytest_configure(config):
-    """What TF-Agents' own code warns of, whatever it is given, is no error of ours."""
+    """Ignores warnings that TF-Agents' own code gives for any environment."""
     for module in ("tf_agents", "tensorflow", "keras", "gym"):
         config.addinivalue_line("filterwarnings", f"ignore:::{module}(\\.|$)")

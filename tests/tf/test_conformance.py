@@ -27,6 +27,7 @@ import envoi
 from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters import from_tf_agents, load, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch
+from envoi.protocol.episode import OVER
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 BUNDLED = ["catch", "cartpole", "pendulum", "gridworld"]
@@ -241,7 +242,7 @@ def test_snapshots_hold_what_wrappers_and_forms_hold():
         for _ in range(3):
             while True:
                 lived.append(exact(env.step(0)))
-                if env._over:
+                if env._episode_state is OVER:
                     break
             lived.append(exact(env.reset()))
         seen.append(lived)
@@ -322,7 +323,7 @@ def test_the_info_of_our_batch_is_that_of_their_batch_of_our_forms(info, n, seed
     assert described(ours.get_info()) == described(theirs.get_info())
     tf.nest.assert_same_structure(ours.get_info(), theirs.get_info(), check_types=False)
     assert described(tf.nest.map_structure(np.copy, ours.get_info())) == described(theirs.get_info())
-    # And both are read back as they were told.
+    # And both are read back as they were.
     told = [exact(line.lines[0].info) for line in lines]
     assert [exact(one) for one in ours.infos] == told
     for source in (to_tf_agents(envoi.Lanes(copy.deepcopy(lines))), theirs):

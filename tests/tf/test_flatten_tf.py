@@ -10,7 +10,7 @@ from envoi.adapters import to_tf_agents
 
 
 class Echo(envoi.Model):
-    """Shows something random of its spec, and rewards a weighted sum of what it is told; four steps long."""
+    """Has random observations of its spec, and rewards a weighted sum of the action; four steps long."""
 
     reward_spec = Array((), "float32")
     discount_spec = Array((), "float32", 0, 1)

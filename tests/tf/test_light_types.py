@@ -25,7 +25,7 @@ def told(spec):
 
 
 def both(kind, *args, **kwargs):
-    """What the light class and TF-Agents' own make of the same arguments; None for an error."""
+    """The results of the light class and TF-Agents' own for the same arguments; None for an error."""
     made = []
     for module in (tf_types, array_spec):
         try:

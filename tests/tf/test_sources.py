@@ -18,6 +18,7 @@ import envoi
 from envoi import Array, Discrete
 from envoi.adapters import from_env, from_tf_agents, to_gymnasium, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgentsBatch, FromTFAgentsLanes
+from envoi.protocol.episode import OVER
 
 NESTED = OrderedDict(
     z=BoundedArraySpec((2,), np.float32, -1, 1), a=(BoundedArraySpec((), np.int64, 0, 4), [ArraySpec((3,), np.int32)])
@@ -135,7 +136,7 @@ def test_snapshots_put_a_source_back_with_its_generator_and_counters(make):
     env.reset()
     held, seen, actions = env.snapshot(), [], [env.sample_action() for _ in range(12)]
     for _ in range(3):
-        seen.append([exact(env.reset() if env._over else env.step(action)) for action in actions])
+        seen.append([exact(env.reset() if env._episode_state is OVER else env.step(action)) for action in actions])
         env.restore(held)
     assert seen[0] == seen[1] == seen[2]
 
@@ -164,7 +165,7 @@ def test_a_batched_source_is_a_batch():
     assert ends
 
 
-def test_a_batch_of_strangers_is_read_as_its_environments():
+def test_third_party_batch_is_read_as_its_environments():
     source = BatchedPyEnvironment([tic_tac_toe() for _ in range(3)], multithreading=True)
     env = from_tf_agents(source)
     assert isinstance(env, FromTFAgentsLanes)
@@ -201,7 +202,7 @@ def test_a_bandit_is_a_batch_of_episodes_of_one_step(make):
         env.step(np.array([0, 1], env.action_spec.dtype), restart=np.ones(2, bool))
 
 
-def test_a_source_goes_on_to_gymnasium():
+def test_a_source_converts_to_gymnasium():
     import gymnasium.utils.env_checker
 
     env = to_gymnasium(random())

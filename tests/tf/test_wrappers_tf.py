@@ -18,7 +18,7 @@ BOX = BoundedArraySpec((2,), np.float32, -10, [10, 20])
 
 
 def paid_by_action(step_type, action, observation):
-    """A reward that tells what the environment was told."""
+    """A reward that shows the action that the environment received."""
     return np.float32(np.sum(np.asarray(action, np.float64) * [1, 7][: np.size(action)]))
 
 
@@ -221,7 +221,7 @@ def test_episodes_of_one_length_have_the_values_of_theirs(steps):
             assert int(step.observation) == int(own.observation)
             assert (own.terminated or own.truncated) == (number == 5)
             assert bool(step.is_last()) == (number >= min(steps, 5))
-        if steps > 5:  # where theirs does not know any more that the episode inside goes on
+        if steps > 5:  # from here on, theirs no longer knows that the episode inside continues
             theirs, ours = wrappers.FixedLength(counting(steps), 5), envoi.FixedLength(from_env(counting(steps)), 5)
 
 

@@ -1,0 +1,480 @@
+"""Any chain of wrappers is one function, which does what each wrapper's plain step does, whatever happens to it."""
+
+import copy
+import gc
+import pickle
+import weakref
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from depth import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from traces import exact
+
+import envoi
+from envoi import (
+    ActionRepeat,
+    Change,
+    Contextual,
+    EpisodeError,
+    FixedLength,
+    FunctionReward,
+    History,
+    Lifted,
+    Model,
+    RunStats,
+    Terminated,
+    TimeLimit,
+    Validated,
+)
+from envoi.context import Factory
+from envoi.protocol.env import full_step
+from envoi.protocol.episode import OVER
+from envoi.protocol.fast_steps import explain, fast_step, parts_of
+from envoi.wrapping.lifted_single import LiftedEnv
+
+# The plain path: each wrapper calls the step of the environment inside.
+
+
+def plain_step(self, action, restart=None):
+    """One wrapper's step as its change says it, without parts."""
+    change = self._change
+    if self._cut:
+        raise EpisodeError(f"step: {OVER}")
+    inner = self.env.step(action if change.action is None else change.action(action))
+    observation, reward, terminated, truncated, discount, info = inner
+    memory, has_memory = self._memory, change.begin is not None
+    if change.remember is not None:
+        memory = change.remember(memory, action, observation, reward)
+    if change.note is not None:
+        memory = change.note(memory, info)
+    self._memory = memory
+    with_memory = (memory,) if has_memory else ()
+    if change.observation is not None:
+        observation = change.observation(observation, *with_memory)
+    if change.reward is not None:
+        reward = change.reward(reward, *with_memory)
+    if change.truncated is not None:
+        self._cut = truncated = bool(change.truncated(truncated, memory))
+    if change.info is not None:
+        info = {**info, **change.info(*with_memory)}
+    return full_step((observation, reward, terminated, truncated, discount, info))
+
+
+@contextmanager
+def plain_steps():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LiftedEnv, "step", plain_step)
+        yield
+
+
+# What is wrapped, and the wrappers.
+
+
+class Breakable:
+    broken = None
+
+    def may_break(self, name):
+        if self.broken == name:
+            raise ZeroDivisionError(f"{type(self).__name__}: {name}")
+
+
+class Drifting(Breakable, Model):
+    """Takes random numbers in every function that may."""
+
+    observation_spec = envoi.Array((2,), "float64")
+    action_spec = envoi.Discrete(3)
+    context_space = envoi.ContextSpace([envoi.UniformFloat("drift", -1, 1, default=0.25)])
+
+    def initial(self, rng, context):
+        return (float(rng.normal()), 0, context["drift"])
+
+    def transition(self, state, action, rng):
+        self.may_break("transition")
+        return (state[0] + float(rng.normal()) + action - 1 + state[2], state[1] + 1, state[2])
+
+    def observe(self, state, rng):
+        self.may_break("observation")
+        return np.array([state[0] + rng.normal(), state[1]])
+
+    def reward(self, state, action, next_state):
+        self.may_break("reward")
+        return next_state[0] - state[0] + action
+
+    def terminal(self, state):
+        return abs(state[0]) > 9
+
+
+class Talkative(Drifting):
+    """Has all optional functions."""
+
+    def truncated(self, state):
+        return np.bool_(state[1] % 7 == 6)
+
+    def discount(self, state):
+        return [None, 1.0, 0.5, 0.0, np.float32(0.25)][state[1] % 5]
+
+    def info(self, state):
+        return {"time": state[1]}
+
+
+class OwnStep(Drifting):
+    """Its step is called as it is."""
+
+    def step(self, action):
+        return super().step(action)._replace(info={"own": True})
+
+
+class Simple(Breakable, Lifted):
+    """Changes each of the values that are named."""
+
+    def __init__(self, env, *names):
+        self.names = names
+        super().__init__(env)
+
+    def change(self, specs):
+        functions = {
+            "action": lambda action: 2 - action,
+            "observation": lambda observation: 0.5 * observation,
+            "reward": lambda reward: reward - 0.25,
+            "info": lambda: {"said": self.names},
+        }
+        return Change(**{name: self.breakable(name, functions[name]) for name in self.names})
+
+    def breakable(self, name, function):
+        def breaks(*values):
+            self.may_break(name)
+            return function(*values)
+
+        return breaks
+
+
+class Remembering(Simple):
+    """Has a memory: the number of steps, the sum of rewards, the latest own action, and the times in infos."""
+
+    def change(self, specs):
+        functions = {
+            "action": lambda action: 2 - action,
+            "observation": lambda observation, memory: observation + memory[1],
+            "reward": lambda reward, memory: reward + memory[0],
+            "info": lambda memory: {"memory": memory},
+            "truncated": lambda flag, memory: np.bool_(flag or memory[0] % 5 == 4),
+            "remember": lambda memory, action, observation, reward: (
+                memory[0] + 1,
+                memory[1] + reward + observation.sum(),
+                action,
+                memory[3],
+            ),
+            "note": lambda memory, info: (*memory[:3], info.get("time")),
+        }
+        chosen = {name: self.breakable(name, functions[name]) for name in self.names}
+        return Change(begin=lambda observation: (0, 0.0, None, None), shared=True, **chosen)
+
+
+class Adaptive(Lifted):
+    """Another structure with another reward spec."""
+
+    def change(self, specs):
+        if specs.reward.high is None:
+            return Change(observation=lambda observation: observation + 1)
+        return Change(
+            begin=lambda observation: 0,
+            remember=lambda memory, action, observation, reward: (memory or 0) + 1,
+            action=lambda action: (action + 1) % 3,
+            reward=lambda reward, memory: reward / specs.reward.high + memory,
+            truncated=lambda flag, memory: flag or memory > 6,
+        )
+
+
+class Stepping(Lifted):
+    """Has a step of its own around the one that the change makes."""
+
+    def change(self, specs):
+        return Change(reward=lambda reward: reward + 1)
+
+    def step(self, action, restart=None):
+        step = super().step(action, restart)
+        return step._replace(reward=2 * step.reward)
+
+
+class Resetting(Simple):
+    """Has a reset and an observation of its own."""
+
+    def reset(self, **arguments):
+        result = super().reset(**arguments)
+        return result._replace(info={**result.info, "mine": True})
+
+    @property
+    def observation(self):
+        return super().observation
+
+
+class Patched:
+    """Makes a wrapper onto whose instance a step is patched."""
+
+    def __new__(cls, env):
+        wrapper = Simple(env, "reward")
+        wrapper.step = patched_step.__get__(wrapper)
+        return wrapper
+
+
+def patched_step(self, action, restart=None):
+    return type(self).step(self, action)._replace(discount=0.5)
+
+
+def late(state, action, next_state):
+    return state[1] > 4
+
+
+def moved(state, action, next_state):
+    return 3.0 * (next_state[0] - state[0])
+
+
+def noisy(state, action, next_state, *, rng):
+    return moved(state, action, next_state) + float(rng.normal())
+
+
+def remade(drift=0.0):
+    env = Drifting()
+    env.context = {"drift": drift}
+    return env
+
+
+CONTEXTS = [{"drift": -0.5}, {"drift": 0.5}]
+WRAPPERS = {
+    "action": lambda env: Simple(env, "action"),
+    "observation": lambda env: Simple(env, "observation"),
+    "reward": lambda env: Simple(env, "reward"),
+    "all": lambda env: Simple(env, "action", "observation", "reward", "info"),
+    "nothing": lambda env: Simple(env),
+    "memory": lambda env: Remembering(env, "remember", "reward"),
+    "noting": lambda env: Remembering(env, "note", "info"),
+    "memory alone": lambda env: Remembering(env, "info"),
+    "all with a memory": lambda env: Remembering(
+        env, "action", "observation", "reward", "info", "truncated", "remember", "note"
+    ),
+    "adaptive": Adaptive,
+    "a step of its own": Stepping,
+    "a reset of its own": lambda env: Resetting(env, "observation"),
+    "a patched step": Patched,
+    "limit": lambda env: TimeLimit(env, 6),
+    "history": lambda env: History(env, 2, tile_first_step_obs=True),
+    "validated": Validated,
+    "stats": RunStats,
+    "repeated": lambda env: ActionRepeat(env, 2),
+    "fixed": lambda env: FixedLength(env, 6),
+    "terminated": lambda env: Terminated(env, late),
+    "contextual": lambda env: Contextual(env, CONTEXTS, hide_context=True, max_episode_length=8),
+}
+UNPICKLED = {"a patched step"}  # pickling a patched method is the patcher's business
+MODELS = {"model": Drifting, "talkative": Talkative, "called": OwnStep}
+REWARDERS = {"moved": moved, "noisy": noisy, "bounded": FunctionReward(moved, -30, 30), "native": None}
+
+
+def chain(model, names):
+    env = MODELS[model]()
+    for name in names:
+        env = WRAPPERS[name](env)
+    return env
+
+
+def layers(env):
+    found = [env]
+    while hasattr(found[-1], "env"):
+        found.append(found[-1].env)
+    return found
+
+
+def filled(values):
+    return exact(tuple(full_step(values)))
+
+
+def state_of(env):
+    *wrappers, model = layers(env)
+    held = [[exact(getattr(layer, name)) for name in layer._memorised()] for layer in wrappers]
+    held.append(exact((model._state, model._observation, model._episode_state)))
+    held.append([repr(stream.bit_generator.state) for stream in (model.rng, model.streams.observation)])
+    return held
+
+
+INDEX = st.integers(0, 6)
+STEPS = st.tuples(st.just("step"), st.integers(0, 2), INDEX)
+EVENTS = st.lists(
+    st.one_of(
+        STEPS,
+        STEPS,
+        STEPS,
+        st.tuples(st.just("hold"), st.none(), INDEX),
+        st.tuples(st.just("reset"), st.sampled_from([None, 0, 7]), INDEX),
+        st.tuples(st.just("rewarder"), st.sampled_from(sorted(REWARDERS)), INDEX),
+        st.tuples(
+            st.just("broken"),
+            st.sampled_from([None, "transition", "action", "observation", "reward", "info", "remember", "truncated"]),
+            INDEX,
+        ),
+        st.tuples(st.just("snapshot"), st.booleans(), INDEX),
+        st.tuples(st.just("copy"), st.sampled_from([copy.copy, copy.deepcopy, "pickle"]), INDEX),
+    ),
+    min_size=8,
+    max_size=40,
+)
+
+
+def happen(env, events, is_fast, picklable):
+    """Returns the results of events, errors included, and the state of all layers after each.
+
+    Args:
+        env: The outermost layer.
+        events: The events.
+        is_fast: True for steps by functions that were assembled once and are held; False for `step`.
+        picklable: True if it can be pickled.
+    """
+    native, token, said = env.rewarder, None, []
+    held = [fast_step(env)]
+    for kind, value, index in events:
+        some = layers(env)
+        layer = some[index % len(some)]
+        try:
+            if kind == "step":
+                step = held[index % len(held)] if is_fast and index else env.step
+                said.append(filled(step(value)))
+            elif kind == "hold":
+                held.append(fast_step(env))
+            elif kind == "reset":
+                said.append(exact(tuple(env.reset(seed=value))))
+            elif kind == "rewarder":
+                layer.rewarder = native if value == "native" else REWARDERS[value]
+            elif kind == "broken":
+                layer.broken = value
+            elif kind == "copy":
+                if value != "pickle":
+                    env = value(env) if picklable else env
+                elif picklable:
+                    env = pickle.loads(pickle.dumps(env))
+                held, native = [fast_step(env)], native if env.rewarder != native else env.rewarder
+            elif token is None or value:
+                token = env.snapshot()
+            else:
+                env.restore(token)
+        except (EpisodeError, ZeroDivisionError, envoi.SpecError) as error:
+            said.append((type(error), str(error)))
+        said.append(state_of(env))
+    return said
+
+
+@examples(1000)
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    names=st.lists(st.sampled_from(sorted(WRAPPERS)), min_size=1, max_size=6),
+    rewarder=st.sampled_from([None, *REWARDERS]),
+    events=EVENTS,
+)
+def test_an_assembled_step_of_a_chain_of_wrappers_is_the_plain_one_whatever_happens(model, names, rewarder, events):
+    picklable = not UNPICKLED.intersection(names)
+    events = [("reset", 3, 0), ("step", 1, 1), *events]
+    if rewarder is not None:
+        events.insert(0, ("rewarder", rewarder, 0))
+
+    def played(is_fast):
+        env = chain(model, names)
+        layers(env)[-1].rng = np.random.default_rng(5)
+        return happen(env, events, is_fast, picklable)
+
+    fast = played(True)
+    with plain_steps():
+        plain = played(False)
+    assert fast == plain
+
+
+# One function.
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 6])
+def test_a_chain_of_wrappers_is_one_function(n):
+    env = chain("model", ["all", "memory", "limit", "history", "reward", "noting"][:n])
+    assert len(parts_of(env)) == n + 1
+    assert "called as it is" not in explain(env)
+    assert explain(env).count("def ") == 2
+
+
+@pytest.mark.parametrize("name", ["a step of its own", "a patched step", "validated", "stats", "fixed"])
+def test_a_wrapper_with_a_step_of_its_own_is_called(name):
+    assert parts_of(chain("model", [name])) == ()
+    assert "called as it is" in explain(chain("model", [name, "reward"]))
+
+
+def test_what_a_change_does_not_define_costs_nothing():
+    def lines(name):
+        return explain(chain("model", [name])).count("\n")
+
+    assert lines("nothing") == lines("reward") - 2  # which has a comment and a line
+
+
+def test_values_that_stay_the_same_at_every_step_are_declared():
+    assert parts_of(chain("model", ["reward", "memory"]))[-1].constants == {
+        "truncated": False,
+        "discount": None,
+        "info": {},
+    }
+    assert parts_of(chain("model", ["limit", "noting"]))[-1].constants == {"discount": None}
+
+
+# Another rewarder.
+
+
+def test_a_step_held_since_before_a_rewarder_was_set_takes_the_change_that_follows_from_it():
+    env = Adaptive(Simple(Drifting(), "reward"))
+    held = [fast_step(env)]
+    env.reset(seed=0)
+    plain = held[0](1)[1]
+    for bound in (10, 20, 40):
+        env.rewarder = FunctionReward(lambda state, action, next_state: 8.25, -bound, bound)
+        held.append(fast_step(env))
+        for step in held:
+            env.reset(seed=0)
+            assert step(1)[1] == 8.0 / bound + 1
+    env.rewarder = layers(env)[-1]._native_rewarder()
+    for step in held:
+        env.reset(seed=0)
+        assert step(1)[1] == plain
+
+
+def test_steps_that_are_held_do_not_grow_with_the_number_of_rewarders():
+    env = Adaptive(Drifting())
+    held = fast_step(env)
+    for _ in range(2000):  # each would be a call inside the other
+        env.reset()
+        env.rewarder = moved
+        held(1)
+
+
+def test_another_environment_inside_is_stepped_from_then_on():
+    env = Simple(Contextual(Drifting(), CONTEXTS, bind=Factory(remade), hide_context=True), "reward")
+    held = fast_step(env)
+    seen = []
+    for _ in range(4):
+        env.reset()
+        held(1)
+        seen.append((env.unwrapped, env.state[2], env.state[1]))
+    assert len({id(model) for model, *_ in seen}) == 4
+    assert [rest for _, *rest in seen] == [[-0.5, 1], [0.5, 1]] * 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_nothing_keeps_wrappers_alive_once_they_are_let_go(steps):
+    env = chain("model", ["adaptive"] * 3)  # whose functions do not hold it
+    env.reset()
+    held = fast_step(env)
+    for _ in range(steps):
+        env.rewarder = REWARDERS["bounded"]
+        env.step(1)
+        held(1)
+    alive = [weakref.ref(layer) for layer in layers(env)]
+    gc.disable()
+    try:
+        del env, held
+        assert [one() for one in alive] == [None] * 4
+    finally:
+        gc.enable()
