@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from . import tree
+from .tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 
 class Structured:
@@ -31,11 +28,11 @@ class Structured:
         return f"{type(self).__name__}({arguments})"
 
 
-def attributes(value: Any) -> list[tuple[str, Any]]:
+def attributes(value: object) -> list[tuple[str, Any]]:
     """Returns the `(name, value)` of each instance attribute of an object, from slots and dict, sorted by name."""
-    kind = type(cast("object", value))
+    kind = type(value)
     found = {name: getattr(value, name) for name in slots(kind) if hasattr(value, name)}
-    return sorted({**found, **cast("dict[str, Any]", getattr(value, "__dict__", {}))}.items())
+    return sorted({**found, **getattr(value, "__dict__", {})}.items())
 
 
 def slots(kind: type) -> set[str]:
@@ -51,26 +48,24 @@ def _own_slots(kind: type) -> tuple[str, ...]:
     return tuple(f"_{kind.__name__.lstrip('_')}{name}" if name in private else name for name in held)
 
 
-def structure(value: Any) -> Hashable:
+def structure(value: object) -> Hashable:
     """Returns a hashable key for a value; the keys of two values are equal if the values are structurally equal."""
     if isinstance(value, Structured):
         return (type(value), *((name, structure(part)) for name, part in value.parts()))
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        held = structure(array.tolist()) if array.dtype.hasobject else array.tobytes()  # bytes of objects are addresses
-        return ("array", array.shape, array.dtype.str, held)
+    if isinstance(value, AnyArray):
+        held = structure(value.tolist()) if value.dtype.hasobject else value.tobytes()  # bytes of objects are addresses
+        return ("array", value.shape, value.dtype.str, held)
     if isinstance(value, (set, frozenset)):
         return ("set", frozenset(structure(element) for element in cast("set[Any]", value)))
-    if isinstance(value, dict):
+    if isinstance(value, AnyDict):
         # Equality of dicts ignores their order, so the key must ignore it too.
-        pairs = cast("dict[Hashable, Any]", value).items()
-        return ("dict", frozenset((key, structure(element)) for key, element in pairs))
-    if tree.is_branch(value):
-        return (type(cast("object", value)), *(structure(child) for child in value))
+        return ("dict", frozenset((key, structure(element)) for key, element in value.items()))
+    if isinstance(value, (AnyList, AnyTuple)):
+        return (type(value), *(structure(child) for child in value))
     try:
         hash(value)
     except TypeError:
-        kind, held = type(cast("object", value)), attributes(value)
+        kind, held = type(value), attributes(value)
         # An unhashable object, such as a plain dataclass, compares by its attributes.
         return (kind, *((name, structure(part)) for name, part in held)) if held else (kind, id(value))
-    return cast("Hashable", value)
+    return value

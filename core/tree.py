@@ -6,51 +6,89 @@ for a field of a named tuple), for use in error messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias, cast, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-Tree: TypeAlias = Any
-"""A leaf, or a dict, list, tuple or named tuple of trees."""
+import numpy as np
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+if TYPE_CHECKING:
+    # After `isinstance(value, dict)`, a strict type checker knows nothing about the keys and values of a value of
+    # unknown type; after `isinstance(value, AnyDict)`, which is the same at run time, it takes them for `Any`.
+
+    class AnyDict(dict[Any, Any]):
+        """A dict."""
+
+    class AnyList(list[Any]):
+        """A list."""
+
+    class AnyTuple(tuple[Any, ...]):
+        """A tuple."""
+
+    class AnyMapping(Mapping[Any, Any]):
+        """A mapping."""
+
+    class AnySequence(Sequence[Any]):
+        """A sequence."""
+
+    class AnyArray(np.ndarray[Any, np.dtype[Any]]):
+        """An array of any shape and dtype."""
+
+    class AnyScalar(np.generic[Any]):
+        """A numpy scalar of any dtype."""
+
+else:
+    AnyDict, AnyList, AnyTuple, AnyMapping, AnySequence = dict, list, tuple, Mapping, Sequence
+    AnyArray, AnyScalar = np.ndarray, np.generic
+
+if TYPE_CHECKING:
+    Nested: TypeAlias = T | dict[Any, "Nested[T]"] | list["Nested[T]"] | tuple["Nested[T]", ...]
+else:  # without forward references, which only this module could resolve
+    Nested = T | dict[Any, Any] | list[Any] | tuple[Any, ...]
+"""A leaf of type T, or a dict, list, tuple or named tuple of such trees."""
+
+Branch: TypeAlias = dict[Any, T] | list[T] | tuple[T, ...]
+"""A dict, list, tuple or named tuple, with children of type T."""
 
 
-def is_branch(tree: Tree) -> bool:
+def is_branch(tree: Any) -> bool:
     """Returns True for a dict, list, tuple or named tuple, also an empty one."""
     return isinstance(tree, (dict, list, tuple))
 
 
-def children(tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
+def children(tree: Branch[T]) -> Iterator[tuple[str, Any, T]]:
     """Yields the `(path part, key, child)` of each child of a branch, in order."""
     if isinstance(tree, dict):
-        for key, child in cast("dict[Any, Any]", tree).items():
+        for key, child in tree.items():
             yield f"[{key!r}]", key, child
         return
-    fields = getattr(cast("object", tree), "_fields", None)
+    fields = getattr(tree, "_fields", None)
     for index, child in enumerate(tree):
         yield (f".{fields[index]}" if fields else f"[{index}]"), index, child
 
 
-def rebuild(tree: Tree, new_children: Iterable[Any]) -> Tree:
+def rebuild(tree: Branch[Any], new_children: Iterable[U]) -> Branch[U]:
     """Returns a branch of the type of `tree`, with the same keys and new children.
 
     Args:
         tree: A branch.
         new_children: As many children as `tree` has, in order.
     """
+    kind: Any = type(tree)
     if isinstance(tree, dict):
-        branch = cast("dict[Any, Any]", tree)
-        return type(branch)(zip(branch, new_children, strict=True))
-    if hasattr(cast("object", tree), "_fields"):
-        return type(tree)(*new_children)
-    return type(tree)(new_children)
+        return kind(zip(tree, new_children, strict=True))
+    return kind(*new_children) if hasattr(tree, "_fields") else kind(new_children)
 
 
 @overload
-def map_leaves(function: Callable[[Any], Any], tree: Tree) -> Tree: ...
+def map_leaves(function: Callable[[T], U], tree: Nested[T]) -> Nested[U]: ...
 @overload
-def map_leaves(function: Callable[[Any, Any], Any], tree: Tree, other: Tree, /) -> Tree: ...
+def map_leaves(function: Callable[[Any, Any], U], tree: Nested[Any], other: Nested[Any], /) -> Nested[U]: ...
 @overload
-def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree: ...
-def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
+def map_leaves(function: Callable[..., U], tree: Nested[Any], *others: Nested[Any]) -> Nested[U]: ...
+def map_leaves(function: Callable[..., Any], tree: Nested[Any], *others: Nested[Any]) -> Any:
     """Applies a function to each leaf.
 
     Args:
@@ -61,25 +99,23 @@ def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     Returns:
         The structure of `tree`, with the function's results as leaves.
     """
-    if isinstance(tree, dict):
-        branch = cast("dict[Any, Any]", tree)
-        return rebuild(branch, [map_leaves(function, branch[key], *(o[key] for o in others)) for key in branch])
-    if isinstance(tree, (list, tuple)):
-        return rebuild(
-            tree, [map_leaves(function, *subs) for subs in zip(cast("list[Any]", tree), *others, strict=True)]
-        )
+    if isinstance(tree, AnyDict):
+        return rebuild(tree, [map_leaves(function, tree[key], *(o[key] for o in others)) for key in tree])
+    if isinstance(tree, (AnyList, AnyTuple)):
+        return rebuild(tree, [map_leaves(function, *subs) for subs in zip(tree, *others, strict=True)])
     return function(tree, *others)
 
 
-def leaves(tree: Tree, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(tree: Nested[T], path: str = "") -> Iterator[tuple[str, T]]:
     """Yields the `(path, leaf)` of each leaf, depth first, in order.
 
     Args:
         tree: A leaf or a branch.
         path: The name of the whole, with which all paths begin.
     """
-    if not is_branch(tree):
-        yield path, tree
+    branch: Any = tree
+    if not is_branch(branch):
+        yield path, branch
         return
-    for part, _, sub in children(tree):
+    for part, _, sub in children(branch):
         yield from leaves(sub, path + part)

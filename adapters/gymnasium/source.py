@@ -177,7 +177,7 @@ def bare(source: Any) -> Any:
     """
     layer = source
     while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
-        layer = cast("Any", layer).env
+        layer = layer.env
     return layer if isinstance(layer, CoreHolder) else source.unwrapped
 
 

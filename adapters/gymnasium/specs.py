@@ -59,7 +59,7 @@ def _make_space(spec: SpecTree, path: str) -> spaces.Space[Any]:
     if isinstance(spec, dict):
         # gymnasium would sort the keys of a plain dict.
         items = ((key, to_space(sub, path + part)) for part, key, sub in children(spec))
-        return spaces.Dict(cast("Any", OrderedDict(items)))
+        return spaces.Dict(OrderedDict(items))
     if isinstance(spec, (list, tuple)):
         return spaces.Tuple([to_space(sub, path + part) for part, _, sub in children(spec)])
     if isinstance(spec, Array):
@@ -198,9 +198,9 @@ def _read_space(space: spaces.Space[Any], path: str, inner: Callable[[spaces.Spa
     if isinstance(space, spaces.Box):
         return _from_box(space)
     if isinstance(space, spaces.Discrete):
-        return Discrete(int(space.n), int(space.start), cast("Any", space.dtype))
+        return Discrete(int(space.n), int(space.start), space.dtype)
     if isinstance(space, spaces.MultiDiscrete):
-        return MultiDiscrete(space.nvec, space.start, cast("Any", space.dtype))
+        return MultiDiscrete(space.nvec, space.start, space.dtype)
     if isinstance(space, spaces.MultiBinary):
         return MultiBinary(space.shape)
     if isinstance(space, spaces.Text):

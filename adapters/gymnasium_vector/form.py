@@ -285,7 +285,7 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
             SpecError: The values differ, and all lanes share the object that has the attribute.
             AttributeError: There is no such attribute, and no lane to set it on.
         """
-        each = list(cast("Any", values)) if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(f"values: expected one for each of {self.num_envs} lanes, got {len(each)}")
         self._attributes.set(name, each, range(self.num_envs))

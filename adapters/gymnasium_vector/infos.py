@@ -8,7 +8,7 @@ values are of one type, and is an object array otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,14 +161,14 @@ def _is_full(column: Any, mask: Any, n: int) -> bool:
 
 def _at(column: Any, lane: int, n: int) -> Any:
     if isinstance(column, dict):
-        nested = cast("dict[Any, Any]", column)
+        nested: dict[Any, Any] = column
         masks = {f"_{key}" for key in nested}
         return {
             key: _at(sub, lane, n)
             for key, sub in nested.items()
             if not (isinstance(key, str) and key in masks) and (f"_{key}" not in nested or nested[f"_{key}"][lane])
         }
-    if isinstance(column, (np.ndarray, list, tuple)) and len(cast("Any", column)) == n:
-        value = cast("Any", column)[lane]
+    if isinstance(column, (np.ndarray, list, tuple)) and len(column) == n:
+        value = column[lane]
         return value.copy() if isinstance(value, np.ndarray) else value
-    return cast("Any", column)
+    return column

@@ -236,7 +236,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         if isinstance(final_info, dict):
             form = self._form
             last = () if form is None else (form.returned_infos().get("final_info"), form.last.info)
-            final_infos: Any = read(cast("Any", final_info), n, *last)
+            final_infos: Any = read(final_info, n, *last)
         else:
             final_infos = final_info
         finals: list[Any] = []

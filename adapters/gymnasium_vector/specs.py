@@ -34,7 +34,7 @@ def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
     """
     if isinstance(space, spaces.Dict):
         items = ((key, batched_space(sub, n)) for key, sub in space.spaces.items())
-        return spaces.Dict(cast("Any", OrderedDict(items)))  # gymnasium would sort a plain dict
+        return spaces.Dict(OrderedDict(items))  # gymnasium would sort a plain dict
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([batched_space(sub, n) for sub in space.spaces])
     batched = batch_space(space, n)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from envoi import BatchEnv, Env, MultiEnv, SpecError, batch
+from envoi import Env, MultiEnv, SpecError, batch
 
 from ..loading import load
 from ..registry import from_env
@@ -102,7 +102,7 @@ class EnvCreator:
         elif core.batch_size is not None:
             from .vector_form import RLlibVectorEnv
 
-            form = RLlibVectorEnv(cast("BatchEnv", core), *settings)
+            form = RLlibVectorEnv(core, *settings)
             form.place = Place(worker, worker * core.batch_size, in_evaluation)
             return form
         else:

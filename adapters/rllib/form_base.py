@@ -92,7 +92,7 @@ class Masks:
     def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
         """Returns the space of an observation with its mask."""
         mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
-        return spaces.Dict(cast("Any", OrderedDict([(MASK, mask), (OBSERVATIONS, observations)])))
+        return spaces.Dict(OrderedDict([(MASK, mask), (OBSERVATIONS, observations)]))
 
     def beside(self, observation: Any, info: Mapping[Any, Any]) -> dict[str, Any]:
         """Returns an observation with its mask.

@@ -7,7 +7,7 @@ name begins with an underscore itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -48,12 +48,12 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
         """Converts RLlib's actions for the core: arrays of shape (n, …), or a list of one action per lane."""
         if self.codec is not None:
             first = actions[0] if isinstance(actions, tuple) else actions
-            if len(cast("Any", first)) != self.num_envs:
+            if len(first) != self.num_envs:
                 raise SpecError(f"actions: expected one for each of {self.num_envs} lanes, got {len(first)}")
             return self.codec.decode_batch(actions)
-        if isinstance(actions, list) and len(cast("list[Any]", actions)) == self.num_envs:
+        if isinstance(actions, list) and len(actions) == self.num_envs:
             each = actions if self._decode_one is None else [self._decode_one(action) for action in actions]
-            return stack(self.core.action_spec, cast("list[Any]", each))
+            return stack(self.core.action_spec, each)
         return self._decode_array(actions)
 
     def reset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from gymnasium.vector import AsyncVectorEnv
 
@@ -65,8 +65,8 @@ def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
     """
     if not isinstance(evaluation, Mapping) or not isinstance(training, Mapping):
         return
-    given: Mapping[str, Any] = cast("Mapping[str, Any]", evaluation).get("env_config") or {}
-    for name, ours in cast("Mapping[str, Any]", training).items():
+    given: Mapping[str, Any] = evaluation.get("env_config") or {}
+    for name, ours in training.items():
         theirs: Any = given.get(name)
         if not (_is_plain_set(ours) and _is_plain_set(theirs)):
             continue
@@ -85,5 +85,5 @@ def _is_plain_set(value: Any) -> bool:
     """Returns True if a value looks like a dict of contexts by id; RLlib merges only dicts."""
     if not isinstance(value, dict):
         return False
-    contexts = cast("dict[Any, Any]", value).values()
+    contexts = value.values()
     return all(isinstance(c, dict) and not any(isinstance(v, dict) for v in c.values()) for c in contexts)

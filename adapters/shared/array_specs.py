@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,7 +171,7 @@ def _remembering(kind: Any) -> Any:
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
         def __reduce__(self) -> tuple[Any, ...]:
-            arguments = cast("tuple[Any, ...]", super().__reduce__()[1])
+            arguments: tuple[Any, ...] = super().__reduce__()[1]
             return _again, (kind, arguments, origin(self))
 
     Remembering.__name__, Remembering.__qualname__ = kind.__name__, kind.__qualname__

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Process, Wrapper
 from envoi.batching.model_batch import ModelBatch
@@ -103,7 +103,7 @@ class ReachesInside(CoreHolder):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         reached = frozenset(name for name, held in vars(type(self)).items() if isinstance(held, _Reached))
-        return _blank, (kind_of(self), reached), cast("Any", self).__getstate__()
+        return _blank, (kind_of(self), reached), self.__getstate__()
 
 
 def is_own(name: str) -> bool:

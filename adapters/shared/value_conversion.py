@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +47,10 @@ def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path
 
 def _check_parts(spec: SpecTree, value: Any, path: str) -> None:
     if isinstance(spec, dict):
-        keys = list(cast("dict[Any, Any]", spec))
+        keys = list(spec)
         if not isinstance(value, Mapping):
             raise SpecError(f"{path}: expected a dict with keys {keys}, got {shown(value)}")
-        given = cast("Mapping[Any, Any]", value)
+        given: Mapping[Any, Any] = value
         missing, extra = [key for key in keys if key not in given], [key for key in given if key not in spec]
         if missing or extra:
             raise SpecError(f"{path}: expected keys {keys}; missing {missing}, too many {extra}")

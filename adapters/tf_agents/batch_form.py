@@ -94,7 +94,7 @@ class ToTFAgentsBatch(ToTFAgents):
         """
         if self._current_time_step is None:
             raise ValueError("Current timestep not initialized.")
-        mask = cast("Any", as_mask(mask, self.batch_size, "mask"))
+        mask = as_mask(mask, self.batch_size, "mask")
         self.last = last = self._env.reset(seed=seed, mask=mask)  # pyright: ignore[reportCallIssue, reportArgumentType]
         observation = last.observation if self._encode is None else self._encode(last.observation)
         kinds, reward, discount, _ = self._current_time_step
@@ -118,7 +118,7 @@ class ToTFAgentsBatch(ToTFAgents):
     def _step(self, action: Any) -> TimeStep:
         begin = self._over
         sent = action if self._decode is None else self._decode(action)
-        self.last = last = cast("Any", self._env).step(sent, begin)
+        self.last = last = self._env.step(sent, begin)
         observation, reward, terminated, truncated, discount, _ = last
         if self._encode is not None:
             observation = self._encode(observation)

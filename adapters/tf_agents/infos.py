@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from envoi import Infos, SpecError
+from envoi.lane_values import take
 from envoi.structural_equality import structure
-from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
+from envoi.tree import children, is_branch, leaves, rebuild
 
 HINT = "read the form's `infos`, one dict a lane"
 
@@ -134,15 +135,15 @@ def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
         return Infos([lane_info(one) for one in error.infos])
     if isinstance(info, StackedInfo) and len(info.infos) == n and structure(info) == structure(stacked(info.infos)):
         return Infos([lane_info(one) for one in info.infos])
-    if isinstance(info, (list, tuple, Infos)) and len(cast("Sequence[Any]", info)) == n:
-        return Infos([lane_info(one) for one in cast("Sequence[Any]", info)])
+    if isinstance(info, (list, tuple, Infos)) and len(info) == n:
+        return Infos([lane_info(one) for one in info])
     if isinstance(info, Mapping):
-        columns = {**cast("Mapping[Any, Any]", info)}
-        shapes = [np.shape(leaf)[:1] for _, leaf in leaves(columns)]
+        columns = {**info}
+        shapes = [np.shape(leaf)[:1] for column in columns.values() for _, leaf in leaves(column)]
         if shapes and all(shape == (n,) for shape in shapes):
             if not any(map(is_branch, columns.values())):
                 return Infos(columns=columns, n=n)
-            return Infos([map_leaves(lambda leaf, lane=lane: leaf[lane], columns) for lane in range(n)])
+            return Infos([{key: take(column, lane) for key, column in columns.items()} for lane in range(n)])
     return Infos([lane_info(info) for _ in range(n)])
 
 

@@ -26,6 +26,7 @@ from ..protocol.reset_options import of_the_episode
 from ..protocol.roster import HasRoster, Roster
 from ..rewards.rewarder import ModelReward, Rewarder
 from ..seeding import Streams
+from ..tree import AnyMapping
 from .model import HasContext
 
 _NONE: frozenset[Any] = frozenset()
@@ -237,8 +238,8 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
     def _chosen(self, agents: Collection[Any] | Mapping[Any, bool] | bool, here: set[Any], what: str) -> frozenset[Any]:
         if isinstance(agents, (bool, np.bool_)):
             return frozenset(here) if agents else _NONE
-        if isinstance(agents, Mapping):  # flags by agent, as in PettingZoo
-            agents = [agent for agent, flag in cast("Mapping[Any, Any]", agents).items() if flag]
+        if isinstance(agents, AnyMapping):  # flags by agent, as in PettingZoo
+            agents = [agent for agent, flag in agents.items() if flag]
         if isinstance(agents, str):  # would be read as a collection of letters
             raise SpecError(f"{what}: expected a collection of agents, or True for all, got {agents!r}")
         chosen = frozenset(agents)
@@ -263,10 +264,9 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         return seen
 
     def _rewards(self, rewards: Any, spoken: tuple[Any, ...]) -> dict[Any, Any]:
-        if not isinstance(rewards, Mapping):
+        if not isinstance(rewards, AnyMapping):
             raise SpecError(f"reward: expected a mapping from agents, got {rewards!r}")
-        given = cast("Mapping[Any, Any]", rewards)
-        return {agent: given.get(agent, 0.0) for agent in spoken}
+        return {agent: rewards.get(agent, 0.0) for agent in spoken}
 
     def _infos(self, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
         given = self.info(state)

@@ -11,7 +11,7 @@ from numpy import array
 from .. import tree
 from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
@@ -118,7 +118,7 @@ class AgentLanes(Around, BatchEnv):
             if seed is not None or options:
                 raise SpecError("seed, options: expected none for some of the lanes, because all share their episode")
             self._wait(mask)
-            return Reset(self._stacked(self._shown()), cast("Any", self._waiting_infos(mask)))
+            return make_batch_reset((self._stacked(self._shown()), self._waiting_infos(mask)))
         if isinstance(seed, (Sequence, np.ndarray)):
             given = set(lane_seeds(seed, self.batch_size))
             if len(given) != 1:
@@ -128,7 +128,7 @@ class AgentLanes(Around, BatchEnv):
         self._check_turn()
         self._over, self._begun = np.zeros(self.batch_size, bool), True
         self._together = len(self.env.agents) == self.batch_size
-        return Reset(self._seen(observations), cast("Any", self._infos(infos)))
+        return make_batch_reset((self._seen(observations), self._infos(infos)))
 
     def _check_turn(self) -> None:
         if self.env.turn is not None:
@@ -213,14 +213,15 @@ class AgentLanes(Around, BatchEnv):
             # The end of the episode truncates the lanes that waited.
             truncated |= np.array([agent not in playing for agent in agents])
         self._over, self._together = terminated | truncated, len(self.env.agents) == self.batch_size
-        return Step(
+        values = (
             self._seen(observations),
             stack(self.reward_spec, self._each(rewards, 0, self.reward_spec)),
-            cast("Any", terminated),
-            cast("Any", truncated),
+            terminated,
+            truncated,
             stack(self.discount_spec, self._each(discounts, 1, self.discount_spec)),
-            cast("Any", self._infos(infos)),
+            self._infos(infos),
         )
+        return make_batch_step(values)
 
     def _each(self, values: Mapping[Any, Any], number: int, spec: SpecTree) -> list[Any]:
         """Returns the value of each agent; a number for agents that have no entry."""

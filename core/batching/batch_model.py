@@ -16,6 +16,7 @@ from ..protocol.process import Snapshot
 from ..protocol.reset_options import CONTEXT
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
+from ..tree import AnyMapping
 from .model_batch import ModelBatch
 
 
@@ -62,10 +63,9 @@ class BatchModel(Model):
         space = self.context_space
         if name != CONTEXT or space is None or name in space.features:
             return np.asarray(value)[None]
-        if not isinstance(value, Mapping):
+        if not isinstance(value, AnyMapping):
             return value  # the reset of the lanes raises the error
-        context = cast("Mapping[str, Any]", value)
-        return {feature: np.asarray(one)[None] for feature, one in context.items()}
+        return {feature: np.asarray(one)[None] for feature, one in value.items()}
 
     def step(self, action: Any) -> Step:
         actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)

@@ -11,7 +11,7 @@ import numpy as np
 from .. import tree
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, Env, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
@@ -67,7 +67,7 @@ class Lanes(BatchEnv):
             observations.append(observation)
             infos.append(info)
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
-        return Reset(stack(self.observation_spec, observations), cast("Any", Infos(infos)))
+        return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         spec, restart = self.action_spec, as_mask(restart, self.batch_size, "restart")
@@ -75,42 +75,43 @@ class Lanes(BatchEnv):
         if over.any():  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         begin = [False] * self.batch_size if restart is None else restart.tolist()
-        step = self._stacked(
+        step, self._over = self._stacked(
             [
                 self._first(env.reset()) if new else env.step(lane(spec, action, index))
                 for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
             ]
         )
-        self._over = cast("Any", step.terminated | step.truncated)
         return step
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        spec, chosen = self.action_spec, cast("Mask", as_mask(lanes, self.batch_size, "lanes"))
+        spec, chosen = self.action_spec, as_mask(lanes, self.batch_size, "lanes")
         if (self._over & chosen).any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(self._over & chosen).tolist()}, {ENDED_LANES}")
-        step = self._stacked(
+        step, over = self._stacked(
             [
                 env.step(lane(spec, action, index)) if acts else self._first(Reset(env.observation, {}))
                 for index, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True))
             ]
         )
-        self._over = np.where(chosen, step.terminated | step.truncated, self._over)
+        self._over = np.where(chosen, over, self._over)
         return step
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         return cast("list[int]", lane_seeds(seed, self.batch_size))
 
-    def _stacked(self, steps: list[Step]) -> Step:
+    def _stacked(self, steps: list[Step]) -> tuple[Step, Mask]:
+        """Returns the step of all lanes, and the lanes whose episode it ended."""
         observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
         terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
-        return Step(
+        values = (
             stack(self.observation_spec, observations),
             stack(self.reward_spec, rewards),
-            cast("Any", terminated),
-            cast("Any", truncated),
+            terminated,
+            truncated,
             stack(self.discount_spec, discounts),
-            cast("Any", Infos(infos)),
+            Infos(infos),
         )
+        return make_batch_step(values), terminated | truncated
 
     def _first(self, reset: Reset) -> Step:
         reward = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.reward_spec)
@@ -167,7 +168,8 @@ class Lanes(BatchEnv):
             ContextError: It is set with a list of another length, or with a value that a lane refuses; no lane has
                 changed then.
         """
-        lanes = [cast("Any", env).context for env in self.envs]
+        envs: tuple[Any, ...] = self.envs
+        lanes = [env.context for env in envs]
         return {name: [context[name] for context in lanes] for name in lanes[0]}
 
     @context.setter
@@ -178,7 +180,7 @@ class Lanes(BatchEnv):
                 raise ContextError(
                     f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
                 )
-        envs = cast("tuple[Any, ...]", self.envs)
+        envs: tuple[Any, ...] = self.envs
         before = [env.context for env in envs]
         try:
             for i, env in enumerate(envs):
@@ -189,8 +191,9 @@ class Lanes(BatchEnv):
             raise
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        envs: tuple[Any, ...] = self.envs
         for index, chosen in enumerate(lanes):
-            env = cast("Any", self.envs[chosen])
+            env = envs[chosen]
             env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
 
     def assign_lane(self, number: int) -> None:
@@ -282,14 +285,14 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
         outside = env.over(inside)
         outside._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
-        return cast("BatchEnv", outside)
+        return outside
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
         lanes._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
     elif isinstance(env, Env):
         return lanes_of(env, n)
     else:
-        if not callable(cast("object", env)):
+        if not callable(env):
             raise SpecError(
                 f"env: expected a core environment or a function that makes one, got {shown(env)}; "
                 "bring it by envoi.adapters.from_env(env)"

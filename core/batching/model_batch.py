@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported
 from ..lane_values import alike, put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
@@ -19,6 +19,7 @@ from ..protocol.reset_options import CONTEXT, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, lane_seeds
 from ..spec import Spec, zeros
+from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -83,7 +84,7 @@ class ModelBatch(BatchEnv):
         # Only now, so that an error in a function of the author leaves the episodes where they were.
         self._state, self._observation, self._over = state, observation, over
         self._begun, self._some_over = True, bool(over.any())
-        return Reset(observation, cast("Any", infos))
+        return make_batch_reset((observation, infos))
 
     def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
         """Returns initial states for the lanes `index`, or for all, each with its own context."""
@@ -124,12 +125,12 @@ class ModelBatch(BatchEnv):
                 action = tree.map_leaves(lambda idle, leaf: _with(leaf, index, idle), self._idle, action)
         state = model.transition(before, action, streams.dynamics)
         reward = (self._rewarder or model.reward)(before, action, state)
-        if not isinstance(reward, (np.ndarray, dict, tuple, list)):
+        if not isinstance(reward, (AnyArray, AnyDict, AnyTuple, AnyList)):
             reward = np.full(n, reward)
         if index is not None:
             state = put(state, index, self._initial(index))
-            if isinstance(reward, np.ndarray):
-                reward = _with(cast("Any", reward), index, 0)
+            if isinstance(reward, AnyArray):
+                reward = _with(reward, index, 0)
             else:
                 reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
@@ -137,10 +138,10 @@ class ModelBatch(BatchEnv):
         discount = model.discount(state)
         if isinstance(discount, (int, float)):
             discount = np.full(n, float(discount))
-        if index is not None:
+        if index is not None and restart is not None:
             # Of bools, "greater" is "and not".
-            terminated = np.greater(terminated, cast("Mask", restart))
-            truncated = np.greater(truncated, cast("Mask", restart))
+            terminated = np.greater(terminated, restart)
+            truncated = np.greater(truncated, restart)
             discount = discount if discount is None else _with(discount, index, 1)
         if discount is None:
             discount = 1.0 - terminated if np.count_nonzero(terminated) else np.ones(n)
@@ -149,10 +150,10 @@ class ModelBatch(BatchEnv):
         self._state, self._observation = state, observation
         self._over = over = terminated | truncated
         self._some_over = bool(np.count_nonzero(over))
-        return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        chosen = cast("Mask", as_mask(lanes, self.batch_size, "lanes"))
+        chosen = as_mask(lanes, self.batch_size, "lanes")
         if not self._begun or (self._over & chosen).any():
             self._refuse(self._over & chosen)
         state, observation, over = self._state, self._observation, self._over
@@ -168,18 +169,19 @@ class ModelBatch(BatchEnv):
         self._observation = put(self._observation, index, take(observation, index))
         self._over = np.where(chosen, step.terminated | step.truncated, over)
         self._some_over = bool(self._over.any())
-        return Step(
+        values = (
             self._observation,
             tree.map_leaves(lambda leaf: _with(leaf, index, 0), step.reward),
-            cast("Any", step.terminated & chosen),
-            cast("Any", step.truncated & chosen),
+            step.terminated & chosen,
+            step.truncated & chosen,
             _with(step.discount, index, 1),
-            cast("Any", Infos([{} if waits else info for waits, info in zip(still.tolist(), step.info, strict=True)])),
+            Infos([{} if waits else info for waits, info in zip(still.tolist(), step.info, strict=True)]),
         )
+        return make_batch_step(values)
 
     def _flags(self, value: Any) -> Mask:
-        if isinstance(value, np.ndarray):
-            return cast("Mask", value)
+        if isinstance(value, AnyArray):
+            return value
         if value is False:  # the default of `Model.truncated`
             return np.zeros(self.batch_size, bool)
         return np.full(self.batch_size, value, bool)

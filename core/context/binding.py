@@ -168,7 +168,7 @@ class Factory(Binding):
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
-        if not callable(cast("object", make)):
+        if not callable(make):
             raise ContextError(f"make: expected a function that makes an environment, got {shown(make)}")
         self.make = make
 

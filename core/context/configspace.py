@@ -18,7 +18,7 @@ clauses have no counterpart and are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from ..errors import ContextError
 from ..spec import Array
+from ..tree import AnyMapping
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger, is_number, plain
 
 
@@ -145,8 +146,8 @@ def features_of(given: Any) -> Iterator[Feature]:
                     f"features: the ConfigurationSpace has {field_name.replace('_', ' ')}, which a context space "
                     f"cannot express: {list(getattr(given, field_name))}; take them out, or check contexts yourself"
                 )
-    if isinstance(given, Mapping):
-        for name, item in cast("Mapping[Any, Any]", given).items():
+    if isinstance(given, AnyMapping):
+        for name, item in given.items():
             feature = feature_of(item)
             if feature.name != name:
                 raise ContextError(f"features[{name!r}]: expected a feature of this name, got one of {feature.name!r}")

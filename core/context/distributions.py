@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ..errors import ContextError
 from ..spec import Discrete
@@ -49,7 +49,7 @@ def fitted(distribution: Feature, feature: Feature) -> Feature:
 
 def _checked(distribution: Feature, feature: Feature, fits: bool) -> Feature:
     if not fits:
-        kind = cast("type[object]", type(distribution)).__name__
+        kind = type(distribution).__name__
         raise ContextError(f"features[{feature.name!r}]: expected to sample {feature}, got a {kind} of {distribution}")
     return distribution
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import ContextError
 from ..spec import Array, Discrete
+from ..tree import AnyScalar
 
 _LARGEST = sys.float_info.max
 
@@ -76,7 +77,7 @@ class Feature:
 
 def plain(value: Any) -> Any:
     """Returns a numpy scalar as the equal Python object, and anything else unchanged."""
-    return cast("Any", value).item() if isinstance(value, np.generic) else value
+    return value.item() if isinstance(value, AnyScalar) else value
 
 
 def is_number(value: Any) -> bool:

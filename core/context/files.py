@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ContextError, nearest
+from ..tree import AnyMapping
 from .features import plain
 from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
@@ -98,19 +99,19 @@ def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:
 
 def _checked(document: Any, space: Any) -> dict[Any, dict[str, Any]]:
     """Returns contexts whose ids and values every format can represent, with numpy scalars as Python objects."""
-    if not isinstance(document, Mapping):
+    if not isinstance(document, AnyMapping):
         raise ContextError(f"expected contexts by id, as {{id: {{feature: value}}}}, got {document!r}")
     contexts: dict[Any, dict[str, Any]] = {}
-    for key, context in cast("Mapping[Any, Any]", document).items():
+    for key, context in document.items():
         own = _exact(key)
         if isinstance(own, bool) or not isinstance(own, (str, int)):
             raise ContextError(f"contexts: expected ids that are strings or integers, got {key!r}")
         if own in contexts:
             raise ContextError(f"contexts: expected each id once, got {own!r} twice")
-        if not isinstance(context, Mapping):
+        if not isinstance(context, AnyMapping):
             raise ContextError(f"contexts[{own!r}]: expected a mapping of features to values, got {context!r}")
         contexts[own] = {}
-        for name, value in cast("Mapping[Any, Any]", context).items():
+        for name, value in context.items():
             if not isinstance(name, str):
                 raise ContextError(f"contexts[{own!r}]: expected names of features as strings, got {name!r}")
             contexts[own][str.__str__(name)] = _value(value, f"contexts[{own!r}][{name!r}]")

@@ -24,9 +24,10 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from ..errors import ContextError, MissingBackend
+from ..tree import AnyDict
 
 ID_COLUMN = "context_id"
 
@@ -105,10 +106,9 @@ def read_json(text: str) -> Any:
         document = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, "key of an object"))
     except json.JSONDecodeError as error:
         raise ContextError(f"line {error.lineno}: not JSON: {error.msg}") from error
-    if not isinstance(document, dict):
+    if not isinstance(document, AnyDict):
         return document
-    entries = cast("dict[str, Any]", document)
-    return _unique(((_read_id(key), context) for key, context in entries.items()), "context id")
+    return _unique(((_read_id(key), context) for key, context in document.items()), "context id")
 
 
 def write_json(contexts: Mapping[Any, Mapping[str, Any]]) -> str:

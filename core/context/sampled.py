@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Sampled(Selector):
     """
 
     def __init__(self, space: Any, n: int | None = None, defaults: Context | None = None) -> None:
-        is_count = isinstance(cast("Any", n), (int, np.integer)) and not isinstance(n, bool)
+        is_count = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
         if n is not None and not (is_count and n >= 1):
             raise ContextError(f"Sampled: n: expected how many contexts, at least 1, or None, got {n!r}")
         self.space = ContextSpace.of(space)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from ..errors import ContextError, nearest
+from ..tree import AnyMapping, AnyTuple
 from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
 
@@ -246,8 +247,8 @@ class Static(Selector):
     """
 
     def __init__(self, context_id: Any = None, contexts: Contexts | None = None) -> None:
-        if isinstance(context_id, Mapping):
-            context_id, contexts = contexts, cast("Contexts", context_id)
+        if isinstance(context_id, AnyMapping):
+            context_id, contexts = contexts, context_id
         self._static = context_id
         super().__init__(contexts)
 
@@ -290,8 +291,8 @@ class Custom(Selector):
         selector_function: Callable[[Any], Any] | None = None,
         contexts: Contexts | None = None,
     ) -> None:
-        if isinstance(function, Mapping):
-            function, contexts = None, cast("Contexts", function)
+        if isinstance(function, AnyMapping):
+            function, contexts = None, function
         functions = [given for given in (function, selector_function) if given is not None]
         if len(functions) != 1 or not callable(functions[0]):
             raise ContextError(f"Custom: expected one function (selector) -> context id, got {functions}")
@@ -304,12 +305,10 @@ class Custom(Selector):
             chosen = self.function(self)
         finally:
             self.rng = None
-        if isinstance(chosen, tuple):
-            pair = cast("tuple[Any, ...]", chosen)
-            # An id may be a tuple, but it cannot contain a context, which is not hashable.
-            if len(pair) == 2 and isinstance(pair[0], Mapping):
-                return self._of_pair(cast("Context", pair[0]), pair[1])
-        return cast("Any", chosen)
+        # An id may be a tuple, but it cannot contain a context, which is not hashable.
+        if isinstance(chosen, AnyTuple) and len(chosen) == 2 and isinstance(chosen[0], AnyMapping):
+            return self._of_pair(chosen[0], chosen[1])
+        return chosen
 
     def _of_pair(self, context: Context, number: Any) -> Any:
         """Returns the id of CARL's `(context, number)`; the number may be the id itself."""

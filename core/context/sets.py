@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ..errors import ContextError
+from ..tree import AnyMapping, AnySequence
 
 Context: TypeAlias = Mapping[str, Any]
 """Values by feature name."""
@@ -49,15 +50,14 @@ def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
     contexts: Any = given
     if contexts is None:
         return {}
-    if isinstance(contexts, Sequence) and not isinstance(contexts, (str, bytes)):
-        contexts = dict(enumerate(cast("Sequence[Any]", contexts)))
-    if not isinstance(contexts, Mapping):
+    if isinstance(contexts, AnySequence) and not isinstance(contexts, (str, bytes)):
+        contexts = dict(enumerate(contexts))
+    if not isinstance(contexts, AnyMapping):
         raise ContextError(f"contexts: expected a mapping of ids to contexts, or a list of contexts, got {contexts!r}")
-    checked = cast("Mapping[Hashable, Any]", contexts)
-    for key, context in checked.items():
-        if not isinstance(context, Mapping):
+    for key, context in contexts.items():
+        if not isinstance(context, AnyMapping):
             raise ContextError(f"contexts[{key!r}]: expected a mapping of feature names to values, got {context!r}")
-        for name in cast("Mapping[Any, Any]", context):
+        for name in context:
             if not isinstance(name, str):
                 raise ContextError(f"contexts[{key!r}]: expected names of features as strings, got {name!r}")
-    return checked
+    return contexts

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import ContextError, nearest
 from ..seeding import check_seed
 from ..spec import Array, Discrete
+from ..tree import AnyList, AnyScalar, AnyTuple
 from .configspace import feature_of, features_of
 from .distributions import fitted
 from .features import Feature, plain
@@ -104,7 +105,7 @@ class ContextSpace:
         for name, value in context.items():
             feature = self._feature(name, path)
             if not feature.allows(value):
-                kind = f" ({type(cast('Any', value)).__name__})" if isinstance(value, np.generic) else ""
+                kind = f" ({type(cast('Any', value)).__name__})" if isinstance(value, AnyScalar) else ""
                 raise ContextError(f"{path}[{name!r}]: expected {feature}, got {plain(value)!r}{kind}")
 
     @overload
@@ -166,9 +167,8 @@ class ContextSpace:
         """
         if isinstance(features, ContextSpace):
             given = list(features._features.values())
-        elif isinstance(features, (list, tuple)):
-            items = cast("list[Any]", features)
-            given = [self._feature(item) if isinstance(item, str) else feature_of(item) for item in items]
+        elif isinstance(features, (AnyList, AnyTuple)):
+            given = [self._feature(item) if isinstance(item, str) else feature_of(item) for item in features]
         else:
             given = list(features_of(features))
         found: dict[str, Feature] = {}

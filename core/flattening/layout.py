@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem, itemgetter
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -208,7 +208,7 @@ def _bound(leaf: Leaf, side: int, dtype: np.dtype[Any]) -> Any:
 
 def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Callable[[Any, tuple[int, ...]], Any]]:
     """Returns `one(value)`, which flattens a single value, and `many(value, lead)`, for values with leading axes."""
-    concatenate = cast("Any", np.concatenate)
+    concatenate = np.concatenate
     gather, encoders = _gatherer([leaf.keys for leaf in leaves]), [encoder(leaf) for leaf in leaves]
     # Discrete values may be Python integers, whatever the dtype of their spec.
     arriving: list[Any] = [
@@ -250,7 +250,7 @@ def _writers(leaves: Sequence[Leaf], dtype: np.dtype[Any]) -> tuple[Write, Calla
 def _gatherer(keys: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:
     """Returns a function that looks up the leaves of a nested value at `keys`."""
     if len(keys) > 1 and all(len(path) == 1 for path in keys):
-        return cast("Any", itemgetter(*(path[0] for path in keys)))
+        return itemgetter(*(path[0] for path in keys))
 
     def gather(value: Any) -> list[Any]:
         return [reduce(getitem, path, value) for path in keys]

@@ -14,8 +14,9 @@ looped over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,28 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..spec import SpecTree, sample
-from .env import Env, Reset, Step, make_step
+from .env import Env, Reset, Step
+from .infos import Infos
 
 Mask: TypeAlias = NDArray[np.bool_]
+
+make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+    Reset,
+)
+"""A `Reset` of n lanes, of its values, as `make_step`."""
+
+make_batch_step: Callable[[tuple[Any, Any, Mask, Mask, Any, Infos]], Step] = partial(
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+    Step,
+)
+"""A `Step` of n lanes, of its values; flags are of shape (n,)."""
+
+
+@overload
+def as_mask(mask: Mask, n: int, what: str) -> Mask: ...
+@overload
+def as_mask(mask: Any, n: int, what: str) -> Mask | None: ...
 
 
 def as_mask(mask: Any, n: int, what: str) -> Mask | None:
@@ -167,4 +187,4 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
     if discount is None:
         discount = stack(discount_spec, [0.0 if ended else 1.0 for ended in terminated])
-    return make_step((observation, reward, cast("Any", terminated), cast("Any", truncated), discount, infos))
+    return make_batch_step((observation, reward, terminated, truncated, discount, infos))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tree import AnySequence
 from .process import Info
 
 
@@ -111,9 +112,9 @@ class Infos(Sequence[Info]):
         return (self[i] for i in range(self._n))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
+        if not isinstance(other, AnySequence):
             return NotImplemented
-        return list(self) == list(cast("Sequence[Any]", other))
+        return list(self) == list(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..rewards.rewarder import Rewarder
 from ..spec import Discrete, SpecTree, sample
+from ..tree import AnyDict
 from .env import DISCOUNT, REWARD
 from .process import Info, Process
 
@@ -149,8 +150,8 @@ class MultiEnv(Process):
     possible_agents: tuple[Any, ...]
     observation_spec: Mapping[Any, SpecTree]
     action_spec: Mapping[Any, SpecTree]
-    reward_spec = cast("Any", _ForEach(REWARD))
-    discount_spec = cast("Any", _ForEach(DISCOUNT))
+    reward_spec: Any = _ForEach(REWARD)
+    discount_spec: Any = _ForEach(DISCOUNT)
 
     @property
     @abstractmethod
@@ -230,6 +231,4 @@ class MultiEnv(Process):
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         spec = rewarder.spec
-        return (
-            cast("dict[Any, SpecTree]", spec) if isinstance(spec, dict) else dict.fromkeys(self.possible_agents, spec)
-        )
+        return spec if isinstance(spec, AnyDict) else dict.fromkeys(self.possible_agents, spec)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ContextError, near_misses, nearest
+from ..tree import AnyMapping
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -58,9 +59,9 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
     if CONTEXT not in rest or CONTEXT in features:
         return None, rest
     given = rest.pop(CONTEXT)
-    if not isinstance(given, Mapping):
+    if not isinstance(given, AnyMapping):
         raise ContextError(f"options[{CONTEXT!r}]: expected a mapping of feature names to values, got {given!r}")
-    unknown = {name: None for name in cast("Mapping[Any, Any]", given) if name not in features}
+    unknown = {name: None for name in given if name not in features}
     space.verify(unknown, f"options[{CONTEXT!r}]")
     return {**space.defaults, **given}, rest
 

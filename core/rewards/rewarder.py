@@ -12,7 +12,7 @@ A rewarder or reward function with a parameter `rng` receives a random generator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from numbers import Real
 from typing import Any, cast
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..spec import Array, Spec, SpecTree
+from ..tree import AnyArray, AnyDict, AnyMapping
 from .transition_function import OfTransition, call, takes_rng
 
 RewardFunction = Callable[..., Any]
@@ -147,7 +148,7 @@ class ModelReward(Rewarder):
         # Attributes that the base classes declare belong to the protocol and the episode; the others are settings.
         bases = [kind for kind in type(self.model).__mro__ if kind.__module__.startswith(_PROTOCOL)]
         declared = {name for kind in bases for name in kind.__annotations__}
-        attributes = cast("dict[str, Any]", self.model.__dict__)
+        attributes: dict[str, Any] = self.model.__dict__
         settings = sorted((name, value) for name, value in attributes.items() if name not in declared)
         return [("model", type(self.model)), *settings]
 
@@ -319,13 +320,13 @@ class Scaled(Rewarder):
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         reward = self.rewarder.drawn(state, action, next_state, rng)
-        if isinstance(reward, Mapping):
-            return {agent: self.weight * own for agent, own in cast("Mapping[Any, Any]", reward).items()}
+        if isinstance(reward, AnyMapping):
+            return {agent: self.weight * own for agent, own in reward.items()}
         return self.weight * reward
 
 
 def _weight(weight: Any) -> float:
-    number: Any = cast("Any", weight).item() if np.ndim(weight) == 0 and isinstance(weight, np.ndarray) else weight
+    number: Any = weight.item() if np.ndim(weight) == 0 and isinstance(weight, AnyArray) else weight
     if not isinstance(number, Real):
         raise SpecError(
             f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
@@ -337,7 +338,7 @@ def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) ->
     """Returns the spec of a composed reward; a dict of specs by agent if one of `specs` is a dict."""
     agents: dict[Any, None] = {}
     for spec in specs:
-        agents |= dict.fromkeys(cast("dict[Any, Any]", spec) if isinstance(spec, dict) else ())
+        agents |= dict.fromkeys(spec if isinstance(spec, AnyDict) else ())
     if agents:
         none = Array((), "float64", 0, 0)
         return {agent: _combined([_share(spec, agent, none) for spec in specs], combine) for agent in agents}
@@ -349,7 +350,7 @@ def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) ->
 
 def _share(whole: Any, agent: Any, none: Any) -> Any:
     """Returns an agent's entry of a mapping from agents, or the whole if it is not a mapping."""
-    return cast("Mapping[Any, Any]", whole).get(agent, none) if isinstance(whole, Mapping) else whole
+    return whole.get(agent, none) if isinstance(whole, AnyMapping) else whole
 
 
 def _sum(arrays: list[Array]) -> Array:
@@ -361,11 +362,11 @@ def _sum(arrays: list[Array]) -> Array:
 
 
 def _added(one: Any, other: Any) -> Any:
-    if not isinstance(one, Mapping) and not isinstance(other, Mapping):
+    if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
         return one + other
     agents: dict[Any, None] = {}
-    for side in cast("tuple[Any, Any]", (one, other)):
-        agents |= dict.fromkeys(cast("Mapping[Any, Any]", side) if isinstance(side, Mapping) else ())
+    for side in (one, other):
+        agents |= dict.fromkeys(side if isinstance(side, AnyMapping) else ())
     return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
 
 

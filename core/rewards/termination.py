@@ -15,7 +15,7 @@ takes do not depend on the results of the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,4 +185,4 @@ def as_termination(termination: Termination | TerminationFunction) -> Terminatio
 def _verdict(value: Any) -> Verdict:
     """Returns a Python bool for one transition, an array of bools for a batch."""
     array = np.asarray(value)
-    return bool(array) if array.ndim == 0 else cast("NDArray[np.bool_]", array.astype(bool, copy=False))
+    return bool(array) if array.ndim == 0 else array.astype(bool, copy=False)

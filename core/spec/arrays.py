@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import SpecError
+from ..tree import AnyArray, AnyScalar
 from .base import Spec, is_uniform, set_fields, short, shown, without_repeats
 
 
@@ -106,12 +107,12 @@ def _bound(
 
 
 def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
-    if not isinstance(value, (np.ndarray, np.generic)):
+    if not isinstance(value, (AnyArray, AnyScalar)):
         raise SpecError(
             f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "
             f"make it with np.asarray(…, {str(dtype)!r})"
         )
-    array: NDArray[Any] = np.asarray(cast("Any", value))
+    array: NDArray[Any] = np.asarray(value)
     if array.shape != shape:
         raise SpecError(f"{path}: expected shape {shape}, got {array.shape}")
     if array.dtype != dtype:
@@ -231,9 +232,7 @@ class Array(Spec):
     def __reduce__(self) -> tuple[Any, ...]:
         # Uniform bounds are pickled as a single number, whatever their shape.
         values = self.arguments().values()
-        return type(self), tuple(
-            without_repeats(cast("NDArray[Any]", v)) if isinstance(v, np.ndarray) else v for v in values
-        )
+        return type(self), tuple(without_repeats(v) if isinstance(v, AnyArray) else v for v in values)
 
     def validate(self, value: Any, path: str = "value") -> None:
         array = _check_array(value, self.shape, self.dtype, path)
@@ -254,7 +253,7 @@ class Array(Spec):
             info = np.iinfo(self.dtype)
             low = info.min if self.low is None else self.low
             high = info.max if self.high is None else self.high
-            return np.asarray(rng.integers(low, high, self.shape, cast("Any", self.dtype), endpoint=True))
+            return np.asarray(rng.integers(low, high, self.shape, self.dtype, endpoint=True))
         if kind == "c":
             return np.asarray(rng.normal(size=self.shape) + 1j * rng.normal(size=self.shape)).astype(self.dtype)
         # Per element: uniform between two finite bounds, exponential from a single one, normal without bounds.
@@ -316,7 +315,7 @@ class Discrete(Spec):
 
     def validate(self, value: Any, path: str = "value") -> None:
         is_number = isinstance(value, (int, np.integer, np.ndarray))
-        array: NDArray[Any] | None = np.asarray(cast("Any", value)) if is_number else None
+        array: NDArray[Any] | None = np.asarray(value) if is_number else None
         if array is None or array.shape != () or array.dtype.kind not in "iu":
             raise SpecError(f"{path}: expected an integer, got {shown(value)}")
         number = int(array)
@@ -325,7 +324,7 @@ class Discrete(Spec):
 
     def sample(self, rng: np.random.Generator) -> np.integer[Any]:
         if self.n >= 2**63:  # exceeds int64, the default dtype of `integers`
-            return cast("Any", rng).integers(self.start, self.start + self.n - 1, dtype=self.dtype, endpoint=True)
+            return rng.integers(self.start, self.start + self.n - 1, dtype=self.dtype, endpoint=True)
         return self.dtype.type(self.start + int(rng.integers(self.n)))
 
     def zeros(self) -> np.integer[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
+from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 SpecTree: TypeAlias = Any
 """A `Spec`, or a dict, list, tuple or named tuple of such trees."""
@@ -96,14 +97,13 @@ def is_uniform(array: NDArray[Any]) -> bool:
 
 def frozen(value: Any) -> Hashable:
     """Returns a hashable key for a field's value; two keys are equal exactly if the values are."""
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        inside = array.flat[0].item() if is_uniform(array) else tuple(array.ravel().tolist())
-        return (array.shape, array.dtype.str, inside)
-    if isinstance(value, dict):
-        return ("dict", *((k, frozen(v)) for k, v in cast("dict[Any, Any]", value).items()))
-    if isinstance(value, (list, tuple)):
-        return (type(cast("object", value)), *(frozen(v) for v in cast("tuple[Any, ...]", value)))
+    if isinstance(value, AnyArray):
+        inside = value.flat[0].item() if is_uniform(value) else tuple(value.ravel().tolist())
+        return (value.shape, value.dtype.str, inside)
+    if isinstance(value, AnyDict):
+        return ("dict", *((k, frozen(v)) for k, v in value.items()))
+    if isinstance(value, (AnyList, AnyTuple)):
+        return (type(value), *(frozen(v) for v in value))
     return value
 
 
@@ -122,20 +122,18 @@ def argument_text(field: str, value: Any) -> str:
         value: Its value.
     """
     text = repr(value)
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
+    if isinstance(value, AnyArray):
         # An array without elements accepts any number as its bound.
-        text = str(array.tolist()) if field == "nvec" else short(array) if array.size else "0"
+        text = str(value.tolist()) if field == "nvec" else short(value) if value.size else "0"
     if isinstance(value, np.dtype):
-        text = repr(str(cast("np.dtype[Any]", value)))
+        text = repr(f"{value}")
     return text if field in ("shape", "n", "nvec", "spec", "specs", "node") else f"{field}={text}"
 
 
 def shown(value: Any) -> str:
     """Returns a short description of a value for an error message: its repr and type, or an array's shape and dtype."""
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        return f"an array of shape {array.shape} and dtype {array.dtype}"
+    if isinstance(value, AnyArray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -63,4 +63,5 @@ class Foreign(Spec):
 
     def __hash__(self) -> int:
         # The origin may be unhashable.
-        return hash((Foreign, type(cast("object", self.origin)), self.name))
+        origin: object = self.origin
+        return hash((Foreign, type(origin), self.name))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
+from ..tree import AnyArray, AnyTuple
 from .arrays import Array, Discrete, MultiBinary, MultiDiscrete, check_bounds
 from .base import Spec, SpecTree, set_fields, shown
 from .nested import check_spec, sample, validate, zeros
@@ -118,15 +119,15 @@ class Sequence(Spec):
 
     def validate(self, value: Any, path: str = "value") -> None:
         if self.stack:
-            arrays = (cast("Any", leaf) for _, leaf in tree.leaves(value) if isinstance(leaf, np.ndarray))
+            arrays = (leaf for _, leaf in tree.leaves(value) if isinstance(leaf, AnyArray))
             lengths = {len(leaf) for leaf in arrays if leaf.ndim}
             if len(lengths) > 1:
                 raise SpecError(f"{path}: expected leaves of one length, got lengths {sorted(lengths)}")
             validate(of_length(self.spec, lengths.pop() if lengths else 0), value, path)
             return
-        if not isinstance(value, tuple):
+        if not isinstance(value, AnyTuple):
             raise SpecError(f"{path}: expected a tuple, got {shown(value)}")
-        for index, element in enumerate(cast("tuple[Any, ...]", value)):
+        for index, element in enumerate(value):
             validate(self.spec, element, f"{path}[{index}]")
 
     def sample(self, rng: np.random.Generator) -> Any:
@@ -231,7 +232,7 @@ class Graph(Spec):
 
 
 def _check_rows(spec: Array | Discrete, rows: Any, path: str) -> None:
-    n = len(cast("NDArray[Any]", rows)) if isinstance(rows, np.ndarray) and rows.ndim else 0
+    n = len(rows) if isinstance(rows, AnyArray) and rows.ndim else 0
     validate(of_length(spec, n), rows, path)
 
 
@@ -258,9 +259,9 @@ class OneOf(Spec):
         set_fields(self, specs=tuple(specs), name=name)
 
     def validate(self, value: Any, path: str = "value") -> None:
-        if not isinstance(value, tuple) or len(cast("tuple[Any, ...]", value)) != 2:
+        if not isinstance(value, AnyTuple) or len(value) != 2:
             raise SpecError(f"{path}: expected (index, value), got {shown(value)}")
-        index, chosen = cast("tuple[Any, Any]", value)
+        index, chosen = value
         Discrete(len(self.specs)).validate(index, f"{path}[0]")
         validate(self.specs[int(index)], chosen, f"{path}[1]")
 

@@ -80,7 +80,7 @@ class ActionRepeat(Lifted):
 def _after(step: Step, later: Step, acted: Any) -> Step:
     """Two steps as one, where in the later only the lanes have `acted`."""
     if isinstance(step.info, Infos):
-        each = zip(step.info, cast("Infos", later.info), acted.tolist(), strict=True)
+        each = zip(step.info, later.info, acted.tolist(), strict=True)
         info: Any = Infos([_merged(one, other) if goes_on else one for one, other, goes_on in each])
     else:
         info = _merged(step.info, later.info)

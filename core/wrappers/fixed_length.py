@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class _PaddedEnv(LiftedEnv):
         terminated, truncated = full & self._terminated, full & (self._truncated | ~self._terminated)
         if self.batch_size is None:
             terminated, truncated = bool(terminated), bool(truncated)
-        return step._replace(terminated=cast("Any", terminated), truncated=cast("Any", truncated))
+        return step._replace(terminated=terminated, truncated=truncated)
 
     def _padded(self, action: Any, acting: Any, restart: Any, padding: Any) -> Step:
         """A step in which only those act inside that have not ended there."""
@@ -95,7 +95,7 @@ class _PaddedEnv(LiftedEnv):
         step = super().step_lanes(action, acting & ~padding)
         infos = [{**info, **own} for info, own in zip(infos, step.info, strict=True)]
         discount = zeroed(step.discount, padding, self.discount_spec, zero=0)
-        return step._replace(discount=discount, info=cast("Any", Infos(infos)))
+        return step._replace(discount=discount, info=Infos(infos))
 
 
 class _PaddedMultiEnv(LiftedMultiEnv):

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import SpecError, nearest
 from ..spec import SpecTree
+from ..tree import AnyDict
 from ..wrapping.change import Change, Specs
 from .flattened import Flattened, called
 
@@ -80,24 +81,24 @@ def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
     Raises:
         SpecError: The spec is no dict, or has no such keys.
     """
-    if not isinstance(spec, dict):
+    if not isinstance(spec, AnyDict):
         raise SpecError(
             f"allowlist: expected None, for {what} is no dict and has no names to choose from; it is {spec}"
         )
-    known = dict(_named(cast("dict[Any, SpecTree]", spec)))
+    known = dict(_named(spec))
     kept: list[tuple[Any, ...]] = []
     for name in names:
         if name not in known:
             raise SpecError(f"allowlist: {what} has no {name!r}; {nearest(str(name), map(str, known))}")
         kept.append(known[name])
-    return _pruned(cast("dict[Any, SpecTree]", spec), kept)
+    return _pruned(spec, kept)
 
 
 def _named(spec: dict[Any, SpecTree]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yields the `(name, keys)` that an allowlist can name; plain keys come last, because they win over paths."""
     for key, sub in spec.items():
-        if isinstance(sub, dict):
-            for name, keys in _named(cast("dict[Any, SpecTree]", sub)):
+        if isinstance(sub, AnyDict):
+            for name, keys in _named(sub):
                 yield f"{key}/{name}", (key, *keys)
     for key in spec:
         yield key, (key,)

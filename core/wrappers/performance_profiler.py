@@ -26,7 +26,7 @@ class PerformanceProfiler(Lifted):
     """
 
     def __init__(self, env: Any, process_profile_fn: Callable[[Profile], Any], process_steps: int) -> None:
-        if not callable(cast("object", process_profile_fn)):
+        if not callable(process_profile_fn):
             raise SpecError(f"process_profile_fn: expected a function of a profile, got {process_profile_fn!r}")
         self.process_profile_fn = process_profile_fn
         self.process_steps = at_least(process_steps, 1, "process_steps")

@@ -27,7 +27,7 @@ class Representation(Structured):
     """
 
     def __init__(self, function: Callable[[Any], Any], spec: SpecTree) -> None:
-        if not callable(cast("object", function)):
+        if not callable(function):
             raise SpecError(f"function: expected a function of one value, got {shown(function)}")
         check_spec(spec)
         self.function, self.spec = function, spec

@@ -11,6 +11,7 @@ from ..lane_values import stack, take
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
 from ..protocol.process import Snapshot
+from ..tree import AnyMapping
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 from .representation import Representation, joined
@@ -47,8 +48,8 @@ class Represented(Lifted):
         self._of_state = None if state is None else joined(state, "state")
         self._of_observation: dict[Any, Representation] = {}
         if observation is not None:
-            by_agent = isinstance(env, MultiEnv) and isinstance(observation, Mapping)
-            given = cast("Mapping[Any, Any]", observation if by_agent else {None: observation})
+            by_agent = isinstance(env, MultiEnv) and isinstance(observation, AnyMapping)
+            given: Mapping[Any, Any] = observation if by_agent else {None: observation}
             for agent, one in given.items():
                 if by_agent and agent not in env.possible_agents:
                     known = map(str, env.possible_agents)

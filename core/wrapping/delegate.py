@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Around(Process):
         return self
 
     def __init__(self, env: Any) -> None:
-        if not isinstance(cast("object", env), Process):
+        if not isinstance(env, Process):
             raise SpecError(
                 f"env: expected a core environment, got {shown(env)}; bring it by envoi.adapters.from_env(env), "
                 "and make an instance of a class"

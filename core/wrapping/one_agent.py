@@ -7,7 +7,7 @@ one agent of `multi` does; either undoes the other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..protocol.process import Info
 from ..protocol.roster import NOT_IN_PLAY, check_actions
 from ..rewards.rewarder import Rewarder, RewardFunction, as_rewarder
 from ..spec import SpecTree
+from ..tree import AnyDict, AnyMapping
 from .delegate import Around
 
 
@@ -195,7 +196,7 @@ class _ForOne(Rewarder):
     @property
     def spec(self) -> SpecTree:
         spec = self.rewarder.spec
-        return cast("dict[Any, SpecTree]", spec)[self.agent] if isinstance(spec, dict) else spec
+        return spec[self.agent] if isinstance(spec, AnyDict) else spec
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -207,7 +208,7 @@ class _ForOne(Rewarder):
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         rewards = self.rewarder.drawn(state, {self.agent: action}, next_state, rng)
-        return cast("Mapping[Any, Any]", rewards)[self.agent] if isinstance(rewards, Mapping) else rewards
+        return rewards[self.agent] if isinstance(rewards, AnyMapping) else rewards
 
 
 def as_multi(env: Env, agent: Any = "agent") -> MultiEnv:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -138,7 +138,7 @@ def action_plan(spec: SpecTree, path: str) -> tuple[spaces.Space[Any], Callable[
 
     def decode_batch(actions: Any) -> Any:
         if is_pair and isinstance(actions, list):  # a pair for each lane, not one of arrays
-            actions = zip(*cast("list[Any]", actions), strict=True)
+            actions = zip(*actions, strict=True)
         first, last = (np.asarray(each) for each in (actions if is_pair else (actions, actions)))
         return nested(first.reshape(len(first), -1), last.reshape(len(last), -1))
 

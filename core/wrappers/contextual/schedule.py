@@ -19,6 +19,7 @@ from ...context.selectors import Selector
 from ...context.sets import contexts_of, fill
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
+from ...tree import AnyList, AnyMapping, AnyTuple
 
 Context: TypeAlias = dict[str, Any]
 Chosen: TypeAlias = tuple[Hashable, Mapping[str, Any]]
@@ -130,8 +131,8 @@ class Schedule:
         Raises:
             ContextError: There is no such id, feature or value.
         """
-        if isinstance(context, Mapping):
-            full = {**(self.default_context or {}), **cast("Mapping[str, Any]", context)}
+        if isinstance(context, AnyMapping):
+            full = {**(self.default_context or {}), **context}
             known = self.features
             for name in full:
                 if name not in known:
@@ -156,12 +157,11 @@ class Schedule:
         Raises:
             ContextError: There is no such context, or not one per lane.
         """
-        if not (isinstance(context, list) or (isinstance(context, tuple) and context not in self.contexts)):
+        if not (isinstance(context, AnyList) or (isinstance(context, AnyTuple) and context not in self.contexts)):
             return [self.found(context, what)] * n
-        each = cast("Sequence[Any]", context)
-        if len(each) != n:
-            raise ContextError(f"{what}: expected one context for each of {n} lanes, got {len(each)}")
-        return [self.found(one, what) for one in each]
+        if len(context) != n:
+            raise ContextError(f"{what}: expected one context for each of {n} lanes, got {len(context)}")
+        return [self.found(one, what) for one in context]
 
     def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
         """Returns a chosen context with some other values; it keeps its id where they are the values that it has.
