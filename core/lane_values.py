@@ -5,7 +5,7 @@ Leaves that are not arrays (`Text`, `Sequence`, `Graph`, `OneOf`) become tuples 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import tree
 from .spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from .structural_equality import structure
 
 _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
@@ -92,3 +93,13 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
         return result
 
     return tree.map_leaves(replaced, values, some)
+
+
+def groups_of_equal(values: Iterable[Any]) -> list[NDArray[np.bool_]]:
+    """Returns a mask of shape (n,) for each group of lanes with equal values, the group of lane 0 first.
+
+    Args:
+        values: One value per lane.
+    """
+    keys = [structure(value) for value in values]
+    return [np.array([own == key for own in keys]) for key in dict.fromkeys(keys)]

@@ -10,8 +10,8 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from envoi import AgentLanes, EpisodeError, LossyConversion, Step
-from envoi.lane_values import lane, take
+from envoi import AgentLanes, EpisodeError, LossyConversion, Reset, Step
+from envoi.lane_values import groups_of_equal, lane, take
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
 
@@ -51,10 +51,10 @@ class ToSB3(AnyForm, _VecEnv):
     _framework = NAME
     _of_lanes = True
     _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
-    _memory = ("_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
+    _memory = ("_begun", "_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
 
     def __init__(self, core: Any, validate: bool = False) -> None:
-        self._last = self._actions = self.rewards = None
+        self._last, self._actions, self.rewards, self._begun = None, None, None, False
         super().__init__(core, validate)
         seen = like_source(to_space(core.observation_spec, "observation"), core, "observation")
         done = like_source(to_space(core.action_spec, "action"), core, "action")
@@ -81,25 +81,26 @@ class ToSB3(AnyForm, _VecEnv):
 
     def reset(self) -> Any:
         """Begins an episode in all lanes, with the seeds and options that wait for it; see `VecEnv.reset`."""
-        seeds, options = self._core_seeds(), self._options
-        result = self._env.reset(seed=seeds, options=options[0] or None)
-        self.reset_infos = [dict(info) for info in result.info]
-        for index in range(1, self.num_envs):
-            if options[index] != options[0]:
-                mask = np.arange(self.num_envs) == index
-                result = self._env.reset(seed=seeds, options=options[index] or None, mask=mask)
-                self.reset_infos[index] = dict(result.info[index])
+        groups, result = groups_of_equal(self._options), Reset(None, {})
+        if len(groups) == 1 or not self._begun:
+            groups[0][:] = True  # the first reset of a batch is one of all lanes
+        for lanes in groups:
+            options, mask = self._options[int(np.argmax(lanes))], None if lanes.all() else lanes
+            result = self._env.reset(seed=self._core_seeds(lanes), options=options or None, mask=mask)
+            each = zip(self.reset_infos, result.info, lanes, strict=True)
+            self.reset_infos = [dict(new) if own else old for old, new, own in each]
+        self._begun = True
         self._reset_seeds()
         self._reset_options()
         self._last = self._actions = None
         return result.observation if self._encode is None else self._encode(result.observation)
 
-    def _core_seeds(self) -> Any:
-        """The seeds of the coming reset, one a lane; agents that are lanes share an episode, and so the first seed."""
-        if self._seeds.count(None) == self.num_envs:
+    def _core_seeds(self, lanes: Any) -> Any:
+        """The seeds of a reset of some lanes; agents that are lanes share an episode, and so the first seed."""
+        seeds = [seed if own else None for seed, own in zip(self._seeds, lanes, strict=True)]
+        if seeds.count(None) == self.num_envs:
             return None
-        shared = any(isinstance(layer, AgentLanes) for layer in core_layers(self.core))
-        return self._seeds[0] if shared else self._seeds
+        return seeds[0] if any(isinstance(layer, AgentLanes) for layer in core_layers(self.core)) else seeds
 
     def step_async(self, actions: Any) -> None:
         """Takes the actions, of shape (n, …), of the step that `step_wait` does.

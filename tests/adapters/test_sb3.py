@@ -217,6 +217,83 @@ def test_options_go_to_the_lanes_of_the_next_reset_alone(options, seed):
         assert exact(same.reset()) == exact(observation)
 
 
+class Windy(envoi.Model):
+    """Takes random numbers at each reset, beside the options."""
+
+    observation_spec, action_spec = Array((2,), "float64"), envoi.Discrete(2)
+    context_space = envoi.ContextSpace([envoi.UniformFloat("wind", -1, 1, default=0)])
+
+    def initial(self, rng, context):
+        return (rng.normal(), context["wind"])
+
+    def transition(self, state, action, rng):
+        return (state[0] + rng.normal(), state[1])
+
+    def observe(self, state, rng):
+        return np.array(state)
+
+    def reward(self, state, action, next_state):
+        return 0.5
+
+    def terminal(self, state):
+        return False
+
+
+class WindyLanes(envoi.BatchModel):
+    """The same, of which all lanes share one random stream."""
+
+    observation_spec, action_spec, context_space = Windy.observation_spec, Windy.action_spec, Windy.context_space
+
+    def initial(self, rng, context, n):
+        return np.stack([rng.normal(size=n), np.broadcast_to(context["wind"], n)], 1)
+
+    def transition(self, state, action, rng):
+        return state
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return np.zeros(len(state))
+
+    def terminal(self, state):
+        return np.zeros(len(state), bool)
+
+
+WINDS = [{"wind": 0.5}, {}, {"wind": 0.5}]
+
+
+def test_options_that_differ_reset_each_lane_once():
+    venv, same = lanes(Windy), dummy(lambda: to_gymnasium(Windy()))
+    for one in (venv, same):
+        one.seed(4)
+        one.reset()
+    for seed in (None, 5, None):
+        seen = []
+        for one in (venv, same):
+            one.seed(seed) if seed is not None else None
+            one.set_options(WINDS)
+            seen.append([one.reset(), one.step([0] * N)[0], one.reset()])
+        assert exact(seen[0]) == exact(seen[1])
+
+
+def test_options_that_differ_leave_lanes_of_one_model_their_own_random_numbers():
+    venv = to_sb3(envoi.batch(WindyLanes(), N))
+    for _ in range(2):  # before the first reset, and after it
+        venv.seed(4)
+        venv.set_options(WINDS)
+        seen = venv.reset()
+        assert seen[:, 1].tolist() == [0.5, 0, 0.5]
+        assert len(set(seen[:, 0])) == N
+
+
+def test_options_may_be_arrays():
+    venv = lanes(Rich)
+    venv.set_options([{"wind": np.arange(2)}, {"wind": np.arange(2)}, {"wind": np.ones(2)}])
+    venv.reset()
+    assert [env.options[-1]["wind"].tolist() for env in venv.core.envs] == [[0, 1], [0, 1], [1, 1]]
+
+
 def test_rewards_are_narrowed_and_say_so_once():
     core = envoi.batch(Rich(), 2)
     with pytest.warns(NarrowingWarning, match="reward: precision narrowed"):
