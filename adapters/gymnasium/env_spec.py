@@ -322,7 +322,7 @@ def limit_of(core: Any) -> tuple[int | None, bool]:
 def _own_limit(wrapper: Any) -> int | None:
     if isinstance(wrapper, envoi.TimeLimit):
         return int(wrapper.max_episode_steps)
-    limit = wrapper._limit if isinstance(wrapper, Contextual) else None
+    limit = wrapper.max_episode_length if isinstance(wrapper, Contextual) else None
     return None if limit is None else int(limit)
 
 

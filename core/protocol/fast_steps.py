@@ -161,11 +161,12 @@ def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable
 
 
 def _assembled(parts: MakeParts, unbound: tuple[Any, ...]) -> tuple[Callable[..., Any], _Again | None]:
-    layers = parts(*unbound)
+    layers, again = parts(*unbound), None
     plans = [layer.plan for layer in layers if layer.plan is not None]
-    again = _Again(parts) if plans else None
-    for plan in plans:
-        plan.add(cast("_Again", again))
+    if plans:
+        again = _Again(parts)
+        for plan in plans:
+            plan.add(again)
     text, objects = _written(layers, *unbound, again=again)
     return _factory(text)(*objects), again
 

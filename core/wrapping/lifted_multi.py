@@ -43,7 +43,6 @@ class LiftedMultiEnv(Changing, MultiWrapper):
             each = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
             specs = Specs(*each, env.discount_spec[agent], None, agent)
             changes[agent] = self._checked_change(specs)
-        self._changes = changes
         for name in SPECS:
             own = {agent: getattr(change, name) for agent, change in changes.items()}
             if any(spec is not None for spec in own.values()):

@@ -93,6 +93,7 @@ class Contextual(Lifted):
         context_selector: The selector.
         context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
         state_context_features: The names of the features that the agent sees.
+        max_episode_length: The number of steps after which an episode is truncated, or None.
 
     Raises:
         ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
@@ -137,7 +138,7 @@ class Contextual(Lifted):
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         carl_options.check_limit(max_episode_length)
-        self._limit = max_episode_length
+        self.max_episode_length = max_episode_length
         self._lanes: int | None = getattr(env, "batch_size", None)
         selector = carl_options.selector_of(context_selector, context_selector_kwargs)
         set_of_contexts, default = full_set(env, self._binding, contexts, default_context)
@@ -178,7 +179,7 @@ class Contextual(Lifted):
     # Observations and infos.
 
     def change(self, specs: Specs) -> Change:
-        limit, lanes = self._limit, specs.lanes
+        limit, lanes = self.max_episode_length, specs.lanes
         inner = self._inner_spec(specs)
         spec, see = self._view.shown_in(inner, specs.agent, lanes is not None)
         if spec is None and inner is not specs.observation:
