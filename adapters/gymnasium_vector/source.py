@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.batching.model_batch import batch_streams
 from envoi.lane_values import lane, stack
-from envoi.protocol.batch_env import Mask, as_mask
+from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES, NOT_RESET
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, check_seed, lane_seeds
@@ -136,7 +136,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
                 observation, infos = self._put(observation, infos, served, *self._beginning)
         self._over, self._kept = self._over & ~chosen, self._kept & ~chosen
         self._observation, self._streams, self._begun = observation, streams, True
-        return Reset(observation, cast("Any", infos if isinstance(infos, Infos) else Infos(infos)))
+        return make_batch_reset((observation, infos if isinstance(infos, Infos) else Infos(infos)))
 
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if self._resets_again and self._over.any():
@@ -189,7 +189,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
                 reward = np.full(self.batch_size, reward)
             if restart is not None:
                 reward[restart] = 0
-        return Step(observation, reward, cast("Any", terminated), cast("Any", truncated), discount, cast("Any", infos))
+        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
 
     def _step_source(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         return self.source.step(action)
@@ -231,7 +231,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         if "final_obs" not in entries:
             raise SpecError(f"step: expected info['final_obs'] of a source in mode SAME_STEP, got {list(entries)}")
         mine = [{key: v for key, v in info.items() if key not in ("final_obs", "final_info")} for info in infos]
-        self._kept, self._beginning = over.copy(), Reset(observation, cast("Any", Infos(mine)))
+        self._kept, self._beginning = over.copy(), make_batch_reset((observation, Infos(mine)))
         final_info = entries.get("final_info", {})
         if isinstance(final_info, dict):
             form = self._form

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -102,10 +102,9 @@ def _array_decoder(shape: tuple[int, ...], path: str) -> Convert:
 
 def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
     def decode(values: Any) -> Any:
-        if not isinstance(values, (tuple, list)) or len(cast("list[Any]", values)) != n:
+        if not isinstance(values, (tuple, list)) or len(values) != n:
             raise SpecError(f"{path}: expected a tuple with one entry for each of {n} lanes, got {shown(values)}")
-        given = cast("list[Any]", values)
-        return tuple(given) if one is None else tuple(one(value) for value in given)
+        return tuple(values) if one is None else tuple(one(value) for value in values)
 
     return decode
 

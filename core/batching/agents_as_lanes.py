@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy import array
@@ -195,9 +195,7 @@ class AgentLanes(Around, BatchEnv):
         observation, infos = self.reset()
         n = self.batch_size
         reward, discount = self._all(0, self.reward_spec, n), self._all(1, self.discount_spec, n)
-        return Step(
-            observation, reward, cast("Any", np.zeros(n, bool)), cast("Any", np.zeros(n, bool)), discount, infos
-        )
+        return full_lanes_step((observation, reward, None, None, discount, infos), self.discount_spec, n)
 
     def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)

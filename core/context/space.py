@@ -105,7 +105,7 @@ class ContextSpace:
         for name, value in context.items():
             feature = self._feature(name, path)
             if not feature.allows(value):
-                kind = f" ({type(cast('Any', value)).__name__})" if isinstance(value, AnyScalar) else ""
+                kind = f" ({type(value).__name__})" if isinstance(value, AnyScalar) else ""
                 raise ContextError(f"{path}[{name!r}]: expected {feature}, got {plain(value)!r}{kind}")
 
     @overload

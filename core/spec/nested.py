@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -61,15 +61,13 @@ def check_branch(spec: SpecTree, value: Any, path: str) -> None:
     Raises:
         SpecError: Type, keys or length differ.
     """
-    if isinstance(spec, dict):
-        branch = cast("dict[Any, Any]", spec)
-        if not isinstance(value, dict):
-            raise SpecError(f"{path}: expected a dict with keys {list(branch)}, got {shown(value)}")
-        given = cast("dict[Any, Any]", value)
-        if given.keys() != branch.keys():
-            missing = [k for k in branch if k not in given]
-            extra = [k for k in given if k not in branch]
-            raise SpecError(f"{path}: expected keys {list(branch)}; missing {missing}, too many {extra}")
+    if isinstance(spec, tree.AnyDict):
+        if not isinstance(value, tree.AnyDict):
+            raise SpecError(f"{path}: expected a dict with keys {list(spec)}, got {shown(value)}")
+        if value.keys() != spec.keys():
+            missing = [k for k in spec if k not in value]
+            extra = [k for k in value if k not in spec]
+            raise SpecError(f"{path}: expected keys {list(spec)}; missing {missing}, too many {extra}")
     elif type(value) is not type(spec):
         raise SpecError(f"{path}: expected a {type(spec).__name__}, got {shown(value)}")
     elif len(value) != len(spec):
