@@ -89,10 +89,9 @@ class ToSB3(AnyForm, _VecEnv):
             result = self._env.reset(seed=self._core_seeds(lanes), options=options or None, mask=mask)
             each = zip(self.reset_infos, result.info, lanes, strict=True)
             self.reset_infos = [dict(new) if own else old for old, new, own in each]
-        self._begun = True
         self._reset_seeds()
         self._reset_options()
-        self._last = self._actions = None
+        self._begun, self._last, self._actions = True, None, None
         return result.observation if self._encode is None else self._encode(result.observation)
 
     def _core_seeds(self, lanes: Any) -> Any:
