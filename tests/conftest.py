@@ -3,13 +3,17 @@
 import signal
 import warnings
 from contextlib import suppress
+from pathlib import Path
 
+from depth import LONGEST
 from hypothesis import settings
 
 with warnings.catch_warnings(), suppress(ImportError):
     # Raised as errors, the warnings of SWIG's own types end the process; they come with the first import only.
     warnings.simplefilter("ignore")
     import Box2D  # noqa: F401
+
+TESTS = Path(__file__).parent
 
 # The machines that run the tests are shared: a slow example is no failure.
 settings.register_profile("full", deadline=None)
@@ -19,9 +23,9 @@ settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files come first, so that no process is left with one of them at the end."""
-    longest = ("test_train.py", "test_interruption.py", "test_damaged.py", "test_examples.py", "test_evaluation.py")
-    items.sort(key=lambda item: longest.index(item.path.name) if item.path.name in longest else len(longest))
+    """Puts the longest files first."""
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 # A shell starts background jobs with Ctrl-C ignored, and so do their children.

@@ -1,8 +1,19 @@
-"""How many examples a property is tried on."""
+"""The depth of a test run: the examples of properties, and the files that take longest."""
 
 from typing import Any
 
 from hypothesis import settings
+
+LONGEST = (
+    "integrations/test_train.py",
+    "integrations/test_killed_jobs.py",
+    "integrations/test_damaged_files.py",
+    "test_examples.py",
+    "integrations/test_evaluation.py",
+    "integrations/test_rllib_evaluation.py",
+    "integrations/test_check.py",
+)
+"""The files that run first, longest first, so that no process is left with one of them at the end."""
 
 
 def examples(count: int, **others: Any) -> settings:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from depth import LONGEST
 
 from envoi.adapters import FRAMEWORKS as ROWS
 
@@ -267,3 +268,7 @@ else:
     raise AssertionError("it was found")
 """
     run_alone(code)
+
+
+def test_the_longest_test_files_exist():
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
