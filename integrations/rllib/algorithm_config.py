@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
 STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (set_environment, set_faults, add_callbacks)
-"""What `configure` does to a config, in this order; each leaves what the user has set."""
+"""The steps by which `configure` changes a config, in this order; each leaves the settings of the user."""
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:

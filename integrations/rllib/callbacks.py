@@ -20,6 +20,13 @@ class EnvoiCallbacks(RLlibCallback):
         bind_worker(**kwargs)
 
     def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
-        """Logs the return of a whole episode; `episode` itself is only its last chunk."""
+        """Logs the return of a whole episode.
+
+        Args:
+            episode: The last chunk of the episode.
+            prev_episode_chunks: Its earlier chunks.
+            metrics_logger: The logger of the env runner.
+            **_: Arguments of RLlib that are not used.
+        """
         total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
         metrics_logger.log_value(RETURNS, float(total), reduce="item_series")

@@ -81,8 +81,9 @@ def describe_env(registered: RegisteredEnv, env_config: Mapping[str, Any], num_e
         envoi.EnvoiError: An unknown env, one that RLlib cannot have, or a batch of other than `num_envs` lanes.
     """
     made = registered.make({**env_config})
+    is_batch = isinstance(made, VectorEnv)
     try:
-        lanes = check_lanes(made, num_envs) if isinstance(made, VectorEnv) else None
+        lanes = check_lanes(made, num_envs) if is_batch else None
         is_multi_agent = hasattr(made, "action_spaces")
         of_one = "single_" if lanes is not None else ""
         _, infos = made.reset()

@@ -1,4 +1,4 @@
-"""Tells what the user of a config has set from RLlib's defaults."""
+"""Settings of a config that differ from RLlib's defaults are its user's, and stay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 def is_default(config: AlgorithmConfig, name: str) -> bool:
     """Returns True if a setting has the default of its config's class, so that it is free to change.
 
-    A user who sets the default itself cannot be told from one who sets nothing.
+    A default that the user has set explicitly looks the same.
 
     Args:
         config: The config.
