@@ -4,56 +4,60 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow.fs
 from ray import cloudpickle
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.utils import force_list
 
-import envoi
-
+from ..callbacks import EnvoiCallbacks
 from .learner_state import learner_state, set_learner_state
+from .limits import check_exact
 from .random_streams import random_streams, set_random_streams
-from .runner_state import runner_state, set_runner_state
+from .runner_state import RunnerState, runner_state, set_runner_state
 
 FILE = "exact_state.pkl"
 """The file of a checkpoint that holds its exact state, or the reason why it has none."""
 
-ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})
-"""Algorithms whose weights depend on which env runner answers first, so that no two runs of them are equal."""
-
 _log = logging.getLogger(__name__)
 
 
-def save_exactly(config: AlgorithmConfig) -> ExactCheckpoints:
-    """Returns the callback for `on_algorithm_init` that makes the checkpoints of an algorithm exact.
+def save_exactly(config: AlgorithmConfig) -> None:
+    """Makes the checkpoints of an algorithm exact.
 
     Args:
-        config: The config of the algorithm.
+        config: A config that has envoi's callbacks, which are replaced by `ExactCallbacks`.
 
     Raises:
         envoi.EnvoiError: The algorithm does not wait for its env runners.
     """
-    cls: Any = config.algo_class
-    if any(base.__name__ in ASYNCHRONOUS for base in getattr(cls, "__mro__", ())):
-        raise envoi.EnvoiError(
-            f"exact: expected an algorithm that waits for its env runners, such as PPO, DQN or SAC, got {cls.__name__}, "
-            "whose weights depend on which runner answers first; leave exact=False"
-        )
-    return ExactCheckpoints()
+    check_exact(*(base.__name__ for base in getattr(config.algo_class, "__mro__", ())))
+    config.callbacks_class = [ExactCallbacks, *force_list(config.callbacks_class)]
 
 
-class ExactCheckpoints:
-    """A callback for `on_algorithm_init` that makes the checkpoints of an algorithm exact.
+class ExactCallbacks(EnvoiCallbacks):
+    """envoi's callbacks for an algorithm whose checkpoints are exact.
 
-    It replaces the algorithm object's `save_to_path` and `restore_from_path`, which Tune, `save`, `restore` and
-    `from_checkpoint` all call, by ones that also write and read `FILE`. Where the exact state cannot be had, they log a
+    The algorithm object's `save_to_path` and `restore_from_path`, which Tune, `save`, `restore` and `from_checkpoint`
+    all call, are replaced by ones that also write and read `FILE`. Where the exact state cannot be had, they log a
     warning with the reason and leave it at RLlib's checkpoint.
     """
 
-    def __call__(self, *, algorithm: Any, **_: Any) -> None:
+    def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
+        """Replaces the algorithm's `save_to_path` and `restore_from_path`, and seeds its replay buffer.
+
+        Args:
+            algorithm: The algorithm.
+            **_: Arguments of RLlib that are not used.
+        """
+        buffer, seed = algorithm.local_replay_buffer, algorithm.config.seed
+        if seed is not None and hasattr(buffer, "rng"):
+            buffer.rng = np.random.default_rng(seed)  # RLlib never seeds it
         algorithm.save_to_path = partial(_save, algorithm, algorithm.save_to_path)
         algorithm.restore_from_path = partial(_restore, algorithm, algorithm.restore_from_path)
 
@@ -98,18 +102,19 @@ def _file(path: Any, filesystem: Any) -> tuple[Any, str]:
 
 def _algorithm_state(algorithm: Any) -> dict[str, Any] | str:
     """Returns what RLlib's checkpoint of an algorithm leaves out, or the reason why it cannot be had."""
-    runners: dict[str, dict[int, bytes]] = {}
+    runners: dict[str, dict[int, RunnerState]] = {}
+    weights: dict[bytes, bytes] = {}
     for name, group in _groups(algorithm):
-        states = dict(group.foreach_env_runner(runner_state))
-        for index, state in states.items():
-            if isinstance(state, str):
-                return f"env runner {index}: {state}"
-        runners[name] = states
-    buffer = algorithm.local_replay_buffer
+        runners[name] = {}
+        for state in group.foreach_env_runner(runner_state):
+            if state.refusal:
+                return f"env runner {state.index}: {state.refusal}"
+            shared = weights.setdefault(state.weights, state.weights)  # equal ones are pickled once
+            runners[name][state.index] = replace(state, weights=shared)
     return {
         "runners": runners,
         "learners": [result.get() for result in algorithm.learner_group.foreach_learner(learner_state)],
-        "buffer": None if buffer is None else buffer.get_state(),
+        "buffer": algorithm.local_replay_buffer,  # whole, because its `get_state` leaves out its generator
         "streams": random_streams(),
     }
 
@@ -140,7 +145,7 @@ def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
         chosen = {} if actor_id is None else {"remote_actor_ids": [actor_id]}
         algorithm.learner_group.foreach_learner(partial(set_learner_state, state=state), **chosen)
     if held["buffer"] is not None:
-        algorithm.local_replay_buffer.set_state(held["buffer"])
+        algorithm.local_replay_buffer = held["buffer"]
     set_random_streams(held["streams"])
     return ""
 

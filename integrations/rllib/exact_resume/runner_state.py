@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ray import cloudpickle
@@ -24,41 +25,60 @@ SAMPLING = (
 """Attributes of RLlib's env runners that change while they sample. A runner with more lists them as `sampling_state`."""
 
 
-def runner_state(runner: Any) -> tuple[int, bytes | str]:
-    """Returns the index of an env runner and its state, or the reason why an env of it has no snapshot.
+@dataclass(frozen=True)
+class RunnerState:
+    """The state of an env runner.
+
+    Args:
+        index: The index of the env runner.
+        weights: The pickled weights of its module, apart from the rest because those of all runners are mostly equal.
+        rest: The rest, pickled; empty for a runner without envs.
+        refusal: The reason why an env has no snapshot; empty if it has one.
+    """
+
+    index: int
+    weights: bytes = b""
+    rest: bytes = b""
+    refusal: str = ""
+
+
+def runner_state(runner: Any) -> RunnerState:
+    """Returns the state of an env runner.
 
     Args:
         runner: The env runner, in whose process this is called.
     """
     if runner.env is None:  # of a driver whose remote runners step the envs
-        return runner.worker_index, b""
+        return RunnerState(runner.worker_index)
     try:
         envs = Content(_layers(runner.env))
         held = {name: getattr(runner, name) for name in _names(runner) if hasattr(runner, name)}
         connectors = runner._env_to_module.get_state(), runner._module_to_env.get_state()
-        state = (envs, held, connectors, runner.metrics.get_state(), random_streams())
         # One pickle, so that an episode that two attributes hold stays one.
-        return runner.worker_index, cloudpickle.dumps(state)
+        rest = cloudpickle.dumps((envs, held, connectors, runner.metrics.get_state(), random_streams()))
+        return RunnerState(runner.worker_index, cloudpickle.dumps(runner.module.get_state()), rest)
     except (envoi.SnapshotUnsupported, TypeError, AttributeError, ValueError) as error:
-        return runner.worker_index, f"{type(error).__name__}: {error}"
+        return RunnerState(runner.worker_index, refusal=f"{type(error).__name__}: {error}")
 
 
-def set_runner_state(runner: Any, state: bytes) -> None:
+def set_runner_state(runner: Any, state: RunnerState) -> None:
     """Sets an env runner to what `runner_state` returned.
 
     Args:
         runner: The env runner, in whose process this is called.
-        state: The second result of `runner_state`; empty for a runner without envs.
+        state: The state.
 
     Raises:
         envoi.SnapshotUnsupported: The runner's envs are of other classes, or of another number.
     """
-    if not state:
+    if not state.rest:
         return
-    envs, held, (to_module, to_env), metrics, streams = cloudpickle.loads(state)
+    envs, held, (to_module, to_env), metrics, streams = cloudpickle.loads(state.rest)
     envs.put_back(_layers(runner.env))
     runner._env_to_module.set_state(to_module)
     runner._module_to_env.set_state(to_env)
+    # RLlib passes weights on only if the runner's are older than the learner's.
+    runner.module.set_state(cloudpickle.loads(state.weights))
     for name, value in held.items():
         setattr(runner, name, value)
     runner.metrics.set_state(metrics)
