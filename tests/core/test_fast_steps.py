@@ -14,7 +14,17 @@ from traces import exact
 
 import envoi
 from envoi import EpisodeError, FunctionReward, Lifted, Model, TimeLimit
-from envoi.protocol.fast_steps import SIX_VALUES, Part, assemble, explain, fast_step, parts_of, parts_or_call
+from envoi.protocol.fast_steps import (
+    SIX_VALUES,
+    Part,
+    assemble,
+    explain,
+    fast_multi_step,
+    fast_step,
+    parts_of,
+    parts_or_call,
+)
+from envoi.protocol.multi_env import full_multi_step
 
 OPTIONAL = {
     "truncated": lambda self, state: np.bool_(state[1] % 7 == 6),
@@ -194,7 +204,7 @@ class ChildOfOwnStep(OwnStep):
 
 
 class OwnRawStep(Drifting):
-    def raw_step(self, action):
+    def step_values(self, action):
         return (*self.step(action)[:5], {"raw": True})
 
 
@@ -264,6 +274,79 @@ def test_a_copy_of_an_environment_whose_step_is_assembled_is_independent(how):
     at = env.state.time
     copied.step(0)
     assert env.state.time == at
+
+
+# Several agents: the same rule.
+
+
+class Pair(envoi.MultiModel):
+    """Two agents, of which one ends before the other."""
+
+    possible_agents = ("a", "b")
+    observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
+    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, actions, rng):
+        return state + 1
+
+    def observe(self, state, agent, rng):
+        return state
+
+    def reward(self, state, actions, next_state):
+        return {agent: float(action) for agent, action in actions.items()}
+
+    def terminal(self, state):
+        return {"a": state == 2, "b": state == 4}
+
+
+class OwnMultiStep(Pair):
+    """Counts what its step returns."""
+
+    def step(self, actions):
+        return super().step(actions)._replace(infos={"__common__": {"own": True}})
+
+
+class OwnMultiValues(OwnMultiStep):
+    """Below a step of its own it declares a faster one, which holds."""
+
+    def step_values(self, actions):
+        return (*super().step_values(actions)[:5], {"__common__": {"values": True}})
+
+
+def test_a_fast_step_of_several_agents_is_the_plain_one_without_what_a_quiet_step_repeats():
+    one, other = Pair(), Pair()
+    step = fast_multi_step(one)
+    assert step == one.step_values
+    one.reset(seed=0)
+    other.reset(seed=0)
+    while one.agents:
+        actions = dict.fromkeys(one.acting, 1)
+        assert exact(full_multi_step(step(actions))) == exact(other.step(actions))
+
+
+@pytest.mark.parametrize(("make", "said"), [(OwnMultiStep, "own"), (OwnMultiValues, "values")])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_lowest_class_with_a_step_of_several_agents_decides(make, said, wrapped):
+    env = TimeLimit(make(), 100) if wrapped else make()
+    step = fast_multi_step(env)
+    env.reset(seed=0)
+    assert step(dict.fromkeys(env.acting, 1))[-1]["__common__"] == {said: True}
+
+
+@pytest.mark.parametrize("when", ["on the instance", "in the class"])
+def test_a_step_of_several_agents_that_was_patched_is_called(when, monkeypatch):
+    env = Pair()
+    if when == "in the class":
+        monkeypatch.setattr(Pair, "step", lambda self, actions: ("patched", actions))
+    else:
+        env.step = lambda actions: ("patched", actions)
+    given = {"a": 1, "b": 0}
+    said, came = fast_multi_step(env)(given)
+    assert (said, came) == ("patched", given)
+    assert came is not given  # for who overrides `step` may change it
 
 
 # Text.
