@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -112,6 +113,10 @@ class FromZoo(ImportedMulti):
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         return full_multi_step(self.step_values(actions))
+
+    @abstractmethod
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Acts once; see `envoi.protocol.fast_steps.fast_multi_step`."""
 
     @property
     def _seen(self) -> dict[Any, Any]:

@@ -68,12 +68,27 @@ class Part:
 class LayerPlan:
     """The functions and objects that the part of a layer names, for as long as the layer does not plan again.
 
-    A wrapper plans again when another rewarder is set, since the specs of its change may follow from it. Steps that
-    were assembled before, which anyone may hold, are then outdated.
+    A wrapper plans again when another rewarder is set, since the specs of its change may follow from it; a model when
+    one of its optional functions was replaced. Steps that were assembled before, which anyone may hold, are then
+    outdated. A copy of a plan is one that no step holds.
+
+    Args:
+        origin: What the plan was made of, as far as it may be replaced later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: Any = None) -> None:
+        self._origin = origin
         self._held_by: WeakSet[_Again] = WeakSet()
+
+    def follow(self, origin: Any) -> None:
+        """Outdates the plan if it was made of something else.
+
+        Args:
+            origin: What a plan would be made of now.
+        """
+        if origin != self._origin:
+            self._origin = origin
+            self.outdate()
 
     def add(self, again: _Again) -> None:
         """Adds a step that this plan is a part of, by what assembles it again."""
@@ -84,6 +99,9 @@ class LayerPlan:
         for again in self._held_by:
             again.is_due = True
         self._held_by.clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LayerPlan, ()
 
 
 class _Again:
@@ -160,6 +178,8 @@ _LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
 
 _NOTHING = object()
 
+_WHY_AGAIN = "# a layer's functions were replaced since, for instance by another rewarder: assemble the step again"
+
 _HOLE = re.compile(r"\$([A-Za-z_]+)")
 
 
@@ -190,7 +210,7 @@ def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = 
     given = [] if unbound is None else [name for name, value in objects.items() if value is unbound] or ["_"]
     bound = {name: value for name, value in objects.items() if name not in given}
     arguments = ", ".join((*given[:1], "action"))
-    check = [] if again is None else ["if again.is_due:", f"    return again({arguments})"]
+    check = [] if again is None else [_WHY_AGAIN, "if again.is_due:", f"    return again({arguments})"]
     same = [f"{name} = {given[0]}" for name in given[1:]]  # a wrapper may be the function of its change, too
     body = indent("\n".join([*check, *same, *_body(layers)]), " " * 8)
     text = f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n"

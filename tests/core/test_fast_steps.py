@@ -257,6 +257,47 @@ def test_functions_patched_onto_an_instance_are_called_also_later_if_they_are_re
     assert step(1)[1:3] == (9.0, True)
 
 
+@pytest.mark.parametrize("name", OPTIONAL)
+@pytest.mark.parametrize("where", ["class", "instance"])
+@pytest.mark.parametrize("layers", [0, 2])
+def test_optional_functions_that_are_patched_later_are_called_from_the_next_reset_on(name, where, layers, monkeypatch):
+    class Patched(Drifting):
+        """A class that the test may change."""
+
+    said = {"truncated": True, "discount": 0.25, "info": {"patched": True}}[name]
+    model = Patched()
+    env = Scaled(Scaled(model)) if layers else model
+    step = fast_step(env)
+    env.reset()
+    place = {"truncated": 3, "discount": 4, "info": 5}[name]
+    before = filled(step(1))
+    monkeypatch.setattr(Patched if where == "class" else model, name, lambda *arguments: said)
+    env.reset()
+    assert filled(step(1))[place] == said != before[place]
+    assert f"model.{name}(" in explain(env)
+    monkeypatch.undo()
+    env.reset()
+    assert filled(step(1))[place] == before[place]
+
+
+def test_an_optional_function_that_is_patched_in_a_copy_leaves_the_original():
+    model = Drifting()
+    step = fast_step(model)
+    model.reset()
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        copied.truncated = lambda state: True
+        copied.reset()
+        assert fast_step(copied)(1)[3] is True
+        model.reset()
+        assert step(1)[3] is False
+
+
+def test_models_are_equally_rewarded_whether_or_not_their_steps_were_assembled():
+    one, other = Drifting(), Drifting()
+    fast_step(one)
+    assert one.rewarder == other.rewarder
+
+
 def test_a_batch_and_a_wrapper_step_as_they_do():
     for env, action in ((envoi.batch(Walk, 2), np.array([0, 1])), (TimeLimit(Walk(), 3), 1)):
         env.reset(seed=0)
@@ -376,9 +417,12 @@ def test_a_traceback_shows_the_line_of_the_assembled_step():
 
 def test_the_source_of_an_assembled_step_is_explained_with_a_comment_for_each_layer():
     text = explain(drifting(()))
-    assert text.splitlines()[:3] == [
-        "def make(model, RUNNING, OVER):",
+    assert text.splitlines()[:6] == [
+        "def make(again, model, RUNNING, OVER):",
         "    def step(action):",
+        "        # a layer's functions were replaced since, for instance by another rewarder: assemble the step again",
+        "        if again.is_due:",
+        "            return again(action)",
         "        # Model: the functions that its author wrote",
     ]
     assert text.splitlines()[-4:] == [
