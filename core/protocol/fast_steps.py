@@ -64,7 +64,9 @@ SIX_VALUES = Part("a tuple of six values", outward=f"return {', '.join(VALUES)}"
 def fast_step(env: Env) -> StepValues:
     """Returns the fastest step function of an environment that respects user overrides of `step`.
 
-    What is patched onto an instance after this call may go unseen.
+    A `step` that is overridden in a subclass, or patched onto a class or an instance before this call, is called; one
+    that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
+    at once, the other ones from the next reset on.
 
     Args:
         env: An environment of one agent; for a batch the function takes `restart` as `step` does.

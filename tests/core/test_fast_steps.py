@@ -248,6 +248,15 @@ def test_a_step_that_is_patched_onto_an_instance_is_called():
     assert fast_step(env)(1)[1] == 8.0
 
 
+def test_a_step_that_is_patched_onto_an_instance_later_is_called_by_steps_that_are_made_from_then_on():
+    env = Drifting()
+    before = fast_step(env)
+    env.step = lambda action: Drifting.step(env, action)._replace(reward=8.0)
+    env.reset()
+    assert before(1)[1] != 8.0
+    assert fast_step(env)(1)[1] == 8.0
+
+
 def test_functions_patched_onto_an_instance_are_called_also_later_if_they_are_required():
     env = Drifting()
     env.terminal = lambda state: True
