@@ -82,7 +82,8 @@ class AnyForm(Planned, ReachesInside):
         Args:
             function: Takes an action; it must not hold the form.
         """
-        method: Any = type(self).step
+        kind: Any = type(self)
+        method = kind.step
         if getattr(self.step, "__func__", None) is method or self.step is self._assembled:
             for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
                 setattr(function, name, getattr(method, name))
