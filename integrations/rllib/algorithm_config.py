@@ -13,6 +13,9 @@ import envoi
 
 from .algorithms import check_actions, find
 from .env_preflight import check_lanes
+from .multi_agent.grouping import Policies, group_spaces
+from .multi_agent.policies import add_policies
+from .multi_agent.returns import log_returns
 from .registration import register
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ def configure(
     check_specs: bool = True,
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
+    policies: Policies | None = None,
 ) -> AlgorithmConfig:
     """Registers an env and returns an `AlgorithmConfig` for it.
 
@@ -67,6 +71,7 @@ def configure(
         check_specs: Check each observation against the spec while training.
         failure: A file that the env writes its error to; None for no such file.
         training: Further settings for `AlgorithmConfig.training`, which override the defaults of `ALGORITHMS`.
+        policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
 
     Returns:
         The config, to be changed further as needed.
@@ -85,15 +90,17 @@ def configure(
     seen = "" if lanes is None else "single_"
     observations, actions = getattr(made, f"{seen}observation_space"), getattr(made, f"{seen}action_space")
     made.close()
+    grouping = group_spaces(policies, observations, actions)
     check_actions(algorithm, actions)
-    kind = type(actions).__name__
+    kinds = {type(space).__name__ for space in (actions.values() if grouping else [actions])}
+    kind = min(kinds)  # of several agents, Box before Discrete: the lower of two learning rates
 
     rate = lr if lr is not None else algorithm.lr.get(kind)
     rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
     config.environment(
         name,
         disable_env_checking=True,  # it advances the envs' random streams; envoi checks more
-        normalize_actions=kind in {"Box", "Tuple"},  # for other actions it only costs a deep copy of each
+        normalize_actions=not kinds.isdisjoint({"Box", "Tuple"}),  # for other actions it only costs a deep copy of each
     )
     config.env_runners(
         num_env_runners=num_env_runners,
@@ -106,7 +113,10 @@ def configure(
     # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
     config.fault_tolerance(delay_between_env_runner_restarts_s=1)
     config.callbacks(on_environment_created=bind_worker, on_episode_end=_log_return)
-    if algorithm.model and len(observations.shape or ()) == 1:
+    if grouping is not None:
+        add_policies(config, grouping, algorithm)
+        config.callbacks(on_episode_end=[_log_return, log_returns])
+    elif algorithm.model and len(observations.shape or ()) == 1:
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
         config.rl_module(model_config=DefaultModelConfig(**algorithm.model))

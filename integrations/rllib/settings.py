@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import envoi
 
 from .algorithms import find
+from .multi_agent.grouping import check_way
 
 DEFAULT_STOP_STEPS = 1_000_000
 
@@ -47,6 +48,8 @@ class Settings:
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
         check_specs: Check each observation against the spec while training.
+        policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
+            each policy; None chooses by the agents' spaces and names.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -64,9 +67,14 @@ class Settings:
     stop_minutes: float | None = None
     address: str | None = None
     check_specs: bool = True
+    policies: str | Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
+        check_way(self.policies)
+        if isinstance(self.policies, Mapping):
+            own = {name: list(agents) for name, agents in self.policies.items()}
+            object.__setattr__(self, "policies", own)
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             object.__setattr__(self, "stop_steps", DEFAULT_STOP_STEPS)
         for name, least in (("samples", 1), ("num_env_runners", 0), ("num_envs_per_runner", 1), ("seed", 0)):
