@@ -52,7 +52,13 @@ class Grouping:
         """The function from agents to policies for RLlib."""
         if self.slots:
             return SelfPlayMapping(self.agents, self.slots, self.mirror)
-        return FixedMapping({agent: policy for policy, agents in self.policies.items() for agent in agents})
+        return FixedMapping(self.learning_seats)
+
+    @property
+    def learning_seats(self) -> dict[Any, str]:
+        """The learning policy of each agent."""
+        policy_of = {agent: policy for policy, agents in self.policies.items() for agent in agents}
+        return {agent: policy_of[agent] for agent in self.agents}
 
     @property
     def frozen(self) -> tuple[str, ...]:
