@@ -24,7 +24,7 @@ MIRROR = 0.3
 """Share of the episodes of self-play in which the learning policy plays both sides."""
 
 _BAD_IN_NAMES = re.compile(r'[<>:"/\\|?,\n]')
-"""What RLlib refuses in the name of a policy, which names a folder of its checkpoint, and what a CSV quotes."""
+"""Characters that RLlib refuses in the name of a policy, which names a folder of its checkpoint, and those of CSV."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ class JointPolicy:
             self.module: Any = MultiRLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module")
             self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
             self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
-        observations, actions = self._to_module.input_observation_space, self._to_module.input_action_space
+        observations: Any = self._to_module.input_observation_space
+        actions: Any = self._to_module.input_action_space
         grouping = group_spaces(policies, observations, actions)
         if grouping is None:
             raise envoi.EnvoiError(f"{checkpoint} is the checkpoint of a policy of one agent")
@@ -118,9 +119,10 @@ class JointPolicy:
         for name in self.seats.values():
             if name not in self.module:
                 raise UnknownName(f"no policy is called {name!r}; {nearest(name, self.module.keys())}")
+        spaces: Any = (dict(self.observation_spaces), dict(self.action_spaces))  # as RLlib's runners pass them
         self._episode = MultiAgentEpisode(
-            observation_space=dict(self.observation_spaces),
-            action_space=dict(self.action_spaces),
+            observation_space=spaces[0],
+            action_space=spaces[1],
             agent_to_module_mapping_fn=lambda agent, _episode: self.seats[agent],
         )
         self._pending: tuple[dict[Any, Any], dict[Any, Any]] | None = None

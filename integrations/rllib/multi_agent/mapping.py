@@ -43,7 +43,7 @@ class SelfPlayMapping:
     """Seats the learning policy and an opponent in each episode, on sides chosen at random.
 
     The opponent is the learning policy itself in a share of the episodes, and otherwise one of the frozen policies,
-    each equally likely. The draws come from numpy's global generator, which RLlib seeds in each of its processes.
+    each equally likely. The random numbers are those of numpy's global generator, which RLlib seeds in each process.
 
     Args:
         agents: The two agents.
@@ -59,7 +59,7 @@ class SelfPlayMapping:
 
         Args:
             agent_id: The agent.
-            episode: The episode, whose custom data keep the draw; None for the learning policy.
+            episode: The episode, whose custom data keep its seats; None for the learning policy.
             **_: Further arguments of RLlib, which are ignored.
         """
         # The constructor of a cut episode asks before it has custom data, and does not use the answer.
@@ -67,12 +67,12 @@ class SelfPlayMapping:
         if data is None:
             return LEARNER
         if SEATS not in data:
-            data[SEATS] = self._draw()
+            data[SEATS] = self._sample()
         return data[SEATS][agent_id]
 
-    def _draw(self) -> dict[Any, str]:
+    def _sample(self) -> dict[Any, str]:
         seats = dict.fromkeys(self.agents, LEARNER)
-        draw, slot, side = np.random.random(3)  # noqa: NPY002 - the generator that RLlib seeds
-        if draw >= self.mirror:
+        share, slot, side = np.random.random(3)  # noqa: NPY002 - the generator that RLlib seeds
+        if share >= self.mirror:
             seats[self.agents[int(side * len(self.agents))]] = opponents(self.slots)[int(slot * self.slots)]
         return seats
