@@ -205,7 +205,10 @@ def _check(settings: Settings) -> Grouping | None:
     from .env_preflight import preflight
 
     observations, actions = preflight(
-        settings.env, check_specs=settings.check_specs, seed=settings.seed, num_envs=settings.num_envs_per_runner
+        settings.env,
+        check_specs=settings.check_specs is not False,
+        seed=settings.seed,
+        num_envs=settings.num_envs_per_runner,
     )
     grouping = group_spaces(settings.policies, observations, actions)
     check_actions(find(settings.algo), actions)

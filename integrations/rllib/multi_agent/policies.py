@@ -1,19 +1,16 @@
-"""Adds the policies of several agents to an `AlgorithmConfig`."""
+"""The step of `configure` that sets the policies of several agents."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.policy.policy import PolicySpec
 
-from ..algorithms import Algorithm
-from .grouping import Grouping
+import envoi
 
-if TYPE_CHECKING:
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ..configuration.described_env import DescribedEnv
+from .grouping import Policies, group_spaces
 
 _BUFFERS = {
     "EpisodeReplayBuffer": "MultiAgentEpisodeReplayBuffer",
@@ -22,29 +19,34 @@ _BUFFERS = {
 """RLlib's replay buffers of one agent, and those of several, which it does not choose by itself."""
 
 
-def add_policies(config: AlgorithmConfig, grouping: Grouping, algorithm: Algorithm) -> None:
-    """Adds the policies of a grouping to a config: their spaces and modules, the mapping, and a fitting replay buffer.
+def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies | None) -> None:
+    """Sets the policies of several agents, their mapping, and a fitting replay buffer.
+
+    RLlib makes the module of each policy from the module that the user has set, or from its own.
 
     Args:
-        config: The config, which is changed.
-        grouping: The policies.
-        algorithm: The algorithm, whose `model` has settings for the networks.
+        config: The config.
+        env: The env.
+        policies: As in `group_agents`.
+
+    Raises:
+        envoi.EnvoiError: As `group_spaces`; or the user has set policies on the config as well.
     """
-    learned, names = tuple(grouping.policies), (*grouping.policies, *grouping.frozen)
-    spaces = {name: grouping.spaces_of(name) for name in names}
+    if config.is_multi_agent:
+        if policies is not None:
+            raise envoi.EnvoiError(
+                f"policies: the config has policies of its own, {', '.join(config.policies)}, so that policies="
+                f"{policies!r} has no effect; leave it out, or leave out multi_agent(policies=…)"
+            )
+        return
+    grouping = group_spaces(policies, env.observation_space, env.action_space)
+    if grouping is None:
+        return
     config.multi_agent(
-        policies={name: PolicySpec(None, *spaces[name]) for name in names},
+        policies={name: PolicySpec() for name in (*grouping.policies, *grouping.frozen)},
         policy_mapping_fn=grouping.mapping,
-        policies_to_train=list(learned) if grouping.frozen else None,
+        policies_to_train=list(grouping.policies) if grouping.frozen else None,
     )
-    specs = {name: _module(algorithm, *spaces[name]) for name in names}
-    config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
     buffer: dict[str, Any] = getattr(config, "replay_buffer_config", None) or {}
     if buffer.get("type") in _BUFFERS:
         config.training(replay_buffer_config={"type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]
-
-
-def _module(algorithm: Algorithm, observations: Any, actions: Any) -> RLModuleSpec:
-    is_flat = len(observations.shape or ()) == 1
-    model = DefaultModelConfig(**algorithm.model) if algorithm.model and is_flat else None
-    return RLModuleSpec(observation_space=observations, action_space=actions, model_config=model)

@@ -24,18 +24,17 @@ def returns_by_agent(episode: Any, earlier_chunks: Sequence[Any]) -> dict[Any, f
     return dict(totals)
 
 
-def log_returns(*, episode: Any, prev_episode_chunks: Sequence[Any], metrics_logger: Any, **_: Any) -> None:
-    """Logs the returns of a whole episode; for `config.callbacks(on_episode_end=log_returns)`.
+def log_returns(episode: Any, earlier_chunks: Sequence[Any], metrics_logger: Any) -> None:
+    """Logs the returns of a whole episode of several agents.
 
     The return of a policy is the mean over the agents that it played in the episode.
 
     Args:
         episode: The last chunk of RLlib's `MultiAgentEpisode`.
-        prev_episode_chunks: The chunks before it.
+        earlier_chunks: The chunks before it.
         metrics_logger: RLlib's metrics logger.
-        **_: Other arguments of the callback, which are ignored.
     """
-    returns = returns_by_agent(episode, prev_episode_chunks)
+    returns = returns_by_agent(episode, earlier_chunks)
     by_policy: dict[str, list[float]] = defaultdict(list)
     for agent, total in returns.items():
         by_policy[episode.module_for(agent)].append(total)
