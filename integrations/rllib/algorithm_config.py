@@ -22,8 +22,8 @@ try:
     from .configuration.described_env import DescribedEnv, describe_env
     from .configuration.environment import set_environment
     from .configuration.faults import set_faults
+    from .configuration.policies import set_policies
     from .configuration.table_defaults import set_table_defaults
-    from .multi_agent.policies import set_policies
     from .registration import RegisteredEnv, register, registered
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error

@@ -4,6 +4,8 @@
 |---|---|
 | `grouping` | which agents share a policy; checked before Ray is imported |
 | `mapping` | the functions from agents to policies that RLlib calls |
-| `policies` | the changes to an `AlgorithmConfig` |
 | `returns` | the return of each agent and each policy, as metrics |
+| `curve` | a line for each policy in the learning curve |
+| `joint_policy` | the trained policies, which act for all agents |
+| `play` | whole episodes with them |
 """

@@ -9,8 +9,8 @@ from ray.rllib.policy.policy import PolicySpec
 
 import envoi
 
-from ..configuration.described_env import DescribedEnv
-from .grouping import Policies, group_spaces
+from ..multi_agent.grouping import Policies, group_spaces
+from .described_env import DescribedEnv
 
 _BUFFERS = {
     "EpisodeReplayBuffer": "MultiAgentEpisodeReplayBuffer",
