@@ -129,12 +129,9 @@ def configure(
         set_table_defaults(config, described, algorithm, lr, num_envs, training)
     for step in STEPS:
         step(config, described)
-<<<<<<< HEAD
+    set_policies(config, described, policies)
     if exact:
         save_exactly(config)
-=======
-    set_policies(config, described, policies)
->>>>>>> main
     return config
 
 
