@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Validated(Wrapper):
     """Checks every action, observation, reward and discount against its spec; everything passes unchanged.
 
     Args:
-        env: The environment.
+        env: The environment; one of several agents makes a `ValidatedMulti`.
 
     Raises:
         SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On a reset
@@ -31,6 +31,20 @@ class Validated(Wrapper):
     """
 
     memory = ("_episode", "_step")
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: MultiEnv) -> ValidatedMulti: ...
+        @overload
+        def __new__(cls, env: Env) -> Self: ...
+        def __new__(cls, env: Env | MultiEnv) -> Any: ...
+
+    else:
+
+        def __new__(cls, env=None, **arguments):
+            several = cls is Validated and isinstance(env, MultiEnv)
+            return ValidatedMulti(env) if several else super().__new__(cls, env, **arguments)
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)

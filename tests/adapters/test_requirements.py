@@ -827,6 +827,14 @@ def test_the_step_of_a_form_has_the_name_help_and_signature_of_its_method_also_i
 
 
 @every_form
+def test_the_core_of_a_form_is_not_replaced_unseen(name):
+    form = made(name)
+    with pytest.raises(AttributeError, match="keeps the one that it was made with; make a new form of it"):
+        form.core = made(name).core
+    assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
+
+
+@every_form
 def test_a_shallow_copy_of_a_form_is_a_working_form(name):
     form = made(name)
     assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
