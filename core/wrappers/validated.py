@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -32,22 +32,14 @@ class Validated(Wrapper):
 
     memory = ("_episode", "_step")
 
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, env: MultiEnv) -> ValidatedMulti: ...
-        @overload
-        def __new__(cls, env: Env) -> Self: ...
-        def __new__(cls, env: Env | MultiEnv) -> Any: ...
-
-    else:
+    if not TYPE_CHECKING:  # which takes it for one of one agent, as it does `Lifted`
 
         def __new__(cls, env=None, **arguments):
             several = cls is Validated and isinstance(env, MultiEnv)
             return ValidatedMulti(env) if several else super().__new__(cls, env, **arguments)
 
-    def __init__(self, env: Env) -> None:
-        super().__init__(env)
+    def __init__(self, env: Env | MultiEnv) -> None:
+        super().__init__(cast("Env", env))
         self._episode = self._step = 0
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
