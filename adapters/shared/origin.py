@@ -58,7 +58,7 @@ def context_of(core: Any) -> Mapping[str, Any] | None:
 
 def origin_of(core: Any) -> Origin | None:
     """Returns the origin of an environment as recorded by `mark`, or None."""
-    return core._made_by
+    return core.made_by
 
 
 def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | None = None, spec: Any = None) -> None:
@@ -72,4 +72,4 @@ def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | No
     """
     while isinstance(core, (OneOfMany, Sole)):  # conversions may remove these, so the record goes inside them
         core = core.env
-    core._made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))
+    core.made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))

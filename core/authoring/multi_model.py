@@ -46,7 +46,7 @@ class _Turn:
         if env is None:
             return self
         is_its_own = cast("Any", type(env)).turn is self  # and not that of a base class
-        return cast("Any", env)._roster.turn if is_its_own else self._function.__get__(env)
+        return HasRoster.turn.__get__(env) if is_its_own else self._function.__get__(env)
 
 
 class MultiModel(HasRoster, HasContext, MultiEnv):
@@ -170,6 +170,11 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
             cls.metadata = {**cls.metadata, "render_modes": ["rgb_array"]}
 
     # The rest runs the episode; authors do not override it.
+
+    @property
+    def at_once(self) -> bool:
+        """True if all agents in play act in every step, because the author defined no `turn`."""
+        return type(self)._turn_in is MultiModel._turn_in
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context

@@ -827,6 +827,24 @@ def test_the_step_of_a_form_has_the_name_help_and_signature_of_its_method_also_i
 
 
 @every_form
+def test_the_source_of_a_step_says_whose_it_is_and_where_to_look_if_it_is_called_as_it_is(name):
+    form = made(name)
+    text, kind = envoi.explain(form), type(form).__name__
+    assert f"# {kind}: " in text
+    if name not in ("gymnasium", "dm_env"):
+        assert f"# {kind}: its step is called as it is; explain(form.core) shows what is assembled inside" in text
+        assert envoi.explain(form.core) != text
+
+
+@every_form
+def test_the_core_of_a_form_is_not_replaced_unseen(name):
+    form = made(name)
+    with pytest.raises(AttributeError, match="keeps the one that it was made with; make a new form of it"):
+        form.core = made(name).core
+    assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
+
+
+@every_form
 def test_a_shallow_copy_of_a_form_is_a_working_form(name):
     form = made(name)
     assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
