@@ -46,7 +46,9 @@ def there_and_back(name, core):
 
 
 def of_kind(name, env):
-    """An environment of one agent as whatever a form takes."""
+    """An environment of one agent as whatever a form takes; its actions count from 0 where they must."""
+    if FORMS[name].counts_from_0 and isinstance(env, Scripted):
+        env = envoi.ActionOffset(env)
     return {"one": lambda: env, "several": lambda: envoi.as_multi(env), "lanes": lambda: lanes(env)}[FORMS[name].kind]()
 
 
@@ -57,7 +59,8 @@ def single(name, env):
 
 def some_action(name):
     """An action of a `Scripted` environment, or one for each of its lanes."""
-    return np.full(LANES, 6) if FORMS[name].kind == "lanes" else np.int64(6)
+    action = np.int64(1 if FORMS[name].counts_from_0 else 6)
+    return np.full(LANES, action) if FORMS[name].kind == "lanes" else action
 
 
 # Steps: 1 to 6.
@@ -201,7 +204,7 @@ def test_rewards_keep_dtype_shape_and_every_bit_or_are_refused_at_construction(n
     came = single(name, came)
     came.reset(seed=0)
     assert envoi.spec_equal(came.reward_spec, spec)
-    step = came.step(np.full(LANES, 6) if FORMS[name].kind == "lanes" else np.int64(6))
+    step = came.step(some_action(name))
     reward = lane(spec, step.reward, 1) if FORMS[name].kind == "lanes" else step.reward
     if kind == "float64 as a Python number":
         assert reward == value
@@ -264,8 +267,7 @@ def test_infos_keep_the_type_of_each_value_in_each_lane(name):
     alone, came = single(name, core()), single(name, there_and_back(name, core()))
     assert exact(came.reset(seed=0).info) == exact(alone.reset(seed=0).info)
     for _ in range(len(VALUES) - 1):
-        action = np.full(LANES, 6) if many else np.int64(6)
-        said = [env.step(action).info for env in (came, alone)]
+        said = [env.step(some_action(name)).info for env in (came, alone)]
         assert exact(said[0]) == exact(said[1])
 
 
@@ -619,7 +621,7 @@ def test_the_seed_reaches_the_reset_of_the_source(name):
 @every_form
 def test_making_reading_and_describing_leave_generator_and_episode_alone(name):
     row = FORMS[name]
-    core, twin = forms.CORES[row.kind](), forms.CORES[row.kind]()
+    core, twin = forms.core_of(name), forms.core_of(name)
     rngs = [np.random.default_rng(1), np.random.default_rng(1)]
     for env, rng in zip((core, twin), rngs, strict=True):
         env.reset(seed=4)
@@ -869,7 +871,7 @@ def test_pictures_need_no_arguments(name):
 
 @every_form
 def test_a_form_has_its_core_and_unwrapped_is_the_native_base(name):
-    core = forms.CORES[FORMS[name].kind]()
+    core = forms.core_of(name)
     form = FORMS[name].make(core)
     assert form.core is core
     assert from_env(form) is core
@@ -915,7 +917,7 @@ def test_a_to_b_to_a_gives_back_the_same_object(a, b):
     if b != home and getattr(core, "source", None) is source:
         assert from_env(convert(core, b)) is core
     # … and a core environment.
-    mine = forms.CORES[FORMS[a].kind]()
+    mine = forms.core_of(a)
     form = convert(mine, home)
     assert from_env(form) is mine
     assert from_env(convert(form, b)) is mine
