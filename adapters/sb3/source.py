@@ -100,8 +100,7 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
                     )
             each = zip(over, self.unwrapped.reset_infos, lanes, strict=True)
             begun = [dict(new if done else old) for done, new, old in each]
-            final = [info.get("terminal_observation") for info in infos]
-            entries.update(infos=begun, final_info=lanes, final_obs=final)
+            entries.update(infos=begun, final_info=lanes, final_obs=[one.get("terminal_observation") for one in infos])
         return observation, reward, ended, cut, entries
 
     def _rewards(self, reward: Any) -> Any:

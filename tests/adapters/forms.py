@@ -207,7 +207,8 @@ CORES = {"one": Walk, "several": Crowd, "lanes": lanes}
 
 def models(core):
     """The models inside of a core environment."""
-    return [env.unwrapped for env in core.envs] if isinstance(core, envoi.Lanes) else [core]
+    core = core.env if isinstance(core, envoi.ActionOffset) else core
+    return list(core.envs) if isinstance(core, envoi.Lanes) else [core]
 
 
 # Third-party environments of each framework, not recognised as forms, which behave as the core inside.
@@ -583,7 +584,8 @@ def step_dm(form, rng):
 
 
 def begin_sb3(form, seed=None, options=None):
-    form.seed(seed)
+    if seed is not None:  # `VecEnv.seed(None)` takes a random one
+        form.seed(seed)
     form.set_options(options)
     return form.reset(), form.reset_infos
 
