@@ -112,7 +112,7 @@ def to_gymnasium_vector(
     mode = None if autoreset_mode is None else mode_named(autoreset_mode)
     if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
         return env
-    core = batch_of(env, n)
+    core: Any = batch_of(env, n)
     is_import = isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv)
     if is_import and mode in (None, core.mode) and core.is_unchanged and not validate:
         return core.source

@@ -234,4 +234,4 @@ class ToSB3(AnyForm, _VecEnv):
             return [None] * self.num_envs
         return self.env_method("render")
 
-    render = VecEnv.render
+    render: Any = VecEnv.render

@@ -9,7 +9,6 @@ from envoi import (
     Env,
     LossyConversion,
     MultiEnv,
-    MultiModel,
     MultiWrapper,
     SpecError,
     Validated,
@@ -75,8 +74,6 @@ def acts_at_once(env: MultiEnv) -> bool | None:
     """Returns True if all agents in play act in every step; None where an episode must begin to know it."""
     while isinstance(env, MultiWrapper):
         env = env.env
-    if isinstance(env, MultiModel):
-        return type(env)._turn_in is MultiModel._turn_in
     return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
 
 

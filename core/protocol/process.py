@@ -59,7 +59,7 @@ class Process(ABC):
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
-    _made_by: Any = None  # a description of its construction, which adapters write and read
+    made_by: Any = None  # a description of its construction, which adapters write and read
 
     @property
     @abstractmethod
@@ -108,6 +108,11 @@ class Process(ABC):
         # The environment's own rewarder is not stored: the reward of an imported environment is part of its step.
         self._rewarder = None if new == self._native_rewarder() else stream_bound(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
+
+    @property
+    def given_rewarder(self) -> Rewarder | None:
+        """The rewarder that was set, or None while the environment's own is in use."""
+        return None if self._rewarder is None else self.rewarder
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         """Returns the reward spec of this environment with a given rewarder."""
