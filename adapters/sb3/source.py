@@ -65,7 +65,7 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
             self.reward_spec, self.discount_spec = core.reward_spec, core.discount_spec
         self.mode, self.restarts = AutoresetMode.SAME_STEP, frozenset({"reset"})
         self.metadata, self.render_mode = deepcopy(dict(source.metadata)), source.render_mode
-        self._takes_seeds, self._form = type(self.unwrapped).seed is VecEnv.seed, None
+        self._takes_seeds, self._form = type(self.unwrapped).seed in (VecEnv.seed, ToSB3.seed), None
 
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if isinstance(seed, list):
