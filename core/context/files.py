@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..atomic_write import write_atomically
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping
+from .contexts_by_id import Context, Contexts, contexts_of
 from .features import plain
-from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
 
 if TYPE_CHECKING:
