@@ -18,6 +18,7 @@ import envoi
 
 from .algorithms import find
 from .damaged_files import reading
+from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
 from .run_folder import RunFolder, TrialState

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import envoi
 
+HASH_SEED = "PYTHONHASHSEED"
+"""The variable of the environment that fixes the order of sets of strings, in which RLlib goes through agents."""
+
 ASYNCHRONOUS = frozenset({"IMPALA", "APPO"})
 """Algorithms whose weights depend on which env runner answers first, so that no two runs of them are equal."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from ray import cloudpickle
 import envoi
 from envoi.adapters.shared.introspection import Content
 
+from .limits import HASH_SEED
 from .random_streams import random_streams, set_random_streams
 
 SAMPLING = (
@@ -22,7 +24,7 @@ SAMPLING = (
     "_shared_data",
     "_weights_seq_no",
 )
-"""Attributes of RLlib's env runners that change while they sample. A runner with more lists them as `sampling_state`."""
+"""Attributes of RLlib's env runners that change while they sample; runners with more list them in `sampling_state`."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class RunnerState:
     refusal: str = ""
 
 
+_UNORDERED = (
+    f"RLlib goes through agents in the order of sets, which differs between processes; set {HASH_SEED}=0 in the "
+    "environment before Ray starts"
+)
+
+
 def runner_state(runner: Any) -> RunnerState:
     """Returns the state of an env runner.
 
@@ -50,6 +58,8 @@ def runner_state(runner: Any) -> RunnerState:
     """
     if runner.env is None:  # of a driver whose remote runners step the envs
         return RunnerState(runner.worker_index)
+    if runner.config.is_multi_agent and sys.flags.hash_randomization:
+        return RunnerState(runner.worker_index, refusal=_UNORDERED)
     try:
         envs = Content(_layers(runner.env))
         held = {name: getattr(runner, name) for name in _names(runner) if hasattr(runner, name)}
