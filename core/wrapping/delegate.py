@@ -23,7 +23,6 @@ def set_once(name: str, advice: str) -> Any:
         name: The name of the property; the instance attribute `_NAME_inside` holds its value.
         advice: What to do instead, for the AttributeError.
     """
-
     attribute = f"_{name}_inside"
 
     def put(holder: Any, value: Any) -> None:
