@@ -61,6 +61,11 @@ class HasContext:
             self.context_space.verify(context)
         self._context = dict(context)
 
+    @property
+    def given_context(self) -> Mapping[str, Any]:
+        """The features that were set, without defaults; empty if none were."""
+        return self._context
+
 
 class Model(HasContext, Env):
     """An environment defined by pure functions. Subclass it, set the specs, and write the functions.

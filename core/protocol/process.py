@@ -110,6 +110,11 @@ class Process(ABC):
         self._rewarder = None if new == self._native_rewarder() else stream_bound(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
 
+    @property
+    def given_rewarder(self) -> Rewarder | None:
+        """The rewarder that was set, or None while the environment's own is in use."""
+        return None if self._rewarder is None else self.rewarder
+
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         """Returns the reward spec of this environment with a given rewarder."""
         return rewarder.spec

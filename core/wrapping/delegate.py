@@ -180,6 +180,11 @@ class Around(Process):
     def unwrapped(self) -> Any:
         return self.env.unwrapped
 
+    @property
+    def construction(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        """The class, and the arguments after `env` by position and by name, that make this wrapper again."""
+        return (self._kind, *self._arguments)
+
     def over(self, env: Any) -> Any:
         """Returns the same wrapper around another environment, such as a batch of the first."""
         args, kwargs = self._arguments

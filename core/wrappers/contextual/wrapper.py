@@ -26,7 +26,7 @@ from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from . import carl_options
 from .schedule import Chosen, Schedule, full_set
-from .visibility import View, entries, objects
+from .shown_context import View, entries, objects
 
 Logger = Callable[[int, int, dict[str, Any]], Any]
 """`(episode, total steps, context)`, called at the beginning of each episode."""
