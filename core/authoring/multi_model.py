@@ -171,11 +171,6 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
 
     # The rest runs the episode; authors do not override it.
 
-    @property
-    def at_once(self) -> bool:
-        """True if all agents in play act in every step, because the author defined no `turn`."""
-        return type(self)._turn_in is MultiModel._turn_in
-
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         context = of_the_episode(self.context_space, self.context, options) if options else self.context
         if seed is not None:
