@@ -156,6 +156,11 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
         raise NotImplementedError
 
+    @property
+    def at_once(self) -> bool:
+        """True if all agents in play act in every step, because `turn` is not overridden."""
+        return type(self)._turn_in is MultiModel._turn_in
+
     def _turn_in(self, state: Any) -> Collection[Any] | None:
         return None
 
