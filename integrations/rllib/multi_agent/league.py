@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GAMES = 100
+LEAGUE = "league"
+"""Key of a result for the league, as text."""
+SCORES = "league_scores"
+"""Key of a result, under `env_runners`, for the points of the learning policy in each game, by its opponent."""
+
+
+RIVAL_RETURNS = "league_returns"
+"""Key of a result, under `env_runners`, for the returns of the learning policy in the same games."""
+
+GAMES = 300
 """Fewest games of a version before it can become a member."""
 SCORE = 0.6
 """The least share of points against the members by which a version becomes one."""
@@ -146,7 +155,7 @@ class League:
             versions.append(
                 {
                     "version": number,
-                    "name": "untrained" if number == 0 else "learning" if member is None else f"version {number}",
+                    "name": "untrained" if number == 0 else "learning" if member is None else "version",
                     "env_steps": None if member is None else member.env_steps,
                     "elo": round(float(elo), 1),
                     "games": int(total),

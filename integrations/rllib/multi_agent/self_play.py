@@ -10,14 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .league import League
+from .league import LEAGUE, RIVAL_RETURNS, SCORES, League
 from .mapping import LEARNER, SelfPlayMapping, opponents
 from .returns import returns_by_agent
-
-LEAGUE = "league"
-"""Key of a result for the league, as text."""
-SCORES = "league_scores"
-"""Key of a result, under `env_runners`, for the points of the learning policy in each game, by its opponent."""
 
 
 def log_score(episode: Any, earlier_chunks: Sequence[Any], metrics_logger: Any, env_runner: Any) -> None:
@@ -39,6 +34,7 @@ def log_score(episode: Any, earlier_chunks: Sequence[Any], metrics_logger: Any, 
         difference = seats[LEARNER] - seats[rival]
         points = 0.5 + 0.5 * (difference > 0) - 0.5 * (difference < 0)
         metrics_logger.log_value((SCORES, rival), points, reduce="item_series")
+        metrics_logger.log_value(RIVAL_RETURNS, seats[LEARNER], reduce="item_series")
 
 
 def begin(algorithm: Any) -> None:
