@@ -30,6 +30,7 @@ EXPECTED = {
     "planning.py": r"(episode \d: return \+1\n){5}",
     "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
+    "self_play.py": r"Elo: 0 [1-9]\d*( -?\d+)*\nsticks: 15( \d+)+ - the first player gets -?1\.0\n",
     "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
     "train.py": r"walks [0-4]( \d+)* 10\n",
 }
@@ -39,7 +40,12 @@ def test_every_example_is_run() -> None:
     assert {example.name for example in EXAMPLES} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+SLOW = {"self_play.py": [pytest.mark.deep]}
+
+
+@pytest.mark.parametrize(
+    "example", [pytest.param(path, marks=SLOW.get(path.name, [])) for path in EXAMPLES], ids=lambda path: path.stem
+)
 def test_example_runs_from_any_folder_and_shows_what_it_promises(example: Path, tmp_path: Path) -> None:
     assert re.search(EXPECTED[example.name], run(sys.executable, str(example), cwd=tmp_path))
 
