@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...atomic_write import write_atomically
+from envoi.atomic_write import write_atomically
+
 from .league import League
 
 COLUMNS = ("trial", "version", "name", "env_steps", "elo", "games", "score", "slots")

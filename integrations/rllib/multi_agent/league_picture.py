@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+
+from envoi.atomic_write import write_atomically
 
 MOST = 24
 """The most versions in a picture; of more, those at equal distances are chosen."""
@@ -60,6 +62,6 @@ def plot_league(described: Mapping[str, Any], path: Path, title: str) -> None:
     bars.tick_params(axis="y", length=0)
     bars.spines[["top", "right", "left"]].set_visible(False)
     figure.suptitle(f"{title}: who beats whom", x=0.01, ha="left", fontsize=12, fontweight="bold")
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    figure.savefig(temporary, format="png")
-    temporary.replace(path)
+    image_file = io.BytesIO()
+    figure.savefig(image_file, format="png")
+    write_atomically(path, image_file.getvalue())
