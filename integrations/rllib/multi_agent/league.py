@@ -49,7 +49,7 @@ class League:
         slots: The member in each slot.
         members: All members so far, also those that are in no slot any more.
         games: Games of version i against member j, by "i-j".
-        points: Points of version i in these games: 1 for a win, 0.5 for a draw.
+        points: Points of version i in these games: 1 for a win, 0.5 for a tie.
     """
 
     slots: list[int]
@@ -170,12 +170,12 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
     """Estimates Elo ratings from games, by maximum likelihood.
 
     The model is that of Bradley and Terry (1952), fitted by the algorithm of Hunter (2004), "MM algorithms for
-    generalized Bradley-Terry models". Each pair that has met is given one drawn game more, so that the rating of a
+    generalized Bradley-Terry models". Each pair that has met is given one tied game more, so that the rating of a
     player that wins all games stays finite. The order of the games makes no difference.
 
     Args:
         games: Games of player i against player j, shape (n, n), symmetric.
-        points: Points of player i against player j: 1 for a win, 0.5 for a draw.
+        points: Points of player i against player j: 1 for a win, 0.5 for a tie.
         rounds: Steps of the algorithm.
 
     Returns:
@@ -183,7 +183,7 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
     """
     met = games > 0
     played, won = games + met, (points + 0.5 * met).sum(axis=1)
-    active = met.any(axis=1)
+    active: NDArray[np.bool_] = np.asarray(met.any(axis=1))
     strength = np.ones(len(games))
     for _ in range(rounds):
         expected = (played / (strength[:, None] + strength[None, :])).sum(axis=1)

@@ -50,7 +50,7 @@ def plot_league(described: Mapping[str, Any], path: Path, title: str) -> None:
             share = shares[row, column]
             colour = "white" if abs(share - 0.5) > 0.35 else "black"
             matrix.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    scale = figure.colorbar(image, ax=matrix, label="points in % (a draw is half)", ticks=[0, 0.5, 1])
+    scale = figure.colorbar(image, ax=matrix, label="points in % (a tie is half)", ticks=[0, 0.5, 1])
     scale.ax.set_yticklabels(["0", "50", "100"])
     ratings = [version["elo"] for version in versions]
     bars.barh(range(count), ratings, color=["#2c6fbb"] * (count - 1) + ["#d1495b"], height=0.7)
