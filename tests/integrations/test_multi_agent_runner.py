@@ -221,10 +221,10 @@ class Halving(ConnectorV2):
 
 def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code():
     settings = {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}
-    assert list(runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings)).own_parts) == ["env-to-module"]
+    assert list(runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings)).obstacles) == ["env-to-module"]
     check_equal(config(Crowd, **settings), CHUNKS)
     settings = {"rl_module": {"model_config": DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)}}
-    parts = runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).own_parts
+    parts = runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).obstacles
     assert parts == dict.fromkeys(("env-to-module", "module-to-env"), "a policy keeps a state")
     check_equal(config(Turns, **settings), CHUNKS)
 
@@ -267,7 +267,7 @@ def test_environments_of_others_are_stepped_by_rllibs_vector_environment():
     settings = {"environment": {"env": TicTacToe}, "multi_agent": {"policies": {"one"}}}
     settings["multi_agent"]["policy_mapping_fn"] = lambda *_, **__: "one"
     made = config(Crowd, **settings)
-    assert list(runner(BatchedMultiAgentEnvRunner, made).own_parts) == ["stepping"]
+    assert list(runner(BatchedMultiAgentEnvRunner, made).obstacles) == ["stepping"]
     check_equal(made, CHUNKS)
 
 

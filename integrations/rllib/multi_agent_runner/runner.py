@@ -37,44 +37,44 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
 
     For equal policies, seeds and settings, its episodes, metrics and calls of callbacks are those of
     `MultiAgentEnvRunner`. Each part of a step has a faster form, and is RLlib's own where that form does not apply;
-    `own_parts` says why.
+    `obstacles` says why.
 
     Args:
         config: The config, of several agents.
         **kwargs: As for `MultiAgentEnvRunner`, such as `worker_index`.
 
     Attributes:
-        own_parts: The parts of a step that are RLlib's own, and the reason for each.
+        obstacles: The parts of a step that RLlib's own code runs, and for each what keeps the faster form from it.
     """
 
     def __init__(self, config: AlgorithmConfig, **kwargs: Any) -> None:
-        self.own_parts: dict[str, str] = {}
+        self.obstacles: dict[str, str] = {}
         super().__init__(config=config, **kwargs)
         self._counts = StepCounts()
         stateful = self.module is not None and self.module.is_stateful()
         self._rows = self._actions = None
         for part, pipeline in (("env-to-module", self._env_to_module), ("module-to-env", self._module_to_env)):
             if names := custom_connectors(cast("Any", pipeline)):
-                self.own_parts[part] = f"connectors other than RLlib's defaults: {', '.join(names)}"
+                self.obstacles[part] = f"connectors other than RLlib's defaults: {', '.join(names)}"
             elif stateful:
-                self.own_parts[part] = "a policy keeps a state"
+                self.obstacles[part] = "a policy keeps a state"
             elif part == "env-to-module":
                 self._rows = RowsByModule(cast("Any", pipeline))
             else:
                 self._actions = ActionsByEnv(cast("Any", pipeline))
-        if self.own_parts and (self.worker_index or 0) <= 1:
-            said = "; ".join(f"{part}, because of {reason}" for part, reason in self.own_parts.items())
+        if self.obstacles and (self.worker_index or 0) <= 1:
+            said = "; ".join(f"{part}, because of {reason}" for part, reason in self.obstacles.items())
             logger.info("parts of a step that RLlib runs itself, more slowly: %s", said)
         self._called = {which for which in _EPISODE_CALLBACKS if self._has_callback(which)}
 
     def make_env(self) -> None:
         super().make_env()
-        self.own_parts.pop("stepping", None)
+        self.obstacles.pop("stepping", None)
         made = self.env
         if type(made) is SyncVectorMultiAgentEnv and are_forms(cast("list[Any]", made.envs)):
             self.env = SyncForms(made)
         else:
-            self.own_parts["stepping"] = f"environments that are not envoi's: {made}"
+            self.obstacles["stepping"] = f"environments that are not envoi's: {made}"
 
     def _has_callback(self, which: str) -> bool:
         default = getattr(RLlibCallback, which)
