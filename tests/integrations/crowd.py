@@ -23,7 +23,7 @@ class CrowdState(NamedTuple):
 
 
 class Crowd(envoi.MultiModel):
-    """Args: the chances of a step that an agent ends, that one joins; whether agents take turns; the longest episode."""
+    """Args: the chances that an agent ends or joins in a step; if agents take turns; the longest episode."""
 
     possible_agents = AGENTS
     observation_spec = dict.fromkeys(AGENTS, envoi.Array((3,), "float32"))

@@ -24,9 +24,14 @@ from ray.rllib.examples.envs.classes.multi_agent.tic_tac_toe import TicTacToe  #
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule  # noqa: E402
 from ray.tune.registry import register_env  # noqa: E402
 
+import envoi  # noqa: E402
 from envoi.adapters import load, to_rllib  # noqa: E402
 from envoi.adapters.rllib import EnvCreator  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
+from envoi.integrations.rllib.multi_agent_runner.model_lanes import ModelLanes  # noqa: E402
+from envoi.integrations.rllib.multi_agent_runner.vector_env import SyncForms  # noqa: E402
+from envoi.integrations.rllib.registration import register  # noqa: E402
+from envoi.models import Pursuit  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -54,9 +59,7 @@ def config(env, lanes=3, seed=11, **settings):
         PPOConfig()
         .environment("envoi-multi-runner", disable_env_checking=True)
         .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, rollout_fragment_length=5)
-        .multi_agent(
-            policies=set(names.values()), policy_mapping_fn=lambda agent, *_, **__: names[halves[agent]]
-        )
+        .multi_agent(policies=set(names.values()), policy_mapping_fn=lambda agent, *_, **__: names[halves[agent]])
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[4]))
         .debugging(seed=seed)
     )
@@ -143,10 +146,12 @@ def collected(kind, made, calls):
     return found
 
 
-def check_equal(made, calls):
-    for (mine, measured), (theirs, expected) in zip(
-        collected(BatchedMultiAgentEnvRunner, made, calls), collected(MultiAgentEnvRunner, made, calls), strict=True
-    ):
+def check_equal(made, calls, begin=lambda: None):
+    found = []
+    for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
+        begin()
+        found.append(collected(kind, made, calls))
+    for (mine, measured), (theirs, expected) in zip(*found, strict=True):
         np.testing.assert_equal(mine, theirs)
         np.testing.assert_equal(shared(measured), shared(expected))
 
@@ -201,7 +206,91 @@ CHUNKS = [{"num_timesteps": 40}, {"num_timesteps": 25}, {"num_episodes": 4}]
 
 @pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
 def test_models_of_envoi_are_sampled_as_by_rllib(name):
-    check_equal(config(lambda: load(f"envoi:{name}")), CHUNKS)
+    made = config(lambda: load(f"envoi:{name}"))
+    register("envoi-multi-runner", f"envoi:{name}", vectorize=False)
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
+    check_equal(made, CHUNKS)
+
+
+class Chase(Pursuit):
+    """Pursuit without random numbers, from places that differ between the lanes by their contexts."""
+
+    context_space = envoi.ContextSpace([*Pursuit.context_space.features.values(), envoi.UniformInteger("at", 0, 80, 0)])
+    made = 0
+
+    def __init__(self, ends=20):
+        Chase.made += 1
+        self.context = {"at": Chase.made % 3, "stumble": 0, "max_steps": ends}
+
+    def initial(self, rng, context, size=None):
+        state = super().initial(rng, context, size)
+        at = np.asarray(context["at"])[..., None]
+        places = np.stack([(at + np.array([3, 40, 77])) % 9, np.array([1, 5, 7]) + 0 * at], -1)
+        return state._replace(places=places)
+
+    def info(self, state):
+        return {"prey": {"row": state.places[..., 2, 0]}, "__common__": {"step": state.step}}
+
+
+@pytest.mark.parametrize("game", [lambda: load("envoi:rps"), Chase], ids=["rps", "chase"])
+@examples(20, deadline=None)
+@given(lanes=st.integers(1, 4), seed=st.integers(0, 99), randomly=st.booleans(), calls=CALLS)
+def test_models_that_step_as_one_batch_give_the_episodes_of_environments_stepped_one_by_one(
+    game, lanes, seed, randomly, calls
+):
+    made = config(game, lanes, seed)
+    check_equal(made, [{**call, "random_actions": randomly} for call in calls], begin=lambda: setattr(Chase, "made", 0))
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is ModelLanes
+
+
+def test_callbacks_read_the_state_of_their_lane_in_the_model():
+    def state(*, episode, env, env_index, **_):
+        form = env.envs[env_index].unwrapped
+        assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
+        for agent, one in episode.agent_episodes.items():
+            np.testing.assert_array_equal(form.observation(agent), one.get_observations(-1))
+            np.testing.assert_array_equal(form.seen(form.last.observations, {})[agent], one.get_observations(-1))
+        seen.append(int(form.core.state.step))
+
+    seen = []
+    made = config("envoi:pursuit", callbacks={"on_episode_step": state, "on_episode_end": state})
+    one = runner(BatchedMultiAgentEnvRunner, made)
+    one.sample(num_timesteps=600)
+    assert type(one.env) is ModelLanes
+    assert max(seen) > 1
+
+
+def test_failures_of_a_batch_come_out_of_the_wrappers_of_its_environments(tmp_path):
+    class Broken(Chase):
+        def transition(self, state, actions, rng):
+            raise RuntimeError("broken")
+
+    made = config(Broken)
+    register("envoi-multi-runner", Broken, failure=tmp_path / "failure")
+    one = runner(BatchedMultiAgentEnvRunner, made)
+    assert type(one.env) is ModelLanes
+    with pytest.raises(RuntimeError):
+        one.sample(num_timesteps=9)
+    assert "broken" in (tmp_path / "failure").read_text()
+
+
+def test_environments_that_cannot_step_as_one_batch_are_stepped_one_by_one():
+    class Scaled(Pursuit):
+        made = []
+
+        def __init__(self):
+            self.factor = len(self.made)
+            self.made.append(1)
+
+    class Rewarded(Pursuit):
+        def __init__(self):
+            self.rewarder = 2 * self.rewarder
+
+    for env in (Scaled, Rewarded, Crowd, lambda: envoi.ValidatedMulti(load("envoi:rps"))):
+        assert type(runner(BatchedMultiAgentEnvRunner, config(env)).env) is SyncForms
+    made = config("envoi:rps")
+    register_env("envoi-multi-runner", to_rllib("envoi:rps", validate=True))
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
 
 
 def test_masked_observations_are_sampled_as_by_rllib():

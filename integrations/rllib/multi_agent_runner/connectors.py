@@ -90,7 +90,12 @@ class RowsByModule:
         self._orders: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def __call__(
-        self, *, episodes: Sequence[MultiAgentEpisode], rl_module: Any, shared_data: dict[str, Any], metrics: MetricsLogger
+        self,
+        *,
+        episodes: Sequence[MultiAgentEpisode],
+        rl_module: Any,
+        shared_data: dict[str, Any],
+        metrics: MetricsLogger,
     ) -> dict[Any, Any]:
         """Returns a batch of observations for each policy, as tensors with a row per agent that acts next.
 

@@ -22,8 +22,10 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
+from ..registration import registered
 from .connectors import ActionsByEnv, RowsByModule, custom_connectors
 from .episode_steps import add_step
+from .model_lanes import ModelLanes, why_not_lanes
 from .step_counts import StepCounts
 from .vector_env import SyncForms, are_forms
 
@@ -70,11 +72,13 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
     def make_env(self) -> None:
         super().make_env()
         self.obstacles.pop("stepping", None)
-        made = self.env
-        if type(made) is SyncVectorMultiAgentEnv and are_forms(cast("list[Any]", made.envs)):
-            self.env = SyncForms(made)
-        else:
+        made = cast("Any", self.env)
+        if type(made) is not SyncVectorMultiAgentEnv or not are_forms(made.envs):
             self.obstacles["stepping"] = f"environments that are not envoi's: {made}"
+            return
+        known = registered(self.config.env) if isinstance(self.config.env, str) else None
+        may_batch = known is None or known.options.vectorize is not False
+        self.env = ModelLanes(made) if may_batch and why_not_lanes(made.envs) is None else SyncForms(made)
 
     def _has_callback(self, which: str) -> bool:
         default = getattr(RLlibCallback, which)
@@ -86,6 +90,8 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
         """Calls the callbacks on an episode, with metrics that count the steps up to now."""
         if which in self._called:
             self._counts.log(self.metrics)
+            if isinstance(self.env, ModelLanes):
+                self.env.show(env)
             self._make_on_episode_callback(which, env, self._episodes)
 
     @property
@@ -121,8 +127,10 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
         done: list[MultiAgentEpisode] = []
         env_steps = agent_steps = 0
         by_env = self.config.count_steps_by == "env_steps"
-        while len(done) < cast("int", num_episodes) if num_timesteps is None else (
-            (env_steps if by_env else agent_steps) < num_timesteps
+        while (
+            len(done) < cast("int", num_episodes)
+            if num_timesteps is None
+            else ((env_steps if by_env else agent_steps) < num_timesteps)
         ):
             columns = self._random_columns() if random_actions else self._policy_columns(explore, env_steps)
             self._shared_data["vector_env_episodes_map"] = {}

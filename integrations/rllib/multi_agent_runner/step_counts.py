@@ -52,9 +52,7 @@ class StepCounts:
         if not self.env_steps:
             return
         metrics.log_value(NUM_ENV_STEPS_SAMPLED, self.env_steps, reduce="sum")
-        metrics.log_value(
-            NUM_ENV_STEPS_SAMPLED_LIFETIME, self.env_steps, reduce="lifetime_sum", with_throughput=True
-        )
+        metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, self.env_steps, reduce="lifetime_sum", with_throughput=True)
         if self._episodes:
             metrics.log_value(NUM_EPISODES, self._episodes, reduce="sum")
             metrics.log_value(NUM_EPISODES_LIFETIME, self._episodes, reduce="lifetime_sum")

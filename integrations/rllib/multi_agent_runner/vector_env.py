@@ -52,12 +52,12 @@ class SyncForms(SyncVectorMultiAgentEnv):
             have no rewards and flags but `"__all__"`.
         """
         results: list[tuple[Any, ...]] = []
-        for index, env in enumerate(cast("list[Any]", self.envs)):
-            if self._ended[index]:
+        for env, acts, ended in zip(cast("list[Any]", self.envs), actions, self._ended, strict=True):
+            if ended:
                 observations, infos = env.reset()
                 results.append((observations, {}, {ALL: False}, {ALL: False}, infos))
             else:
-                results.append(env.step(actions[index]))
+                results.append(env.step(acts))
         columns = cast("EnvSteps", tuple(zip(*results, strict=True)))
         self._ended = [bool(one[ALL] or other[ALL]) for one, other in zip(columns[2], columns[3], strict=True)]
         self._autoreset_envs = np.array(self._ended)
