@@ -194,9 +194,9 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
     @property
     def last(self) -> MultiReset | MultiStep | None:
         """The result of the core's last reset or step; None before the first reset."""
+        if callable(self._last):
+            self._last = self._last()
         last = self._last
-        if callable(last):
-            self._last = last = last()
         if last is None or isinstance(last, MultiReset):
             return last
         return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))

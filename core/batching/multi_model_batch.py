@@ -223,7 +223,7 @@ _OWN = frozenset({"_state", "_roster", "_seen", "_context", "_streams", "_made_b
 """Attributes in which equal models may differ: those of an episode, and the context."""
 
 
-def _settings(model: Any) -> Any:
+def _settings(model: MultiBatchModel) -> Any:
     return structure({name: value for name, value in vars(model).items() if name not in _OWN})
 
 

@@ -124,7 +124,11 @@ class RowsByModule:
         seen: dict[Any, list[Any]] = {}
         orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
         for episode in episodes:
-            name, singles, places = episode.id_, episode.agent_episodes, episode.env_t_to_agent_t
+            name, singles, places = (
+                episode.id_,
+                cast("Any", episode.agent_episodes),
+                cast("Any", episode.env_t_to_agent_t),
+            )
             observed = tuple([agent for agent in singles if places[agent].data[-1] != skipped])
             order = orders.get(observed)
             if order is None:
@@ -153,7 +157,7 @@ class ActionsByEnv:
     def __init__(self, pipeline: ConnectorPipelineV2) -> None:
         self._choose, self._to_numpy = pipeline.connectors[:2]
         scale = cast("NormalizeAndClipActions", pipeline.connectors[5])
-        self._spaces: Mapping[Any, Any] = scale._action_space_struct or {}
+        self._spaces = cast("Mapping[Any, Any]", scale._action_space_struct or {})
         self._normalize = scale.normalize_actions
         self._scales = (scale.normalize_actions or scale.clip_actions) and any(map(_has_box, self._spaces.values()))
 

@@ -21,7 +21,7 @@ SKIPPED = MultiAgentEpisode.SKIP_ENV_TS_TAG
 
 
 def add_step(
-    episode: MultiAgentEpisode,
+    episode: Any,
     now: float,
     observations: Mapping[Any, Any],
     actions: Mapping[Any, Any],
@@ -34,7 +34,7 @@ def add_step(
     """Adds a step to an episode, as `MultiAgentEpisode.add_env_step` does.
 
     Args:
-        episode: The episode, whose data are lists.
+        episode: The `MultiAgentEpisode`, whose data are lists.
         now: The time of the step, in seconds of `time.perf_counter`.
         observations: The observations by agent, none of which is None.
         actions: The actions by agent.
@@ -56,7 +56,6 @@ def add_step(
         )
         return
     episode.env_t += 1
-    episode.is_terminated = episode.is_truncated = False
     places, started = episode.env_t_to_agent_t, episode.agent_t_started
     for agent, single in episode.agent_episodes.items():
         steps = places[agent].data
@@ -89,7 +88,6 @@ def add_step(
                     columns[column].data.append(value)
                 else:
                     columns[column] = InfiniteLookbackBuffer([value])
-        single.is_terminated = single.is_truncated = False
         single._last_added_observation, single._last_added_infos = observation, info
         single._last_step_time = now
         if single._start_time is None:
@@ -101,7 +99,7 @@ def add_step(
 
 
 def _is_quiet(
-    episode: MultiAgentEpisode,
+    episode: Any,
     observations: Mapping[Any, Any],
     actions: Mapping[Any, Any],
     rewards: Mapping[Any, Any],
@@ -121,20 +119,23 @@ def _is_quiet(
     if True in terminateds.values() or True in truncateds.values() or episode.is_terminated or episode.is_truncated:
         return False
     known = episode.agent_episodes
-    if not (observations.keys() <= known.keys() and rewards.keys() <= known.keys() and actions.keys() <= known.keys()):
+    agents = known.keys()
+    if not (observations.keys() <= agents and rewards.keys() <= agents and actions.keys() <= agents):
         return False
-    if any(agent not in known and agent != ALL for flags in (terminateds, truncateds) for agent in flags):
-        return False
-    hanging, running = episode._hanging_actions_end, False
+    for flags in (terminateds, truncateds):
+        for agent in flags:
+            if agent not in known and agent != ALL:
+                return False
+    hanging, is_running = episode._hanging_actions_end, False
     for agent, single in known.items():
-        seen, acts = agent in observations, agent in actions
         if single.is_terminated or single.is_truncated:
-            if seen or acts or agent in rewards:
+            if agent in observations or agent in actions or agent in rewards:
                 return False
             continue
-        running = True
-        if acts and (agent in hanging or (seen and agent not in rewards)):
+        is_running = True
+        if agent in actions:
+            if agent in hanging or (agent in observations and agent not in rewards):
+                return False
+        elif agent in observations and agent not in hanging:
             return False
-        if seen and not acts and agent not in hanging:
-            return False
-    return running
+    return is_running

@@ -75,9 +75,8 @@ class ModelLanes(SyncForms):
         first = self._forms[0]
         self._agents = first.core.possible_agents
         self._codecs = first.codecs
-        self._idle = {
-            agent: take(create_empty_array(space, n=1, fn=np.zeros), 0) for agent, space in first.action_spaces.items()
-        }
+        spaces = cast("dict[Any, Any]", first.action_spaces)
+        self._idle = {agent: take(create_empty_array(spaces[agent], 1, np.zeros), 0) for agent in self._agents}
         self._pending: Callable[[], list[Any]] | None = None
         self._results: list[Any] = []
 

@@ -49,6 +49,10 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
         obstacles: The parts of a step that RLlib's own code runs, and for each what keeps the faster form from it.
     """
 
+    env: Any
+    _shared_data: Any
+    _ongoing_episodes: Any
+
     def __init__(self, config: AlgorithmConfig, **kwargs: Any) -> None:
         self.obstacles: dict[str, str] = {}
         super().__init__(config=config, **kwargs)
@@ -72,13 +76,14 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
     def make_env(self) -> None:
         super().make_env()
         self.obstacles.pop("stepping", None)
-        made = cast("Any", self.env)
-        if type(made) is not SyncVectorMultiAgentEnv or not are_forms(made.envs):
+        made = self.env
+        if type(made) is not SyncVectorMultiAgentEnv or not are_forms(cast("Any", made.envs)):
             self.obstacles["stepping"] = f"environments that are not envoi's: {made}"
             return
         known = registered(self.config.env) if isinstance(self.config.env, str) else None
         may_batch = known is None or known.options.vectorize is not False
-        self.env = ModelLanes(made) if may_batch and why_not_lanes(made.envs) is None else SyncForms(made)
+        together = may_batch and why_not_lanes(cast("Any", made.envs)) is None
+        self.env = ModelLanes(made) if together else SyncForms(made)
 
     def _has_callback(self, which: str) -> bool:
         default = getattr(RLlibCallback, which)
@@ -154,7 +159,7 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
 
     def _random_columns(self) -> dict[str, list[dict[Any, Any]]]:
         """Returns random actions of all agents that act next."""
-        envs = cast("Any", self.env).envs
+        envs = self.env.envs
         return {
             Columns.ACTIONS: [
                 {agent: env.unwrapped.get_action_space(agent).sample() for agent in episode.get_agents_to_act()}
@@ -291,7 +296,7 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
     def _cut_episodes(self) -> list[MultiAgentEpisode]:
         """Returns the ongoing episodes up to the last step, and continues them in new objects."""
         before = self._episodes
-        horizon = self.config.episode_lookback_horizon
+        horizon = cast("int", self.config.episode_lookback_horizon)
         self._ongoing_episodes = [episode.cut(len_lookback_buffer=horizon) for episode in before]
         cut = [episode for episode in before if episode.env_t > 0]  # the others have just begun
         for episode in cut:
