@@ -216,10 +216,10 @@ def why_not_together(models: Sequence[Any]) -> str | None:
     return None
 
 
-_NOT_TOGETHER = ("turn", "live", "discount", "reset", "step", "raw_step")
+_NOT_TOGETHER = ("turn", "live", "discount", "reset", "step", "step_values")
 """Functions that make agents differ in when they act, join or end, or a step of the author's own."""
 
-_OWN = frozenset({"_state", "_roster", "_seen", "_context", "_streams", "_made_by"})
+_OWN = frozenset({"_state", "_roster", "_seen", "_context", "_streams", "made_by"})
 """Attributes in which equal models may differ: those of an episode, and the context."""
 
 
