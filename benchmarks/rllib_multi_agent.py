@@ -82,9 +82,8 @@ def main():
     arguments = parser.parse_args()
 
     figures = []
-    print(
-        f"{'agent-steps per CPU-s':<18}{'envs':>6}  {'runner':<12}{'q1':>9}{'median':>9}{'q3':>9}{'x RLlib':>9}{'goal':>6}"
-    )
+    columns = "".join(f"{name:>9}" for name in ("q1", "median", "q3", "x RLlib"))
+    print(f"{'agent-steps/CPU-s':<18}{'envs':>6}  {'runner':<12}{columns}{'goal':>6}")
     for env in POLICIES:
         if arguments.only not in env:
             continue
