@@ -24,7 +24,7 @@ episode correctly:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -89,7 +89,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._begun = False
-        self._last: Any = None  # a `MultiReset`, or the result of `step_values`
+        self._last: Any = None  # a `MultiReset`, the result of `step_values`, or a function that returns either
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
@@ -187,10 +187,25 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     @property
     def last(self) -> MultiReset | MultiStep | None:
         """The result of the core's last reset or step; None before the first reset."""
+        if callable(self._last):
+            self._last = self._last()
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
         return full_multi_step(last)
+
+    @property
+    def can_follow(self) -> bool:
+        """True if `follow` suits the form: it is canonical, without masks, and steps the core itself."""
+        return self._canonical and self._env is self.core and not self._masks
+
+    def follow(self, last: Callable[[], MultiReset | MultiStep]) -> None:
+        """Records a reset or step that the core made as a lane of a batch rather than by this form.
+
+        Args:
+            last: Returns the result for `last`, once it is read.
+        """
+        self._last, self._begun = last, True
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set.

@@ -20,6 +20,7 @@ try:
     from .callbacks import RETURNS
     from .configuration.callbacks import add_callbacks
     from .configuration.described_env import DescribedEnv, describe_env
+    from .configuration.env_runner import set_env_runner
     from .configuration.environment import set_environment
     from .configuration.faults import set_faults
     from .configuration.policies import set_policies
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
-STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (set_environment, set_faults, add_callbacks)
+STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (
+    set_environment,
+    set_env_runner,
+    set_faults,
+    add_callbacks,
+)
 """The steps by which `configure` changes a config, in this order; each leaves the settings of the user."""
 
 
