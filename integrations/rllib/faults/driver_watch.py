@@ -105,7 +105,7 @@ class DriverWatch:
                 self.poll()
                 self.check()
                 if (failure := failure_in(error)) is not None:
-                    raise failure from error
+                    raise failure from None
                 raise
             except KeyboardInterrupt:
                 self._kill_slow()
@@ -166,7 +166,7 @@ def failure_in(error: BaseException | None) -> EnvFailure | None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, EnvFailure):
-            return error
+            return EnvFailure(str(error))  # `error` itself is in the chain of what is raised around it
         failure = getattr(error, "envoi_failure", None)
         if failure is not None:
             return failure.error()

@@ -21,7 +21,7 @@ from ..env_options import EnvOptions
 from .failure import Failure
 from .nan import find_nan, has_nan
 from .runner_process import RunnerProcess
-from .watchdog import interrupt, watchdog
+from .watchdog import CallInterrupted, interrupt, stack_of, watchdog
 
 logger = logging.getLogger("envoi")
 
@@ -217,16 +217,16 @@ class EnvGuard:
         """
         self.runner.report_slow(f"a call of the env takes long; {self.where()}" if is_slow else None)
 
-    def late(self, stack: str, again: bool) -> None:
+    def late(self, again: bool) -> None:
         """Ends a call that has taken longer than the limit.
 
         In the process of the algorithm it is interrupted; the process of an env runner is ended, by the algorithm or,
         if that does not happen, by itself.
 
         Args:
-            stack: The stack of the call.
             again: True if the call goes on in spite of that.
         """
+        stack = stack_of(self.thread, __file__)
         failure = Failure(f"a call of the env took longer than {self.limit:g} s; {self.where()}", stack)
         if self.runner.is_remote:
             if again or self._options.on_env_error == "restart":
@@ -245,8 +245,8 @@ class EnvGuard:
         """Raises that a call took too long, if it ended just before the watchdog's interruption arrived."""
         try:
             time.sleep(1)
-            raise KeyboardInterrupt  # it was caught inside the call
-        except KeyboardInterrupt as error:
+            raise CallInterrupted  # it was caught inside the call
+        except CallInterrupted as error:
             self._fail(error, is_over=True)
 
 

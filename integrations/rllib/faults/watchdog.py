@@ -34,13 +34,8 @@ class Watched(Protocol):
         """Called when a call has taken `SLOW_SECONDS`, and when it has ended."""
         ...
 
-    def late(self, stack: str, again: bool) -> None:
-        """Called when a call has taken longer than `limit`, and again each few seconds.
-
-        Args:
-            stack: The stack of the call.
-            again: True from the second time on.
-        """
+    def late(self, again: bool) -> None:
+        """Called when a call has taken longer than `limit`, and again, with `again` True, each few seconds."""
         ...
 
     def __hash__(self) -> int: ...
@@ -56,6 +51,7 @@ class Watchdog:
 
     def watch(self, watched: Watched) -> None:
         """Watches the calls of an object from now on, while it exists."""
+        _prepare_interruptions()
         if self._pid != os.getpid():  # also after a fork, which copies no threads
             self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
             threading.Thread(target=self._run, name="envoi-watchdog", daemon=True).start()
@@ -85,25 +81,50 @@ class Watchdog:
                     watched.slow(True)
                 if now >= begun[2]:
                     since[key] = (calls, begun[1], now + SLOW_SECONDS)
-                    watched.late(stack_of(watched.thread), begun[2] > begun[1] + watched.limit)
+                    watched.late(begun[2] > begun[1] + watched.limit)
             since = {key: value for key, value in since.items() if key in present}
             del all_watched
             shortest = min((watched.limit for watched in list(self._watched)), default=PERIOD)
             time.sleep(min(PERIOD, shortest / 5))
 
 
-def stack_of(thread: int) -> str:
-    """Returns the stack of a thread as text, as in a traceback."""
-    frame = sys._current_frames().get(thread)
-    return "" if frame is None else "".join(traceback.format_stack(frame))
+def stack_of(thread: int, below: str) -> str:
+    """Returns the stack of a thread as text, as in a traceback.
+
+    Args:
+        thread: The identifier of the thread.
+        below: A source file; only the frames that it has called are shown, if any are.
+    """
+    frames = traceback.extract_stack(sys._current_frames().get(thread))
+    first = max((index + 1 for index, frame in enumerate(frames) if frame.filename == below), default=0)
+    return "".join(traceback.format_list(frames[first:]))
+
+
+class CallInterrupted(BaseException):
+    """Raised in a call that has taken too long."""
+
+
+def _raise_interrupted(*_: object) -> None:
+    raise CallInterrupted
+
+
+def _prepare_interruptions() -> None:
+    """Installs the handler of the signal that `interrupt` sends; in the main thread only, as Python demands.
+
+    Ray's workers ignore SIGINT, so it is another signal, whose default would end the process.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
+        signal.signal(signal.SIGUSR2, _raise_interrupted)
 
 
 def interrupt(thread: int) -> None:
-    """Raises KeyboardInterrupt in a thread, also while it waits for the operating system if it is the main one."""
-    if thread == threading.main_thread().ident and callable(signal.getsignal(signal.SIGINT)):
-        signal.pthread_kill(thread, signal.SIGINT)
+    """Raises `CallInterrupted` in a thread; in the main one also while it waits for the operating system."""
+    is_main = thread == threading.main_thread().ident
+    if is_main and signal.getsignal(signal.SIGUSR2) is _raise_interrupted:
+        signal.pthread_kill(thread, signal.SIGUSR2)
     else:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(CallInterrupted))
 
 
 watchdog = Watchdog()
