@@ -9,6 +9,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
+from .env_options import EnvOptions
 from .faults.driver_watch import DriverWatch
 from .faults.env_guard import BatchGuard
 from .faults.guarded_envs import GuardedVectorEnv, guards_of
@@ -56,7 +57,9 @@ class EnvoiCallbacks(RLlibCallback):
             algorithm: The algorithm.
             **_: Arguments of RLlib that are not used.
         """
-        self._watch = DriverWatch(algorithm)
+        name = algorithm.config.env
+        known = registered(name) if isinstance(name, str) else None
+        self._watch = DriverWatch(algorithm, (known.options if known is not None else EnvOptions()).max_env_restarts)
 
     def on_train_result(self, *, result: Any, **_: Any) -> None:
         """Stops the algorithm if an env has failed, or a loss is not finite.

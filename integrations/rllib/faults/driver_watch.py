@@ -17,7 +17,6 @@ from typing import Any
 import ray
 
 from ...errors import EnvFailure
-from ..registration import RegisteredEnv, registered
 from . import shared_records
 from .failure import Failure
 from .runner_process import in_a_row
@@ -34,15 +33,15 @@ class DriverWatch:
 
     Args:
         algorithm: The algorithm, whose `training_step`, `evaluate` and `cleanup` are wrapped.
+        most_restarts: How many times in a row a process may end.
 
     Attributes:
         failure: The failure that stops the training; None so far.
     """
 
-    def __init__(self, algorithm: Any) -> None:
+    def __init__(self, algorithm: Any, most_restarts: int) -> None:
         self.failure: Failure | None = None
-        known = registered(algorithm.config.env) if isinstance(algorithm.config.env, str) else None
-        self._env = known or RegisteredEnv(str(algorithm.config.env), None)
+        self._env, self._most_restarts = algorithm.config.env, most_restarts
         self._runners = _remote_runners(algorithm)
         self._stopped = threading.Event()
         for name in ("training_step", "evaluate"):
@@ -83,14 +82,14 @@ class DriverWatch:
     def _too_many_restarts(self) -> Failure | None:
         for actor, times in shared_records.left_by(shared_records.STARTS, self._runners).items():
             restarts = in_a_row(times) - 1
-            if restarts > self._env.options.max_env_restarts:
+            if restarts > self._most_restarts:
                 last = shared_records.get(shared_records.LAST_END, actor)
                 why = (
                     last["message"] if last else "without an error of Python, as by os._exit, a crash or lack of memory"
                 )
                 message = (
                     f"the process of {self._runners[actor][0]} ended {restarts} times in a row while it stepped env "
-                    f"{self._env.name!r}; max_env_restarts={self._env.options.max_env_restarts}; the last time: {why}"
+                    f"{self._env!r}; max_env_restarts={self._most_restarts}; the last time: {why}"
                 )
                 return Failure(message, last["traceback"] if last else "")
         return None

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import envoi
+from envoi.adapters.rllib import codec
 from envoi.wrappers.validated import Validated, ValidatedMulti
 
 from ..env_options import EnvOptions
@@ -202,12 +203,24 @@ class EnvGuard:
             raise late.error() from None
         if not isinstance(error, Exception) or hasattr(error, "envoi_failure"):
             raise error
+        error = self._of_values(error)
         failure = Failure.of(error, self.where(lane_of(error)))
         error.add_note(failure.message)
         error.envoi_failure = failure  # type: ignore[attr-defined]
         if not self.runner.may_restart(self._options, failure):
             self.runner.report(failure, self._file)
         raise error
+
+    def _of_values(self, error: Exception) -> Exception:
+        """Returns the error of a value outside its spec where that is why it could not be converted for RLlib."""
+        if self._validated is None or not any(frame.f_code.co_filename.startswith(_CODEC) for frame in _frames(error)):
+            return error
+        validated: Any = self._validated
+        try:
+            validated.check(self._form.last, step=self.steps, episode=self.episodes, **self._restarted())
+        except envoi.SpecError as named:
+            return named.with_traceback(error.__traceback__)
+        return error
 
     def slow(self, is_slow: bool) -> None:
         """Reports that a call takes long, or has ended after all.
@@ -224,7 +237,7 @@ class EnvGuard:
         if that does not happen, by itself.
 
         Args:
-            again: True if the call goes on in spite of that.
+            again: True if the call lasts in spite of that.
         """
         stack = stack_of(self.thread, __file__)
         failure = Failure(f"a call of the env took longer than {self.limit:g} s; {self.where()}", stack)
@@ -315,6 +328,7 @@ def lane_of(error: BaseException) -> int | None:
     return None
 
 
+_CODEC = str(Path(codec.__file__).parent)
 _LOOP = sys.modules["envoi.batching.loop"].__file__
 
 
