@@ -9,6 +9,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
+<<<<<<< HEAD
 from .env_options import EnvOptions
 from .faults.driver_watch import DriverWatch
 from .faults.env_guard import BatchGuard
@@ -16,6 +17,9 @@ from .faults.guarded_envs import GuardedVectorEnv, guards_of
 from .faults.losses import check_losses
 from .faults.runner_process import RunnerProcess
 from .registration import registered
+=======
+from .multi_agent.returns import log_returns
+>>>>>>> main
 
 RETURNS = "episode_returns"
 """Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
@@ -74,7 +78,7 @@ class EnvoiCallbacks(RLlibCallback):
         check_losses(result)
 
     def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
-        """Logs the return of a whole episode.
+        """Logs the return of a whole episode, and of each agent and policy if there are several.
 
         Args:
             episode: The last chunk of the episode.
@@ -84,3 +88,5 @@ class EnvoiCallbacks(RLlibCallback):
         """
         total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
         metrics_logger.log_value(RETURNS, float(total), reduce="item_series")
+        if hasattr(episode, "agent_episodes"):
+            log_returns(episode, prev_episode_chunks, metrics_logger)
