@@ -9,17 +9,14 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
-<<<<<<< HEAD
 from .env_options import EnvOptions
 from .faults.driver_watch import DriverWatch
 from .faults.env_guard import BatchGuard
 from .faults.guarded_envs import GuardedVectorEnv, guards_of
 from .faults.losses import check_losses
 from .faults.runner_process import RunnerProcess
-from .registration import registered
-=======
 from .multi_agent.returns import log_returns
->>>>>>> main
+from .registration import registered
 
 RETURNS = "episode_returns"
 """Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""

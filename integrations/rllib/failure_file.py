@@ -10,13 +10,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-<<<<<<< HEAD
-from ..atomic_write import write_atomically
-=======
 from envoi.atomic_write import write_atomically
 
-from ..errors import describe
->>>>>>> main
 from .damaged_files import reading
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
-<<<<<<< HEAD
 import traceback
-from collections.abc import Iterator, Mapping
-=======
 from collections.abc import Iterator, Mapping, Sequence
->>>>>>> main
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
