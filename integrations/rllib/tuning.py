@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from typing import Any
 
 import envoi
 
+from ..errors import describe
 from .algorithms import find
 from .damaged_files import reading
 from .exact_resume.limits import HASH_SEED
@@ -154,7 +156,7 @@ class _Restore:
             with reading(path):
                 algorithm.restore_from_path(path)
         except envoi.EnvoiError as error:
-            write_failure(self._failure, error)
+            write_failure(self._failure, describe(error), "".join(traceback.format_exception(error)))
             raise
 
 
