@@ -22,8 +22,13 @@ class Column:
         self.first_row = first_row
         self._structure = None if isinstance(value, np.ndarray) else value
         self._leaves: list[NDArray[Any]] = [
-            np.empty((len(leaf), capacity, *leaf.shape[1:]), leaf.dtype) for leaf in self._flat(value)
+            np.zeros((len(leaf), capacity, *leaf.shape[1:]), leaf.dtype) for leaf in self._flat(value)
         ]
+
+    def fits(self, value: Any) -> bool:
+        """Returns True if values have the types and shapes of the first value."""
+        parts = zip(self._leaves, self._flat(value), strict=True)
+        return all(leaf.dtype == part.dtype and leaf.shape[2:] == part.shape[1:] for leaf, part in parts)
 
     def put(self, row: int, value: Any) -> None:
         """Copies the values of all lanes into a row.
@@ -39,7 +44,13 @@ class Column:
             leaf[:, row] = part
 
     def rows(self, lane: int, start: int, stop: int) -> Any:
-        """Returns a copy of a lane's values in the rows from `start` to before `stop`: arrays of shape (rows, …)."""
+        """Returns a copy of a lane's values in some rows: nested arrays of shape (rows, …).
+
+        Args:
+            lane: The lane number.
+            start: The first row.
+            stop: The row after the last.
+        """
         if self._structure is None:
             return self._leaves[0][lane, start:stop].copy()
         return tree.unflatten_as(self._structure, [leaf[lane, start:stop].copy() for leaf in self._leaves])
@@ -57,7 +68,7 @@ class Column:
             if capacity == leaf.shape[1]:
                 leaf[:, : stop - start] = kept.copy()
                 continue
-            self._leaves[index] = moved = np.empty((len(leaf), capacity, *leaf.shape[2:]), leaf.dtype)
+            self._leaves[index] = moved = np.zeros((len(leaf), capacity, *leaf.shape[2:]), leaf.dtype)
             moved[:, : stop - start] = kept
         self.first_row = max(self.first_row - start, 0)
 

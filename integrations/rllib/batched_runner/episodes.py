@@ -88,23 +88,21 @@ class EpisodeMaker:
             rollout: The rollout, with at least one step of the episode.
             lane: The lane number.
         """
-        start, stop, lookback = rollout.begins[lane], rollout.row, rollout.lookbacks[lane]
-        first = start + lookback
-        unread = self._unread
-        episode.observations = unread("observations", rollout.observations(lane, start, stop + 1), lookback)
-        episode.actions = unread("actions", rollout.actions(lane, start, stop), lookback)
-        episode.rewards = unread("rewards", rollout.rewards(lane, start, stop), lookback)
-        episode.infos = self._buffer("infos", rollout.infos(lane, start, stop + 1), lookback)
-        outputs = episode.extra_model_outputs = dict[str, Any]()
-        for name, column in rollout.outputs.items():
-            known = max(start, column.first_row)  # random actions have no outputs to look back on
-            outputs[name] = unread("infos", column.rows(lane, known, stop), first - known)
-        outputs[WEIGHTS_SEQ_NO] = unread("infos", np.array(rollout.weights[start:stop]), lookback)
-        episode.t = episode.t_started + stop - first
+        piece = rollout.piece(lane)
+        lookback, unread = piece.lookback, self._unread
+        episode.observations = unread("observations", piece.observations, lookback)
+        episode.actions = unread("actions", piece.actions, lookback)
+        episode.rewards = unread("rewards", piece.rewards, lookback)
+        episode.infos = self._buffer("infos", piece.infos, lookback)
+        episode.extra_model_outputs = {
+            name: unread("infos", rows, known) for name, (rows, known) in piece.outputs.items()
+        }
+        episode.extra_model_outputs[WEIGHTS_SEQ_NO] = self._buffer("infos", piece.weights, lookback)
+        episode.t = episode.t_started + len(piece.weights) - lookback
         # By these an episode measures its duration.
-        episode._last_step_time = rollout.times[stop - 1]
+        episode._last_step_time = piece.last_time
         if episode._start_time is None:
-            episode._start_time = rollout.times[first]
+            episode._start_time = piece.first_time
 
     def _make(self, id_: str, t: int, custom_data: dict[Any, Any]) -> Episode:
         episode: Episode = object.__new__(Episode)
@@ -143,4 +141,6 @@ def settle(episode: Episode, as_arrays: bool) -> Episode:
     for buffer in (episode.observations, episode.actions, episode.rewards, *episode.extra_model_outputs.values()):
         if isinstance(buffer, UnreadBuffer):
             buffer.settle(as_arrays)
+        elif as_arrays:
+            buffer.finalize()
     return episode

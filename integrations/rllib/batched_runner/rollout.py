@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import tree
 
 from .column import Column
 
@@ -13,8 +16,34 @@ _FIRST_CAPACITY = 64
 """Rows that a new rollout has place for."""
 
 
+class Piece(NamedTuple):
+    """The rows of one lane that are an episode, or a chunk of one.
+
+    Attributes:
+        lookback: The number of rows before it that are only for looking back.
+        observations: Nested arrays of shape (rows + 1, …).
+        infos: The info of each observation.
+        actions: Nested arrays of shape (rows, …).
+        rewards: An array of shape (rows,).
+        outputs: Further outputs of the module by name: nested arrays, and the number of their rows to look back on.
+        weights: The number of the weights that chose each action.
+        first_time: The time after its first step, in seconds.
+        last_time: The time after its last step, in seconds.
+    """
+
+    lookback: int
+    observations: Any
+    infos: list[dict[str, Any]]
+    actions: Any
+    rewards: Any
+    outputs: dict[str, tuple[Any, int]]
+    weights: list[int]
+    first_time: float
+    last_time: float
+
+
 class Rollout:
-    """The steps of n lanes since the begin of the earliest unfinished episode.
+    """The steps of n lanes since the start of the earliest unfinished episode.
 
     A row is one step of the vector environment. It holds the observation before the step with its info, and, once the
     step was made, the action, reward and outputs of the module. The last row holds only an observation and its info.
@@ -88,35 +117,46 @@ class Rollout:
             self._actions, self._rewards = Column(actions, self._capacity), Column(rewards, self._capacity)
         self._actions.put(row, actions)
         self._rewards.put(row, rewards)
-        if outputs.keys() != self.outputs.keys():
-            self.outputs = {
-                name: self.outputs.get(name) or Column(value, self._capacity, row) for name, value in outputs.items()
-            }
+        before, self.outputs = self.outputs, {}
         for name, value in outputs.items():
-            self.outputs[name].put(row, value)
+            column = before.get(name)
+            if column is None or not column.fits(value):  # another way to explore can have other outputs
+                column = Column(value, self._capacity, row)
+            column.put(row, value)
+            self.outputs[name] = column
         self.times.append(time)
         self.weights.append(weights)
         self._observations.put(row + 1, observations)
         self._infos.append(infos)
         self.row = row + 1
 
-    def observations(self, lane: int, start: int, stop: int) -> Any:
-        """Returns a lane's observations in the rows from `start` to before `stop`, as a copy."""
-        return self._observations.rows(lane, start, stop)
+    def latest(self, lane: int) -> tuple[Any, dict[str, Any]]:
+        """Returns the last observation of a lane, as a copy, and its info."""
+        rows = self._observations.rows(lane, self.row, self.row + 1)
+        item = rows[0] if isinstance(rows, np.ndarray) else tree.map_structure(lambda leaf: leaf[0], rows)
+        return item, self._infos[self.row][lane]
 
-    def actions(self, lane: int, start: int, stop: int) -> Any:
-        """Returns a lane's actions in the rows from `start` to before `stop`, as a copy."""
+    def piece(self, lane: int) -> Piece:
+        """Returns the rows of a lane from its begin, with at least one step."""
+        start, stop, lookback = self.begins[lane], self.row, self.lookbacks[lane]
+        first = start + lookback
         assert self._actions is not None
-        return self._actions.rows(lane, start, stop)
-
-    def rewards(self, lane: int, start: int, stop: int) -> Any:
-        """Returns a lane's rewards in the rows from `start` to before `stop`, of shape (rows,), as a copy."""
         assert self._rewards is not None
-        return self._rewards.rows(lane, start, stop)
-
-    def infos(self, lane: int, start: int, stop: int) -> list[dict[str, Any]]:
-        """Returns a lane's infos in the rows from `start` to before `stop`."""
-        return [infos[lane] for infos in self._infos[start:stop]]
+        outputs: dict[str, tuple[Any, int]] = {}
+        for name, column in self.outputs.items():
+            known = max(start, column.first_row)
+            outputs[name] = column.rows(lane, known, stop), first - known
+        return Piece(
+            lookback,
+            self._observations.rows(lane, start, stop + 1),
+            [infos[lane] for infos in self._infos[start : stop + 1]],
+            self._actions.rows(lane, start, stop),
+            self._rewards.rows(lane, start, stop),
+            outputs,
+            self.weights[start:stop],
+            self.times[first],
+            self.times[stop - 1],
+        )
 
     def _make_place(self) -> None:
         """Drops the rows before the earliest begin; doubles the capacity if more than half of the rows remain."""
@@ -129,4 +169,3 @@ class Rollout:
         del self.times[:start], self.weights[:start], self._infos[:start]
         self.begins = [begin - start for begin in self.begins]
         self.row -= start
-

@@ -13,7 +13,6 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
-from ray.rllib.utils.spaces.space_utils import unbatch
 
 from .array_connectors import ActionChooser
 from .episodes import EpisodeMaker, settle
@@ -30,10 +29,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     Python loop over the lanes of each step. Where something needs an episode of each lane at each step, it is
     RLlib's runner, and `reason` says what that is.
 
-    With `batch_mode="complete_episodes"`, a `sample` without arguments does not begin all episodes anew: those that
-    have not ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should
-    be. The first steps of such an episode are of older weights; `weights_seq_no` of the episode has their number for
-    each step.
+    With `batch_mode="complete_episodes"`, a `sample` without arguments does not reset all lanes: episodes that have not
+    ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
+    weights chose the first actions of such an episode; its `weights_seq_no` has their number for each step, and its
+    `action_logp` is theirs, which PPO's ratio and V-trace correct for.
 
     Args:
         **kwargs: The arguments of RLlib's runner.
@@ -41,8 +40,6 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     Attributes:
         reason: Why this runner works as RLlib's does; None if it collects arrays.
     """
-
-    reason: str | None = None
 
     reason: str | None = None
 
@@ -59,12 +56,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._look_for_obstacles()
 
     def make_env(self) -> None:
-        """Makes the vector environment anew; see `SingleAgentEnvRunner.make_env`."""
+        """Makes a new vector environment; see `SingleAgentEnvRunner.make_env`."""
         super().make_env()
         self._look_for_obstacles()
 
     def make_module(self) -> None:
-        """Makes the module anew; see `SingleAgentEnvRunner.make_module`."""
+        """Makes a new module; see `SingleAgentEnvRunner.make_module`."""
         super().make_module()
         self._look_for_obstacles()
 
@@ -114,8 +111,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             )
         manner, before = (self._carries, random_actions), self._last_manner
         self._last_manner = manner
-        begins_anew = self._forced or manner != before if self._carries else num_episodes is not None
-        if force_reset or begins_anew or self._needs_initial_reset:
+        resets = self._forced or manner != before if self._carries else num_episodes is not None
+        if force_reset or resets or self._needs_initial_reset:
             self._reset_envs_and_episodes(explore)
         if num_episodes is not None:
             self._needs_initial_reset = not self._carries
@@ -124,7 +121,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         with nullcontext() if random_actions else self._chooser(explore) as choose:
             while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
                 flags = self._step(choose, steps)
-                if flags is None:  # the env was made anew; RLlib also counts from zero then, and keeps what is done
+                if flags is None:  # the env was replaced; RLlib too counts from zero then, and keeps what is done
                     steps = 0
                     self._reset_envs_and_episodes(explore)
                     continue
@@ -152,7 +149,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             steps: The number of steps made in this sample.
 
         Returns:
-            The flags `terminated` and `truncated` of the lanes; None if the environment failed and was made anew.
+            The flags `terminated` and `truncated` of the lanes; None if the environment failed and was replaced.
         """
         if choose is None:
             columns = {Columns.ACTIONS: self.env.action_space.sample()}
@@ -207,9 +204,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     def _begin(self, lane: int) -> None:
         self._rollout.begin(lane)
-        row = self._rollout.row
-        observation, infos = self._rollout.observations(lane, row, row + 1), self._rollout.infos(lane, row, row + 1)
-        self._ongoing_episodes[lane].add_env_reset(unbatch(observation)[0], infos[0])
+        self._ongoing_episodes[lane].add_env_reset(*self._rollout.latest(lane))
         self._make_on_episode_callback("on_episode_start", lane, self._ongoing_episodes)
 
     def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
