@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 import envoi
 
 from ..rllib.algorithms import ALGORITHMS, find
+from ..rllib.multi_agent.grouping import WAYS
 from ..rllib.run_folder import FolderTaken, RunFolder
 from ..rllib.settings import DEFAULT_STOP_STEPS, Settings
 from ..rllib.training import Job
@@ -133,13 +134,31 @@ def _train(
         int | None,
         typer.Option(help="Envs that each process steps together.", show_default="the algorithm's"),
     ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(help=f"Policies of several agents: {', '.join(WAYS)}.", show_default="by the agents' spaces"),
+    ] = None,
+    runner: Annotated[
+        str,
+        typer.Option(help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker."),
+    ] = "auto",
     address: Annotated[
         str | None,
         typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
     ] = None,
     check_specs: Annotated[
-        bool, typer.Option(help="Check each observation against the env's spec while training.")
-    ] = True,
+        bool | None,
+        typer.Option(help="Check each value against the env's spec while training.", show_default="a sample"),
+    ] = None,
+    on_env_error: Annotated[
+        str, typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.")
+    ] = "stop",
+    max_env_restarts: Annotated[
+        int, typer.Option(help="Restarts in a row, of a process or its envs, before that is an error.")
+    ] = 3,
+    step_timeout: Annotated[
+        float, typer.Option(help="Seconds after which a step of the env counts as hanging, which is an error.")
+    ] = 60.0,
     debug: Debug = False,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
@@ -163,8 +182,13 @@ def _train(
         "stop_return": stop_return,
         "stop_steps": stop_steps,
         "stop_minutes": stop_minutes,
+        "policies": policies,
+        "runner": runner,
         "address": address,
-        "check_specs": check_specs,
+        "check_specs": "sample" if check_specs is None else check_specs,
+        "on_env_error": on_env_error,
+        "max_env_restarts": max_env_restarts,
+        "step_timeout": step_timeout,
     }
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")

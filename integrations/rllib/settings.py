@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import envoi
 
 from .algorithms import find
+from .batched_runner import Runner, check_runner
+from .env_options import EnvOptions
+from .multi_agent.grouping import check_way
 
 DEFAULT_STOP_STEPS = 1_000_000
 
@@ -46,7 +49,15 @@ class Settings:
         stop_minutes: Stop the job after this many minutes; resuming gives it the same time again.
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
-        check_specs: Check each observation against the spec while training.
+        action_masks: See `EnvOptions`.
+        vectorize: See `EnvOptions`.
+        check_specs: See `EnvOptions`.
+        on_env_error: See `EnvOptions`.
+        max_env_restarts: See `EnvOptions`.
+        step_timeout: See `EnvOptions`.
+        policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
+            each policy; None chooses by the agents' spaces and names.
+        runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -63,10 +74,22 @@ class Settings:
     stop_steps: int | None = None
     stop_minutes: float | None = None
     address: str | None = None
-    check_specs: bool = True
+    action_masks: bool | Literal["auto"] = "auto"
+    vectorize: bool | Literal["auto"] = "auto"
+    check_specs: bool | Literal["sample"] = "sample"
+    on_env_error: Literal["stop", "restart"] = "stop"
+    max_env_restarts: int = 3
+    step_timeout: float = 60.0
+    policies: str | Mapping[str, Sequence[str]] | None = None
+    runner: Runner = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
+        check_way(self.policies)
+        check_runner(self.runner)
+        if isinstance(self.policies, Mapping):
+            own = {name: list(agents) for name, agents in self.policies.items()}
+            object.__setattr__(self, "policies", own)
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             object.__setattr__(self, "stop_steps", DEFAULT_STOP_STEPS)
         for name, least in (("samples", 1), ("num_env_runners", 0), ("num_envs_per_runner", 1), ("seed", 0)):
@@ -80,6 +103,12 @@ class Settings:
         for rate in self.lr:
             if not 0 < rate < 1:
                 raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
+        EnvOptions.of(self)
+
+    @property
+    def env_options(self) -> EnvOptions:
+        """The options of the env."""
+        return EnvOptions.of(self)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -115,14 +144,15 @@ class Settings:
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where to run and `check_specs` can change; a stop that is
-                given replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where and how to sample, the checks of specs and what follows
+                errors of the env can change; a stop that is given replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "check_specs"}
+        free = stops | {"address", "num_env_runners", "runner"}
+        free |= {"check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name

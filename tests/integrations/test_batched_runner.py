@@ -27,9 +27,9 @@ from timed_env import Timed
 
 import envoi
 from envoi.adapters.rllib import bind_worker
-from envoi.integrations.rllib import register
+from envoi.integrations.rllib import Settings, configure, register
 from envoi.integrations.rllib.batched_runner import use_runner, why_not
-from envoi.integrations.rllib.batched_runner.runner import BatchedEnvRunner
+from envoi.integrations.rllib.batched_runner.batched_env_runner import BatchedEnvRunner
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0:UserWarning"),
@@ -443,3 +443,11 @@ def test_why_not_names_what_a_config_shows():
     config = PPOConfig().callbacks(on_episode_step=stepping)
     use_runner(config)
     assert "on_episode_step" in why_not(config)
+
+
+def test_configure_chooses_the_runner():
+    assert configure(partial(Timed, [3])).env_runner_cls is BatchedEnvRunner
+    assert configure(partial(Timed, [3]), runner="sync").env_runner_cls is None
+    assert configure("envoi:rps").env_runner_cls is not BatchedEnvRunner
+    with pytest.raises(envoi.EnvoiError, match="did you mean 'sync'"):
+        Settings("envoi:cartpole", runner="synk")

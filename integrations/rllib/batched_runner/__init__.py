@@ -1,18 +1,19 @@
 """Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays.
 
-`BatchedEnvRunner` is in `runner`, which imports Ray.
+`BatchedEnvRunner` is in `batched_env_runner`, which imports Ray.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from envoi import EnvoiError
 from envoi.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
-    from .runner import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner
 
-__all__ = ["RUNNERS", "BatchedEnvRunner", "Runner", "use_runner", "why_not"]
+__all__ = ["RUNNERS", "BatchedEnvRunner", "Runner", "check_runner", "use_runner", "why_not"]
 
 Runner = Literal["auto", "sync", "batched"]
 """The name of an env runner: RLlib's own ("sync"), envoi's ("batched"), or envoi's where it is quicker ("auto")."""
@@ -28,10 +29,10 @@ def check_runner(runner: str) -> None:
         envoi.UnknownName: There is none of that name.
     """
     if runner not in RUNNERS:
-        raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}. {nearest(runner, RUNNERS)}")
+        raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
 
 
-def use_runner(config: Any, runner: str = "auto") -> None:
+def use_runner(config: Any, runner: Runner = "auto") -> None:
     """Sets the env runner of a config.
 
     An env runner class that the user has set stays, unless `runner` is "batched".
@@ -46,7 +47,7 @@ def use_runner(config: Any, runner: str = "auto") -> None:
         envoi.EnvoiError: `runner` is "batched", and the config can have no batched runner at all.
     """
     check_runner(runner)
-    from .runner import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner
 
     if runner == "sync":
         if config.env_runner_cls is BatchedEnvRunner:
@@ -56,8 +57,6 @@ def use_runner(config: Any, runner: str = "auto") -> None:
     if obstacle is None:
         config.env_runners(env_runner_cls=BatchedEnvRunner)
     elif runner == "batched":
-        from envoi import EnvoiError
-
         raise EnvoiError(f"runner: 'batched' cannot be used, because {obstacle}; use 'auto' or 'sync'")
 
 
@@ -70,8 +69,8 @@ def why_not(config: Any) -> str | None:
     Args:
         config: An `AlgorithmConfig`.
     """
+    from .batched_env_runner import BatchedEnvRunner
     from .obstacles import obstacle_in_config
-    from .runner import BatchedEnvRunner
 
     if (obstacle := _obstacle(config)) is not None:
         return obstacle
@@ -83,7 +82,7 @@ def why_not(config: Any) -> str | None:
 
 def _obstacle(config: Any) -> str | None:
     """Returns why a config cannot have the batched runner's class; None if it can."""
-    from .runner import BatchedEnvRunner
+    from .batched_env_runner import BatchedEnvRunner
 
     if config.is_multi_agent:
         return "the config has several agents"
@@ -97,7 +96,7 @@ def _obstacle(config: Any) -> str | None:
 
 def __getattr__(name: str) -> Any:
     if name == "BatchedEnvRunner":
-        from .runner import BatchedEnvRunner
+        from .batched_env_runner import BatchedEnvRunner
 
         return BatchedEnvRunner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ class UnreadBuffer(Buffer):
         else:
             self.data = self.data
         del self.rows
-        self.__class__ = Buffer
+        object.__setattr__(self, "__class__", Buffer)
         if as_arrays:
             self.finalize()
 
@@ -80,22 +80,23 @@ class EpisodeMaker:
         """Returns the episode that continues a chunk, as `SingleAgentEpisode.cut` does, but without data."""
         return self._make(chunk.id_, chunk.t, deepcopy(chunk.custom_data))
 
-    def fill(self, episode: Episode, rollout: Rollout, lane: int) -> None:
+    def fill(self, episode: Episode, rollout: Rollout, lane: int, unread: bool) -> None:
         """Puts the latest rows of a lane into its episode; `settle` then makes it RLlib's own.
 
         Args:
             episode: The episode, without data or with only that of its begin.
             rollout: The rollout, with at least one step of the episode.
             lane: The lane number.
+            unread: True if the buffers shall read as single items until then, False for arrays.
         """
         piece = rollout.piece(lane)
-        lookback, unread = piece.lookback, self._unread
-        episode.observations = unread("observations", piece.observations, lookback)
-        episode.actions = unread("actions", piece.actions, lookback)
-        episode.rewards = unread("rewards", piece.rewards, lookback)
+        lookback, make = piece.lookback, self._unread if unread else self._arrays
+        episode.observations = make("observations", piece.observations, lookback)
+        episode.actions = make("actions", piece.actions, lookback)
+        episode.rewards = make("rewards", piece.rewards, lookback)
         episode.infos = self._buffer("infos", piece.infos, lookback)
         episode.extra_model_outputs = {
-            name: unread("infos", rows, known) for name, (rows, known) in piece.outputs.items()
+            name: make("infos", rows, known) for name, (rows, known) in piece.outputs.items()
         }
         episode.extra_model_outputs[WEIGHTS_SEQ_NO] = self._buffer("infos", piece.weights, lookback)
         episode.t = episode.t_started + len(piece.weights) - lookback
@@ -120,8 +121,14 @@ class EpisodeMaker:
         buffer.__dict__ = {**self._buffers[name], "data": items, "lookback": lookback}
         return buffer
 
-    def _unread(self, name: str, rows: Any, lookback: int) -> Buffer:
+    def _arrays(self, name: str, rows: Any, lookback: int) -> Buffer:
         """Returns a buffer of arrays, with the space of the buffer of that name; that of infos has none."""
+        buffer: Buffer = object.__new__(Buffer)
+        buffer.__dict__ = {**self._buffers[name], "data": rows, "lookback": lookback, "finalized": True}
+        return buffer
+
+    def _unread(self, name: str, rows: Any, lookback: int) -> Buffer:
+        """Returns a buffer of arrays that reads as one of single items."""
         buffer: UnreadBuffer = object.__new__(UnreadBuffer)
         buffer.__dict__ = {**self._buffers[name], "rows": rows, "lookback": lookback}
         del buffer.__dict__["data"]

@@ -15,6 +15,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
 
 from .array_connectors import ActionChooser
+from .episode_metrics import EpisodeMetrics
 from .episodes import EpisodeMaker, settle
 from .obstacles import callbacks_heard, obstacle_in_config, obstacle_in_parts
 from .rollout import Rollout
@@ -43,8 +44,13 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     reason: str | None = None
 
+    config: Any
+    env: Any
+    _ongoing_episodes: Any
+    _rollout: Rollout
+    _maker: EpisodeMaker
+
     def __init__(self, **kwargs: Any) -> None:
-        self._rollout: Rollout | None = None
         self._observations: Any = None
         self._ended: list[int] = []  # the lanes that are reset in the next step
         self._carries = self._forced = False
@@ -69,6 +75,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if not self._is_complete:
             return
         self._heard = callbacks_heard(self.config)
+        self._episode_metrics = EpisodeMetrics(self._log_one_episode)
         if self.env is not None:
             self._maker = EpisodeMaker(self.env.single_observation_space, self.env.single_action_space)
         parts = self.env, self.module, self._env_to_module, self._module_to_env
@@ -137,6 +144,30 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._increase_sampled_metrics(steps, len(done))
         return done + chunks
 
+    def get_metrics(self) -> Any:
+        """Returns the metrics since the last call; see `SingleAgentEnvRunner.get_metrics`."""
+        if self.reason is None:
+            self._log_ended_episodes()
+        return super().get_metrics()
+
+    def _log_ended_episodes(self) -> None:
+        ended: list[tuple[int, Any, float]] = []
+        for episode in self._done_episodes_for_metrics:
+            chunks = [episode, *self._ongoing_episodes_for_metrics.pop(episode.id_, ())]
+            ended.append(
+                (sum(map(len, chunks)), sum(c.get_return() for c in chunks), sum(c.get_duration_s() for c in chunks))
+            )
+        self._episode_metrics.log(self.metrics, ended)
+        self._done_episodes_for_metrics.clear()
+
+    def _log_one_episode(self, metrics: Any, *values: Any) -> None:
+        """Logs an episode as RLlib does, to another logger."""
+        own, self.metrics = self.metrics, metrics
+        try:
+            self._log_episode_metrics(*values)
+        finally:
+            self.metrics = own
+
     def _chooser(self, explore: bool) -> ActionChooser:
         module, pipelines = self.module, (self._env_to_module, self._module_to_env)
         return ActionChooser(module, *pipelines, self.metrics, explore, self._ongoing_episodes)
@@ -190,7 +221,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 self._begin(lane)
         return done
 
-    def _new_episode(self, env_index: int, episodes: list[SingleAgentEpisode] | None = None) -> None:
+    def _new_episode(self, env_index: int, episodes: Any = None) -> None:
         if self.reason is not None:
             super()._new_episode(env_index, episodes)
             return
@@ -204,18 +235,22 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     def _begin(self, lane: int) -> None:
         self._rollout.begin(lane)
-        self._ongoing_episodes[lane].add_env_reset(*self._rollout.latest(lane))
-        self._make_on_episode_callback("on_episode_start", lane, self._ongoing_episodes)
+        episode = self._ongoing_episodes[lane]
+        if "on_episode_start" in self._heard:
+            episode.add_env_reset(*self._rollout.latest(lane))
+            self._make_on_episode_callback("on_episode_start", lane, self._ongoing_episodes)
+        episode._start_time = self._rollout.times[-1]
 
     def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
         episode = self._ongoing_episodes[lane]
-        self._maker.fill(episode, self._rollout, lane)
+        read = "on_episode_end" in self._heard
+        self._maker.fill(episode, self._rollout, lane, unread=read or not self.episodes_to_numpy)
         episode.is_terminated, episode.is_truncated = terminated, truncated
         self._sum_of_lengths -= len(episode)
         self._rollout.begin(lane)
         self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
         self._new_episode(lane, self._ongoing_episodes)
-        return settle(episode, self.episodes_to_numpy)
+        return settle(episode, bool(self.episodes_to_numpy))
 
     def _cut(self) -> list[SingleAgentEpisode]:
         """Returns a chunk of each episode that has not ended, which continues in the next sample."""
@@ -223,11 +258,11 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         for lane, episode in enumerate(self._ongoing_episodes):
             if lane in self._ended or not self._rollout.steps(lane):
                 continue
-            self._maker.fill(episode, self._rollout, lane)
+            self._maker.fill(episode, self._rollout, lane, unread=not self.episodes_to_numpy)
             self._rollout.begin(lane, lookback=self.config.episode_lookback_horizon)
             self._ongoing_episodes[lane] = self._maker.continuation(episode)
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
-            chunks.append(settle(episode, self.episodes_to_numpy))
+            chunks.append(settle(episode, bool(self.episodes_to_numpy)))
         self._sum_of_lengths = 0
         return chunks
 
