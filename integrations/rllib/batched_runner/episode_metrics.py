@@ -32,7 +32,7 @@ class EpisodeMetrics:
         """
         if not episodes:
             return
-        columns = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
+        columns: dict[str, Any] = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
         for key, name, options in self._calls:
             first, *others = columns[name]
             metrics.log_value(key, first, **options)
