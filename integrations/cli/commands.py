@@ -138,6 +138,10 @@ def _train(
         str | None,
         typer.Option(help=f"Policies of several agents: {', '.join(WAYS)}.", show_default="by the agents' spaces"),
     ] = None,
+    runner: Annotated[
+        str,
+        typer.Option(help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker."),
+    ] = "auto",
     address: Annotated[
         str | None,
         typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
@@ -182,6 +186,7 @@ def _train(
         "stop_steps": stop_steps,
         "stop_minutes": stop_minutes,
         "policies": policies,
+        "runner": runner,
         "address": address,
         "check_specs": "sample" if check_specs is None else check_specs,
         "on_env_error": on_env_error,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import envoi
 
 from .algorithms import find
+from .batched_runner import Runner, use_runner
 from .env_options import EnvOptions
 from .multi_agent.grouping import Policies
 
@@ -78,6 +79,7 @@ def configure(
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
     policies: Policies | None = None,
+    runner: Runner = "auto",
 ) -> AlgorithmConfig:
     """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
@@ -112,6 +114,7 @@ def configure(
         training: Without a config of the user's, further settings for `AlgorithmConfig.training`, which override the
             defaults of `ALGORITHMS`.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
+        runner: The env runner, see `envoi.integrations.rllib.batched_runner.use_runner`.
 
     Returns:
         The config, to be changed further as needed.
@@ -136,6 +139,7 @@ def configure(
     for step in STEPS:
         step(config, described)
     set_policies(config, described, policies)
+    use_runner(config, runner)
     if exact:
         save_exactly(config)
     return config

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import envoi
 
 from .algorithms import find
+from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
 from .exact_resume.limits import check_exact
 from .multi_agent.grouping import check_way
@@ -59,6 +60,7 @@ class Settings:
             each policy; None chooses by the agents' spaces and names.
         exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
             `envoi.integrations.rllib.exact_resume`.
+        runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -83,10 +85,12 @@ class Settings:
     step_timeout: float = 60.0
     policies: str | Mapping[str, Sequence[str]] | None = None
     exact: bool = False
+    runner: Runner = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
         check_way(self.policies)
+        check_runner(self.runner)
         if isinstance(self.policies, Mapping):
             own = {name: list(agents) for name, agents in self.policies.items()}
             object.__setattr__(self, "policies", own)
@@ -146,14 +150,15 @@ class Settings:
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where to run, the checks of specs and what follows errors
-                of the env can change; a stop that is given replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where and how to sample, the checks of specs and what follows
+                errors of the env can change; a stop that is given replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
+        free = stops | {"address", "num_env_runners", "runner"}
+        free |= {"check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name

@@ -117,6 +117,7 @@ def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, Tr
         training=_rates(settings, {trial.seed: trial.lr for trial in todo}),
         policies=settings.policies,
         exact=settings.exact,
+        runner=settings.runner,
     )
     seeds: Any = tune.grid_search([trial.seed for trial in todo])
     config.debugging(seed=seeds)
