@@ -15,7 +15,7 @@ from tensorboardX import SummaryWriter
 
 import envoi
 
-from .algorithm_config import RETURNS
+from .callbacks import RETURNS
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import envoi
 
 from .algorithms import find
+from .env_options import EnvOptions
 
 DEFAULT_STOP_STEPS = 1_000_000
 
@@ -46,7 +47,12 @@ class Settings:
         stop_minutes: Stop the job after this many minutes; resuming gives it the same time again.
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
-        check_specs: Check each observation against the spec while training.
+        action_masks: See `EnvOptions`.
+        vectorize: See `EnvOptions`.
+        check_specs: See `EnvOptions`.
+        on_env_error: See `EnvOptions`.
+        max_env_restarts: See `EnvOptions`.
+        step_timeout: See `EnvOptions`.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -63,7 +69,12 @@ class Settings:
     stop_steps: int | None = None
     stop_minutes: float | None = None
     address: str | None = None
-    check_specs: bool = True
+    action_masks: bool | Literal["auto"] = "auto"
+    vectorize: bool | Literal["auto"] = "auto"
+    check_specs: bool | Literal["sample"] = "sample"
+    on_env_error: Literal["stop", "restart"] = "stop"
+    max_env_restarts: int = 3
+    step_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
@@ -80,6 +91,12 @@ class Settings:
         for rate in self.lr:
             if not 0 < rate < 1:
                 raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
+        EnvOptions.of(self)
+
+    @property
+    def env_options(self) -> EnvOptions:
+        """The options of the env."""
+        return EnvOptions.of(self)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -115,14 +132,14 @@ class Settings:
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where to run and `check_specs` can change; a stop that is
-                given replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where to run, the checks of specs and what follows errors
+                of the env can change; a stop that is given replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "check_specs"}
+        free = stops | {"address", "num_env_runners", "check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, Tr
         settings.algo,
         num_envs=settings.num_envs_per_runner,
         num_env_runners=settings.num_env_runners,
-        check_specs=settings.check_specs,
+        **asdict(settings.env_options),
         failure=folder.failure.resolve(),
         training=_rates(settings, {trial.seed: trial.lr for trial in todo}),
     )
