@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 from .form import RLlibEnv
 from .form_base import ActionMasks, Canonical, Place, RLlibForm
 
-RESERVED = ("in_evaluation", "num_envs")
+FORM = "envoi_form"
+"""The entry of RLlib's `env_config` whose `canonical` and `action_masks` override those of the creator."""
+
+RESERVED = ("in_evaluation", "num_envs", FORM)
 """Entries of RLlib's `env_config` that are for envoi or RLlib, and not arguments of the environment."""
 
 
@@ -93,13 +96,17 @@ class EnvCreator:
             **{name: value for name, value in config.items() if name not in RESERVED},
         }
         core = self._core(arguments, self._lanes(config.get("num_envs")))
-        if self.canonical and not self._made.warned:
+        form_settings = config.get(FORM) or {}
+        canonical: Canonical = form_settings.get("canonical", self.canonical)
+        masks: ActionMasks = form_settings.get("action_masks", self.action_masks)
+        if masks == "auto":
+            masks = self._has_masks(arguments)
+        if canonical and not self._made.warned:
             self._made.warned = True
             warn_narrowed(losses(core))
-        masks = self._has_masks(arguments) if self.action_masks == "auto" else self.action_masks
         worker = int(getattr(env_context, "worker_index", 0) or 0)
         in_evaluation = bool(config.get("in_evaluation", False))
-        settings = (worker, in_evaluation, self.validate, self.canonical, masks)
+        settings = (worker, in_evaluation, self.validate, canonical, masks)
         if isinstance(core, MultiEnv):
             from .multi_form import RLlibMultiEnv
 

@@ -18,9 +18,10 @@ try:
 
     from .callbacks import RETURNS
     from .configuration.callbacks import add_callbacks
-    from .configuration.described_env import DescribedEnv, describe_env
+    from .configuration.described_env import DescribedEnv
     from .configuration.environment import set_environment
     from .configuration.faults import set_faults
+    from .configuration.networks import describe_fitting, set_networks
     from .configuration.table_defaults import set_table_defaults
     from .registration import RegisteredEnv, register, registered
 except ImportError as error:
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
-STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (set_environment, set_faults, add_callbacks)
+STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (
+    set_environment,
+    set_networks,
+    set_faults,
+    add_callbacks,
+)
 """The steps by which `configure` changes a config, in this order; each leaves the settings of the user."""
 
 
@@ -110,12 +116,12 @@ def configure(
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners, "seed": seed, "training": training}
         _refuse_settings({"algo": algo, **given})
-        described = describe_env(_registered(config, env, options, failure), config.env_config, None)
+        described = describe_fitting(config, _registered(config, env, options, failure), config.env_config, None)
     else:
         env, name = (config, algo or env) if config is not None else (env, algo)
         algorithm = find(name or "PPO")
         config = load_algorithm(algorithm.name).get_default_config()
-        described = describe_env(_registered(config, env, options, failure), {}, num_envs)
+        described = describe_fitting(config, _registered(config, env, options, failure), {}, num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
         set_table_defaults(config, described, algorithm, lr, num_envs, training)

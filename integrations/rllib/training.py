@@ -195,6 +195,7 @@ def _check(settings: Settings) -> None:
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,
+        action_masks=settings.action_masks,
     )
     if type(actions).__name__ == "Dict":  # several agents: the canonical form of one agent is never a Dict
         agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then

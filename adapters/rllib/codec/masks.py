@@ -62,7 +62,8 @@ class Masks:
             observation: The core's observation, whose `"action_mask"` is the mask if the info has none; if neither has
                 one, all actions are legal.
         """
-        return {MASK: self._of(info, observation), OBSERVATIONS: seen}
+        mask = self.find(info, observation)
+        return {MASK: np.ones(self.size, np.float32) if mask is None else mask, OBSERVATIONS: seen}
 
     def beside_all(self, seen: Any, infos: Any, observations: Any = None) -> dict[str, Any]:
         """Returns the observations of n lanes with their masks, of shape (n, size).
@@ -72,31 +73,32 @@ class Masks:
             infos: One info per lane.
             observations: The core's observations, with leaves of shape (n, …); see `beside`.
         """
-        held = observations.get(MASK) if isinstance(observations, AnyDict) else None
         columns = getattr(infos, "columns", None)
-        if columns is not None and infos.mask is None and not infos.masks:
-            held = columns.get(MASK, held)
-            if held is None:
-                return {MASK: np.ones((len(infos), self.size), np.float32), OBSERVATIONS: seen}
+        if columns is not None and infos.mask is None and not infos.masks:  # the same keys in all lanes
+            held = columns.get(MASK)
             if isinstance(held, np.ndarray) and held.shape == (len(infos), self.size):
                 return {MASK: (held != 0).astype(np.float32), OBSERVATIONS: seen}
-            infos = [{}] * len(infos)
-        masks = [
-            self._flat(info[MASK] if info.get(MASK) is not None else None if held is None else held[lane])
-            for lane, info in enumerate(infos)
-        ]
+        found = [self.find(info, observations, lane) for lane, info in enumerate(infos)]
+        masks = [np.ones(self.size, np.float32) if mask is None else mask for mask in found]
         return {MASK: np.stack(masks), OBSERVATIONS: seen}
 
-    def _of(self, info: Mapping[Any, Any], observation: Any) -> NDArray[np.float32]:
+    def find(self, info: Mapping[Any, Any], observation: Any, lane: int | None = None) -> NDArray[np.float32] | None:
+        """Returns a mask as a new float32 array of 0 and 1, of shape (size,); None if there is none.
+
+        Args:
+            info: The info, which comes first.
+            observation: The core's observation.
+            lane: The index of a lane, for an observation of n lanes.
+        """
         mask = info.get(MASK)
         if mask is None and isinstance(observation, AnyDict):
             mask = observation.get(MASK)
-        return self._flat(mask)
+            if mask is not None and lane is not None:
+                mask = mask[lane]
+        return None if mask is None else self._flat(mask)
 
     def _flat(self, mask: Any) -> NDArray[np.float32]:
         """Returns a new float32 array of 0 and 1, of shape (size,)."""
-        if mask is None:
-            return np.ones(self.size, np.float32)
         if isinstance(mask, np.ndarray) and mask.size == self.size:
             flat = mask.ravel()
         else:
@@ -164,16 +166,19 @@ def can_mask(spec: SpecTree) -> bool:
         return False
 
 
-def declares_masks(env: Env | MultiEnv) -> bool:
-    """Returns True if an environment shows before its first reset that it has action masks.
+def declares_masks(env: Env | MultiEnv) -> list[Any]:
+    """Returns the agents that are known before the first reset to have action masks; `[None]` for the only agent.
 
-    It has an `"action_mask"` in its observation spec, of one element for each action; or it is a `MultiModel` that
-    defines `mask`.
+    Their observation spec has an `"action_mask"`, of one element for each action; or the environment is a `MultiModel`
+    that defines `mask`.
     """
     kind: Any = type(env.unwrapped)
-    if issubclass(kind, MultiModel) and kind.mask is not MultiModel.mask:
-        return True
-    return any(_shows_mask(observation, action) for observation, action in _spec_pairs(env))
+    defined = issubclass(kind, MultiModel) and kind.mask is not MultiModel.mask
+    return [
+        agent
+        for agent, observation, action in _spec_pairs(env)
+        if _shows_mask(observation, action) or (defined and can_mask(action))
+    ]
 
 
 def has_masks(env: Env | MultiEnv) -> bool:
@@ -182,7 +187,7 @@ def has_masks(env: Env | MultiEnv) -> bool:
     Args:
         env: An environment that is not needed any more, because it may be reset.
     """
-    if not any(can_mask(action) for _, action in _spec_pairs(env)):
+    if not any(can_mask(action) for _, _, action in _spec_pairs(env)):
         return False
     if declares_masks(env):
         return True
@@ -191,12 +196,12 @@ def has_masks(env: Env | MultiEnv) -> bool:
     return any(MASK in info for info in each)
 
 
-def _spec_pairs(env: Env | MultiEnv) -> Iterator[tuple[SpecTree, SpecTree]]:
+def _spec_pairs(env: Env | MultiEnv) -> Iterator[tuple[Any, SpecTree, SpecTree]]:
     if isinstance(env, Env):
-        yield env.observation_spec, env.action_spec
+        yield None, env.observation_spec, env.action_spec
         return
     for agent in env.possible_agents:
-        yield env.observation_spec[agent], env.action_spec[agent]
+        yield agent, env.observation_spec[agent], env.action_spec[agent]
 
 
 def _shows_mask(observation: SpecTree, action: SpecTree) -> bool:

@@ -5,7 +5,7 @@
     from envoi.integrations.rllib.modules import set_modules
 
     env = creator({})  # to_rllib("…", canonical="structured", action_masks="auto")
-    set_modules(config, env.observation_space, env.action_space)
+    set_modules(config, [(env.observation_space, env.action_space)])
 
 Importing this package imports RLlib and torch.
 """
@@ -24,7 +24,7 @@ try:
         StructuredTQCCatalog,
     )
     from .check import check_module
-    from .choice import module_spec, networks_of, set_modules
+    from .choice import has_own_module, module_spec, networks_of, set_modules
     from .filters import conv_filters
     from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule
 except ImportError as error:
@@ -43,6 +43,7 @@ __all__ = [
     "StructuredTQCCatalog",
     "check_module",
     "conv_filters",
+    "has_own_module",
     "module_spec",
     "networks_of",
     "set_modules",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,29 +112,48 @@ def _check_mask(observation_space: Any, action_space: Any) -> None:
         raise envoi.EnvoiError(f"action_mask: expected shape ({expected},), one element for each action, got {size}")
 
 
-def set_modules(config: Any, observation_space: Any, action_space: Any) -> None:
-    """Sets the module that spaces need on a config, unless the user has set one.
+def has_own_module(config: Any) -> bool:
+    """Returns True if the user has set a module class of their own, for one policy or for several."""
+    default, given = config.get_default_rl_module_spec(), config.rl_module_spec
+    classes = {getattr(default, "module_class", None)}
+    return any(spec.module_class not in classes for spec in _specs(given))
+
+
+def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
+    """Sets the modules that spaces need on a config, except where the user has set one.
 
     The user's `model_config` stays as it is.
 
     Args:
         config: RLlib's `AlgorithmConfig`, which is changed.
-        observation_space: The observation space of one agent.
-        action_space: Its action space.
+        spaces_of_policies: The observation space and the action space of each policy. A spec of a policy that has
+            spaces of its own (`RLModuleSpec(observation_space=…)`) is decided by these.
 
     Raises:
-        envoi.EnvoiError: No network of the algorithm takes such observations, or the user's module does not.
+        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
     """
     default, given = config.get_default_rl_module_spec(), config.rl_module_spec
-    if not isinstance(given, RLModuleSpec) or not isinstance(default, RLModuleSpec):
-        return  # of several modules, which the user set
-    if given.module_class is not default.module_class:
+    if not isinstance(default, RLModuleSpec):
         return
-    spec = module_spec(config, observation_space, action_space)
-    if spec is None:
-        return
-    if given.catalog_class not in (None, default.catalog_class):
-        spec.catalog_class = given.catalog_class
-    if given.model_config != default.model_config:
-        spec.model_config = given.model_config
-    config.rl_module(rl_module_spec=spec)
+    needed = [module_spec(config, *each) for each in spaces_of_policies]
+    shared = max(needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class is not default.module_class else 1)
+    changed = False
+    for spec in _specs(given):
+        if spec.module_class is not default.module_class:
+            continue
+        own = spec.observation_space
+        found = shared if own is None else module_spec(config, own, spec.action_space)
+        if spec.model_config == default.model_config:
+            spec.model_config = None  # RLlib merges that of the config when it makes the module
+        if found is None:
+            continue
+        changed = True
+        spec.module_class = found.module_class
+        if spec.catalog_class in (None, default.catalog_class):
+            spec.catalog_class = found.catalog_class
+    if changed:
+        config.rl_module(rl_module_spec=given)
+
+
+def _specs(spec: Any) -> Iterable[RLModuleSpec]:
+    return [spec] if isinstance(spec, RLModuleSpec) else list(spec.rl_module_specs.values())

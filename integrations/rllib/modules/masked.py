@@ -25,9 +25,17 @@ from envoi.protocol.multi_env import MASK
 
 def _masked(outputs: dict[str, Any], column: str, batch: dict[str, Any]) -> dict[str, Any]:
     """Replaces the logits of illegal actions by the lowest number, whose probability is 0."""
-    logits = outputs[column]
-    outputs[column] = torch.where(batch[Columns.OBS][MASK].bool(), logits, torch.full_like(logits, FLOAT_MIN))
+    mask = _mask(batch)
+    if mask is not None:
+        logits = outputs[column]
+        outputs[column] = torch.where(mask, logits, torch.full_like(logits, FLOAT_MIN))
     return outputs
+
+
+def _mask(batch: dict[str, Any]) -> torch.Tensor | None:
+    """Returns the masks as booleans; None for an agent without masks, whose policies others with masks may share."""
+    observation = batch[Columns.OBS]
+    return observation[MASK].bool() if isinstance(observation, dict) and MASK in observation else None
 
 
 class MaskedPPOModule(DefaultPPOTorchRLModule):
@@ -60,13 +68,18 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):
 
     def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
         outputs = super()._qf_forward_helper(batch, encoder, head)
-        values = outputs[QF_PREDS]
-        outputs[QF_PREDS] = torch.where(_legal(batch), values, torch.full_like(values, -torch.inf))
+        legal = _legal(batch)
+        if legal is not None:
+            values = outputs[QF_PREDS]
+            outputs[QF_PREDS] = torch.where(legal, values, torch.full_like(values, -torch.inf))
         return outputs
 
     def _forward_exploration(self, batch: dict[str, Any], t: int) -> dict[str, Any]:
+        legal = _legal(batch)
+        if legal is None:
+            return super()._forward_exploration(batch, t)
         outputs = self._forward_inference(batch)
-        best, legal = outputs[Columns.ACTIONS], _legal(batch)
+        best = outputs[Columns.ACTIONS]
         self.epsilon_schedule.update(t)
         # RLlib samples among the actions with a value other than 0, and fails where there is none.
         chosen = torch.multinomial(legal.reshape(-1, legal.shape[-1]).float(), 1).reshape(best.shape)
@@ -74,7 +87,7 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):
         return {**outputs, Columns.ACTIONS: torch.where(explores, chosen, best)}
 
 
-def _legal(batch: dict[str, Any]) -> torch.Tensor:
-    """Returns the masks as booleans; all True where a mask forbids everything."""
-    mask = batch[Columns.OBS][MASK].bool()
-    return mask | ~mask.any(-1, keepdim=True)
+def _legal(batch: dict[str, Any]) -> torch.Tensor | None:
+    """Returns the masks as booleans, all True where a mask forbids everything; None for an agent without masks."""
+    mask = _mask(batch)
+    return None if mask is None else mask | ~mask.any(-1, keepdim=True)
