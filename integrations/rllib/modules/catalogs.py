@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class StructuredCatalog(Catalog):
         height, width, _ = part.space.shape or ()
         filters = settings["conv_filters"] or conv_filters(height, width)
         made: Any = super()._get_encoder_config(part.space, {**settings, "conv_filters": filters})
-        if made.output_dims[0] < 1:
+        if min(replace(made, flatten_at_end=False).output_dims) < 1:
             raise envoi.EnvoiError(
                 f"{leaf_name(part.path)}: conv_filters {filters} leave nothing of {height} × {width} pixels; use "
                 "smaller kernels or padding 'same', or leave conv_filters out"

@@ -25,6 +25,7 @@ def check_module(
     action_space: spaces.Space[Any],
     *,
     model_config: Any = None,
+    catalog_class: Any = None,
     config: Any = None,
 ) -> None:
     """Builds a module for the spaces of an environment, and lets it choose actions for two sampled observations.
@@ -34,6 +35,7 @@ def check_module(
         observation_space: The observation space of one agent, as RLlib sees it.
         action_space: Its action space.
         model_config: The module's `model_config`; None for an empty one.
+        catalog_class: RLlib's catalog for the module; None for its own.
         config: RLlib's `AlgorithmConfig`, whose algorithm may need more of a module, such as a value function; None to
             leave that out.
 
@@ -51,6 +53,7 @@ def check_module(
         observation_space=observation_space,
         action_space=action_space,
         model_config={**settings, **_as_dict(model_config)},
+        catalog_class=catalog_class,
     )
     try:
         module: Any = spec.build()
