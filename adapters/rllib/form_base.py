@@ -150,9 +150,7 @@ class CodedForm(RLlibForm):
         super()._plan()
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
         is_structured = self._canonical == "structured"
-        self.codec = (
-            Codec(self.core, structured=is_structured, masked=self._action_masks) if self._canonical else None
-        )
+        self.codec = Codec(self.core, structured=is_structured, masked=self._action_masks) if self._canonical else None
 
     @classmethod
     def _opens(cls, core: Any) -> bool:

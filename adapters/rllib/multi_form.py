@@ -27,14 +27,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import MultiEnv, MultiReset, MultiStep
-from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_step
+from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
+from ..gymnasium.core_generator import CoreGenerator
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
 from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
@@ -51,7 +52,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
+class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:
@@ -72,7 +73,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         last: The result of the core's last reset or step.
     """
 
-    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_five_step", "_encode_state")
+    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_encode_state")
     _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags")
 
     def __init__(
@@ -89,7 +90,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._begun = False
-        self._last: Any = None  # a `MultiReset`, or the result of `raw_step`
+        self._last: Any = None  # a `MultiReset`, or the result of `step_values`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
@@ -116,9 +117,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         core = self.core
         agents = core.possible_agents
         is_structured = self._canonical == "structured"
-        self.codecs = (
-            Codec.each(core, structured=is_structured, masked=self._action_masks) if self._canonical else {}
-        )
+        self.codecs = Codec.each(core, structured=is_structured, masked=self._action_masks) if self._canonical else {}
         if self._canonical:
             self._encode: dict[Any, Any] = {agent: codec.encode for agent, codec in self.codecs.items()}
             self._decode: dict[Any, Any] = {agent: codec.decode for agent, codec in self.codecs.items()}
@@ -130,8 +129,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
             able = [agent for agent in agents if can_mask(core.action_spec[agent])]
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in able or agents}
         self._is_plain = not self._encode and not self._masks
-        self._step = quickest_multi_step(self._env)
-        self._five_step = five_step(self._env) if self._is_plain and not self._decode else None
+        self._step = fast_multi_step(self._env)
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
 
     @property
@@ -177,22 +175,15 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         Raises:
             EpisodeError: The actions are not those of the agents whose turn it is.
         """
-        quiet_flags = self._quiet_flags
-        if quiet_flags and self._five_step is not None:
-            self._last = step = self._five_step(action_dict, quiet_flags)
-            if len(step) == 5:
-                return step
-            observations, _, terminated, _, _, infos = step
-        else:
-            if decode := self._decode:
-                action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-            self._last = step = self._step(action_dict)
-            observations, _, terminated, _, _, infos = step
-            if not self._is_plain:
-                observations = self.seen(observations, infos)
+        if decode := self._decode:
+            action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
+        self._last = step = self._step(action_dict)
+        observations, rewards, terminated, _, _, infos = step
+        if not self._is_plain:
+            observations = self.seen(observations, infos)
         if terminated is None and not self._held:
-            flags = quiet_flags or self._meet(observations, step[1])
-            return observations, step[1], {**flags}, {**flags}, infos
+            flags = self._quiet_flags or self._meet(observations, rewards)
+            return observations, rewards, {**flags}, {**flags}, infos
         return self._changing(full_multi_step(step), observations)
 
     @property
@@ -201,7 +192,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
-        return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
+        return full_multi_step(last)
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set.
@@ -289,18 +280,6 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         """Returns the core's state, a value of `state_space` if there is one."""
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
-
-    # gymnasium.Env's own `np_random` reads and writes this.
-    @property
-    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.core.rng
-
-    @_np_random.setter
-    def _np_random(self, generator: np.random.Generator) -> None:
-        self.core.rng = generator
-
-    def __str__(self) -> str:
-        return repr(self)
 
 
 def _space_of_all(by_agent: Mapping[Any, Any]) -> spaces.Dict:

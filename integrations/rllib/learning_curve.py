@@ -10,11 +10,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from .multi_agent.curve import plot_policies, policy_columns
+
 _COLOURS = ("#2c6fbb", "#d1495b", "#3a9d6e", "#e09f3e", "#7b5ea7", "#4f8a8b", "#a0522d", "#666666")
 
 
 def plot_learning_curve(rows: Sequence[Mapping[str, str]], path: Path, title: str, goal: float | None = None) -> None:
     """Plots the learning curve of each trial: the mean return, and one standard deviation around it.
+
+    Of one trial of several agents, there is a line for the mean return of each policy instead.
 
     The band is clipped to the smallest and largest return, so that it shows none that did not occur.
 
@@ -31,6 +35,9 @@ def plot_learning_curve(rows: Sequence[Mapping[str, str]], path: Path, title: st
     trials = sorted(rate_of, key=lambda trial: (float(rate_of[trial] or 0), trial))
     shown = [row for row in rows if row["return_mean"]]
     rates = list(dict.fromkeys(rate_of[trial] for trial in trials))
+    if len(trials) == 1 and policy_columns(rows):
+        plot_policies(axes, shown, _COLOURS)
+        trials = []
     for trial in trials:
         own = [row for row in shown if int(row["trial"]) == trial]
         if not own:

@@ -42,7 +42,9 @@ class PolicyValues:
             ("action_space", codec.action_space, policy.action_space),
         ):
             if not _fits(has, wants):
-                raise envoi.EnvoiError(f"{name}: the policy was trained with the {what} {wants}, and this env has {has}")
+                raise envoi.EnvoiError(
+                    f"{name}: the policy was trained with the {what} {wants}, and this env has {has}"
+                )
 
     def _space(self, codec: Codec) -> spaces.Space[Any]:
         return codec.observation_space if self._masks is None else self._masks.space(codec.observation_space)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from .callbacks import RETURNS
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
+from .multi_agent.returns import ended_returns
 from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
 
@@ -41,6 +43,7 @@ class Recorder(tune.Callback, tune.Stopper):
         states: The progress of each trial.
         observe: Called after each iteration of each trial.
         interruption: Set once the user asks to stop.
+        measured: The agents and policies whose returns are recorded, see `Grouping.measured`; none for one agent.
     """
 
     def __init__(
@@ -50,13 +53,14 @@ class Recorder(tune.Callback, tune.Stopper):
         states: Mapping[int, TrialState],
         observe: Observer | None,
         interruption: Interruption,
+        measured: Sequence[str] = (),
     ) -> None:
         self.saved = dict(states)
         self.earlier: dict[int, TrialState] = {}
         self.failures: dict[int, str] = {}
         self._settings, self._folder, self._observe = settings, folder, observe
-        self._interruption = interruption
-        self._live = {index: replace(state, returns=list(state.returns)) for index, state in states.items()}
+        self._interruption, self._measured = interruption, tuple(measured)
+        self._live = {index: copy.deepcopy(state) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
@@ -89,6 +93,8 @@ class Recorder(tune.Callback, tune.Stopper):
         if isinstance(ended, list):  # a NaN if none ended
             state.episodes += len(ended)
             state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
+        for name, values in ended_returns(result).items():
+            state.shares[name] = [*state.shares.get(name, ()), *values][-WINDOW:]
         mean = state.return_mean
         if mean is not None and len(state.returns) >= LEAST:
             state.best = mean if state.best is None else max(state.best, mean)
@@ -114,7 +120,7 @@ class Recorder(tune.Callback, tune.Stopper):
         mine = self._trial(result["config"])
         state = self._live[mine.index]
         speed = self._speed[mine.index]
-        row = _row(mine, state, result, speed)
+        row = _row(mine, state, result, speed) | self._shares(state)
         self._folder.append_progress(row)
         self._write_events(mine.index, state, row, result)
         now = time.monotonic()
@@ -122,7 +128,7 @@ class Recorder(tune.Callback, tune.Stopper):
             self._checkpointed[mine.index] = now
             result["should_checkpoint"] = True
         if self._observe is not None:
-            self._observe(Report(mine, replace(state), speed))
+            self._observe(Report(mine, copy.deepcopy(state), speed))
 
     def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it.
@@ -136,7 +142,7 @@ class Recorder(tune.Callback, tune.Stopper):
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
         if self.saved[index].checkpoint is not None:
             self.earlier[index] = self.saved[index]
-        self.saved[index] = replace(self._live[index], checkpoint=path.as_posix())
+        self.saved[index] = replace(copy.deepcopy(self._live[index]), checkpoint=path.as_posix())
         self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -177,10 +183,16 @@ class Recorder(tune.Callback, tune.Stopper):
             )
             raise envoi.EnvoiError(message + kept)
 
+    def _shares(self, state: TrialState) -> dict[str, float | None]:
+        """Returns the mean return of each agent and policy, None before its first episode ended, by column."""
+        held = {name: state.shares.get(name) for name in self._measured}
+        return {f"{name}/return_mean": statistics.fmean(own) if own else None for name, own in held.items()}
+
     def _write_events(self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         if index not in self._writers:
             self._writers[index] = SummaryWriter(str(self._folder.tensorboard / f"trial_{index}"))
         numbers = {f"envoi/{name}": row[name] for name in ("return_mean", "length_mean", "steps_per_second")}
+        numbers |= {f"envoi/{name}": row[name] for name in self._shares(state)}
         for part in ("learners", "env_runners"):
             numbers |= _flat(result.get(part, {}), part)
         for name, value in numbers.items():

@@ -16,6 +16,7 @@ when all of it is on disk, so a job resumes from `state.json`.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import uuid
@@ -25,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import envoi
+from envoi.atomic_write import write_atomically
 
-from ..atomic_write import write_atomically
 from .damaged_files import reading
 from .settings import Settings
 
@@ -51,7 +52,11 @@ COLUMNS = (
     "length_mean",
     "steps_per_second",
 )
-"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time."""
+"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
+
+With several agents, a column for the mean return of each policy and each agent follows, such as
+`policy/shared/return_mean`.
+"""
 
 
 @dataclass
@@ -64,9 +69,11 @@ class TrialState:
         env_steps: Steps of the env.
         seconds: Training time.
         episodes: Episodes that ended.
-        returns: Returns of the last episodes, at most 100.
+        returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
         best: The highest mean return so far.
         reached: The goal that stopped it; None if it can continue.
+        shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
+            `policy/<id>`; empty for one agent.
     """
 
     checkpoint: str | None = None
@@ -77,11 +84,19 @@ class TrialState:
     returns: list[float] = field(default_factory=list)
     best: float | None = None
     reached: str | None = None
+    shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     @property
     def return_mean(self) -> float | None:
         """Mean return of the last episodes; None before the first ended."""
         return sum(self.returns) / len(self.returns) if self.returns else None
+
+
+def _csv(values: Iterable[Any]) -> str:
+    """Returns a line of a CSV file; None is an empty field."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(["" if value is None else value for value in values])
+    return line.getvalue()
 
 
 def _entries(path: Path) -> list[str]:
@@ -268,11 +283,15 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines."""
-        head = "" if self.progress.exists() else ",".join(COLUMNS) + "\n"
-        line = ",".join("" if row[name] is None else str(row[name]) for name in COLUMNS)
+        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
+
+        Args:
+            row: A value or None for each of `COLUMNS`, and for further columns, the same in each row of a job.
+        """
+        names = (*COLUMNS, *(name for name in row if name not in COLUMNS))
+        head = "" if self.progress.exists() else _csv(names)
         with self.progress.open("ab", buffering=0) as file:
-            file.write(f"{head}{line}\n".encode())
+            file.write(f"{head}{_csv(row[name] for name in names)}".encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, where a resumed job continues.
@@ -283,8 +302,10 @@ class RunFolder:
         written = self.read_progress()
         with reading(self.progress):
             rows = [row for row in written if int(row["iteration"]) <= states[int(row["trial"])].iteration]
-        text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
-        write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
+        if rows:
+            write_atomically(self.progress, "".join(map(_csv, (rows[0], *(row.values() for row in rows)))))
+        else:
+            self.progress.unlink(missing_ok=True)
 
     def read_progress(self) -> list[dict[str, str]]:
         """Reads the rows of `progress.csv` as text; a last row that was cut off is left out.
@@ -298,7 +319,7 @@ class RunFolder:
             text = file.read()
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
-        return [row for row in rows if all(row.get(name) is not None for name in COLUMNS)]
+        return [row for row in rows if all(row.get(name) is not None for name in (*COLUMNS, *row))]
 
     def new_session(self) -> str:
         """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import envoi
 
 from .algorithms import find
 from .env_options import EnvOptions
+from .multi_agent.grouping import check_way
 
 DEFAULT_STOP_STEPS = 1_000_000
 
@@ -53,6 +54,8 @@ class Settings:
         on_env_error: See `EnvOptions`.
         max_env_restarts: See `EnvOptions`.
         step_timeout: See `EnvOptions`.
+        policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
+            each policy; None chooses by the agents' spaces and names.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -75,9 +78,14 @@ class Settings:
     on_env_error: Literal["stop", "restart"] = "stop"
     max_env_restarts: int = 3
     step_timeout: float = 60.0
+    policies: str | Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
+        check_way(self.policies)
+        if isinstance(self.policies, Mapping):
+            own = {name: list(agents) for name, agents in self.policies.items()}
+            object.__setattr__(self, "policies", own)
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             object.__setattr__(self, "stop_steps", DEFAULT_STOP_STEPS)
         for name, least in (("samples", 1), ("num_env_runners", 0), ("num_envs_per_runner", 1), ("seed", 0)):

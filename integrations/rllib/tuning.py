@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -47,6 +47,7 @@ def run(
     interruption: Interruption,
     *,
     log_to_driver: bool,
+    measured: Sequence[str] = (),
 ) -> tuple[dict[int, TrialState], bool, list[str]]:
     """Runs the trials that have not reached their goal.
 
@@ -57,6 +58,7 @@ def run(
         observe: Called after each iteration of each trial.
         interruption: Set once the user asks to stop.
         log_to_driver: Send the workers' logs to this process's stdout.
+        measured: The agents and policies whose returns are recorded, see `Grouping.measured`.
 
     Returns:
         The progress of each trial as of its last checkpoint; True if the user interrupted; a line for each trial that
@@ -66,7 +68,7 @@ def run(
         envoi.EnvoiError: The env failed, or all trials did.
     """
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
-    recorder = Recorder(settings, folder, states, observe, interruption)
+    recorder = Recorder(settings, folder, states, observe, interruption, measured)
     with _ray(settings, interruption, log_to_driver):
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
@@ -110,6 +112,7 @@ def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, Tr
         **asdict(settings.env_options),
         failure=folder.failure.resolve(),
         training=_rates(settings, {trial.seed: trial.lr for trial in todo}),
+        policies=settings.policies,
     )
     seeds: Any = tune.grid_search([trial.seed for trial in todo])
     config.debugging(seed=seeds)

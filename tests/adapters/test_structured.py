@@ -181,7 +181,7 @@ class MaskedInfo(Ends):
 
 
 class MaskedObservation(Ends):
-    observation_spec = {"action_mask": Array((2,), "int8", 0, 1), "at": Array((3,), "float32")}  # noqa: RUF012
+    observation_spec = {"action_mask": Array((2,), "int8", 0, 1), "at": Array((3,), "float32")}
 
     def observe(self, state, rng):
         return {"action_mask": np.array([0, 1], np.int8), "at": np.zeros(3, np.float32)}

@@ -60,7 +60,7 @@ class GuardedPair(Guarded):
 class GuardedCamera(Guarded):
     """The same, seen through a picture beside numbers, with the mask in the observation."""
 
-    observation_spec = {  # noqa: RUF012
+    observation_spec = {
         "action_mask": Array((5,), "float32", 0, 1),
         "camera": Array((13, 9, 3), "uint8"),
         "inside": (Discrete(3), Array((2, 2), "float32")),
@@ -106,7 +106,7 @@ class Screen(envoi.Model):
 class BesideVector(Screen):
     """The same with a smaller screen, and the number of a quarter to add to the brighter one."""
 
-    observation_spec = {"screen": Array((40, 30, 1), "float32", 0, 60), "turn": Discrete(2)}  # noqa: RUF012
+    observation_spec = {"screen": Array((40, 30, 1), "float32", 0, 60), "turn": Discrete(2)}
 
     def initial(self, rng, context):
         return (0, int(rng.integers(4)), int(rng.integers(2)))

@@ -284,7 +284,9 @@ def test_the_settings_of_the_user_reach_the_networks():
     encoder = module.encoder.actor_encoder
     sizes = [layer.out_channels for layer in encoder.modules() if isinstance(layer, torch.nn.Conv2d)]
     assert sizes == [5, 6]
-    linear = [(layer.in_features, layer.out_features) for layer in encoder.modules() if isinstance(layer, torch.nn.Linear)]
+    linear = [
+        (layer.in_features, layer.out_features) for layer in encoder.modules() if isinstance(layer, torch.nn.Linear)
+    ]
     assert linear == [(4, 7), (5 * 10 * 6 + 7, 9)]
     kinds = {type(layer) for layer in encoder.modules()}
     assert torch.nn.Tanh in kinds

@@ -143,7 +143,7 @@ def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Pa
 
 _FLATTENED = (
     "RLlib's networks see one flat vector; those of envoi.integrations.rllib see images as images, and "
-    "canonical=\"structured\" keeps them for a module of your own"
+    'canonical="structured" keeps them for a module of your own'
 )
 
 

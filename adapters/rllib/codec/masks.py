@@ -46,7 +46,9 @@ class Masks:
         counts = [_counts(leaf, at) for at, leaf in leaves(spec, path)]
         self.size = sum(int(count.sum()) for count in counts)
         if not self.size:
-            raise LossyConversion(path, "mask", repr(spec), NAME, "leave action_masks=False; there is no action to mask")
+            raise LossyConversion(
+                path, "mask", repr(spec), NAME, "leave action_masks=False; there is no action to mask"
+            )
 
     def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
         """Returns the space of an observation with its mask."""

@@ -134,7 +134,9 @@ def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[A
     encodes = [encode for _, encode, _ in parts]
     if len(encodes) == 1 and isinstance(spec, Spec):
         return space, encodes[0]
-    return space, lambda value: np.concatenate([e(leaf) for e, leaf in zip(encodes, values_of(spec, value), strict=True)])
+    return space, lambda value: np.concatenate(
+        [e(leaf) for e, leaf in zip(encodes, values_of(spec, value), strict=True)]
+    )
 
 
 def batch_observation_plan(spec: SpecTree) -> Callable[[Any], NDArray[np.float32]]:

@@ -70,9 +70,7 @@ def check_module(
             batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
         outputs = module.forward_inference(batch)
     except Exception as error:
-        raise envoi.EnvoiError(
-            f"module {name}: does not take {_leaves(observation_space)}: {_shown(error)}"
-        ) from error
+        raise envoi.EnvoiError(f"module {name}: does not take {_leaves(observation_space)}: {_shown(error)}") from error
     _check_outputs(name, module, outputs, action_space)
 
 

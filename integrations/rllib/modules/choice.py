@@ -136,7 +136,9 @@ def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> N
     if not isinstance(default, RLModuleSpec):
         return
     needed = [module_spec(config, *each) for each in spaces_of_policies]
-    shared = max(needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class is not default.module_class else 1)
+    shared = max(
+        needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class is not default.module_class else 1
+    )
     changed = False
     for spec in _specs(given):
         if spec.module_class is not default.module_class:
