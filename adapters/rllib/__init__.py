@@ -18,7 +18,8 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 | a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
 With `canonical="structured"`, any image stays an image, beside a vector of the other leaves; see
-`envoi.adapters.rllib.codec.structured`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and nothing is narrowed.
+`envoi.adapters.rllib.codec.structured`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and
+nothing is narrowed.
 
 What is lost:
 

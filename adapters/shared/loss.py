@@ -23,7 +23,7 @@ class DroppedOptionsWarning(UserWarning):
 
 
 _WORDS = {"precision": "narrowed", "shape": "flattened"}
-"""What happens to a field that is not refused."""
+"""The word for a loss that is not refused, by its field."""
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ def test_the_settings_of_the_user_reach_the_networks():
 
 def test_convolutions_of_the_user_that_leave_nothing_are_named():
     space = spaces.Dict({"cam": spaces.Box(0, 255, (5, 5, 3), np.uint8), "vector": spaces.Box(-1, 1, (4,))})
-    with pytest.raises(envoi.EnvoiError, match=r"observation\['cam'\]: conv_filters .* leave nothing of 5 × 5"):
+    with pytest.raises(envoi.EnvoiError, match=r"observation\['cam'\]: conv_filters .* leave nothing of 5 x 5"):
         build(PPOConfig, space, conv_filters=[[4, 8, 1, "valid"]])
 
 

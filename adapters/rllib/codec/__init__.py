@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from envoi import Array, Env, LossyConversion, MultiEnv
+from envoi import Array, Env, LossyConversion, MultiEnv, Spec
 from envoi.spec import SpecTree, spec_equal
 from envoi.tree import leaves
 

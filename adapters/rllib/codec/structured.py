@@ -4,7 +4,7 @@
 |---|---|
 | no image | one flat float32 `Box` |
 | one image and nothing else | a `Box` of shape (height, width, channels) |
-| images, and possibly other leaves | a `Dict`: each image under its path, such as `"camera/left"`; the rest is `"vector"` |
+| images, and possibly other leaves | a `Dict`: each image under its path (`"camera/left"`), the rest as `"vector"` |
 
 Text, which has no canonical form otherwise, is a bag of words: the number of words in each of `WORD_BINS` bins.
 """
@@ -45,7 +45,7 @@ Encode = Callable[[Any], Any]
 
 
 def is_text(spec: Spec) -> bool:
-    """Returns True for strings, including spaces of strings that gymnasium does not know, as minigrid's missions are."""
+    """Returns True for strings, including those of spaces of another package, such as minigrid's missions."""
     if isinstance(spec, Foreign):
         dtype = getattr(spec.origin, "dtype", None)
         return dtype is not None and np.dtype(dtype).kind == "U"

@@ -1,4 +1,4 @@
-"""RLlib's catalogs, which choose the networks of its modules, extended by encoders for images and nested observations."""
+"""RLlib's catalogs, which choose the networks of its modules, with encoders for images and nested observations."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StructuredCatalog(Catalog):
         made: Any = super()._get_encoder_config(part.space, {**settings, "conv_filters": filters})
         if min(replace(made, flatten_at_end=False).output_dims) < 1:
             raise envoi.EnvoiError(
-                f"{leaf_name(part.path)}: conv_filters {filters} leave nothing of {height} × {width} pixels; use "
+                f"{leaf_name(part.path)}: conv_filters {filters} leave nothing of {height} x {width} pixels; use "
                 "smaller kernels or padding 'same', or leave conv_filters out"
             )
         return made

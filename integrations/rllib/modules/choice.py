@@ -30,7 +30,7 @@ from .observation_parts import is_flat, is_masked, parts, unmasked
 
 @dataclass(frozen=True)
 class Networks:
-    """What envoi has for an algorithm.
+    """The catalog and the module that envoi has for an algorithm.
 
     Args:
         catalog: The catalog with encoders for images and nested observations.
