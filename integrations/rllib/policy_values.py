@@ -71,11 +71,13 @@ def array_bytes(value: Any) -> Iterator[bytes]:
 
 def _fits(has: Any, wants: Any) -> bool:
     """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
-    if isinstance(wants, (spaces.Dict, spaces.Tuple)):
-        if type(has) is not type(wants) or len(has.spaces) != len(wants.spaces):
+    if isinstance(wants, spaces.Dict):
+        if not isinstance(has, spaces.Dict) or has.spaces.keys() != wants.spaces.keys():
             return False
-        keys = wants.spaces.keys() if isinstance(wants, spaces.Dict) else range(len(wants.spaces))
-        known = has.spaces.keys() if isinstance(wants, spaces.Dict) else keys
-        return all(key in known and _fits(has[key], wants[key]) for key in keys)
+        return all(_fits(has.spaces[key], wants.spaces[key]) for key in wants.spaces)
+    if isinstance(wants, spaces.Tuple):
+        if not isinstance(has, spaces.Tuple) or len(has.spaces) != len(wants.spaces):
+            return False
+        return all(_fits(one, other) for one, other in zip(has.spaces, wants.spaces, strict=True))
     same = has.shape == wants.shape and has.dtype == wants.dtype
     return same and getattr(has, "n", None) == getattr(wants, "n", None)

@@ -79,7 +79,7 @@ def image_space(spec: Array) -> spaces.Box:
             order(np.broadcast_to(end if side is None else side, spec.shape)).astype(dtype)
             for side, end in ((low, least), (high, most))
         ]
-    return spaces.Box(*ends, dtype=dtype)
+    return spaces.Box(ends[0], ends[1], dtype=dtype)
 
 
 def image_encoder(spec: Array) -> Callable[[Any], NDArray[Any]]:

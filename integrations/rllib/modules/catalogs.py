@@ -52,19 +52,20 @@ class StructuredCatalog(Catalog):
 
         if not images:
             return PartsEncoderConfig(parts=found, vector=layers(size, hidden))
-        convolutions = [cls._convolutions(part, settings) for part in images]
+        convolutions: list[Any] = [cls._convolutions(part, settings) for part in images]
         vector = layers(size, hidden[:-1]) if size and hidden[:-1] else None
         inputs = (hidden[-2] if vector else size) + sum(one.output_dims[0] for one in convolutions)
         return PartsEncoderConfig(
             parts=found,
-            convolutions=list(convolutions),
+            convolutions=convolutions,
             vector=vector,
             fusion=layers(inputs, hidden[-1:]),
         )
 
     @classmethod
     def _convolutions(cls, part: Part, settings: dict[str, Any]) -> CNNEncoderConfig:
-        height, width, _ = part.space.shape or ()
+        shape: Any = part.space.shape
+        height, width, _ = shape
         filters = settings["conv_filters"] or conv_filters(height, width)
         made: Any = super()._get_encoder_config(part.space, {**settings, "conv_filters": filters})
         if min(replace(made, flatten_at_end=False).output_dims) < 1:

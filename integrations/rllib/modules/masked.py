@@ -67,7 +67,7 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):
     """The module of DQN with action masks: for the best action, random ones, and the targets of both networks."""
 
     def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
-        outputs = super()._qf_forward_helper(batch, encoder, head)
+        outputs: dict[str, Any] = super()._qf_forward_helper(batch, encoder, head)
         legal = _legal(batch)
         if legal is not None:
             values = outputs[QF_PREDS]
@@ -78,7 +78,7 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):
         legal = _legal(batch)
         if legal is None:
             return super()._forward_exploration(batch, t)
-        outputs = self._forward_inference(batch)
+        outputs: dict[str, Any] = self._forward_inference(batch)
         best = outputs[Columns.ACTIONS]
         self.epsilon_schedule.update(t)
         # RLlib samples among the actions with a value other than 0, and fails where there is none.

@@ -32,7 +32,8 @@ class NestedLSTMEncoder(TorchLSTMEncoder):
     def __init__(self, config: NestedRecurrentConfig) -> None:
         super().__init__(config)
         # RLlib's own step with a tokenizer reads the shape of the observation, which a dict does not have.
-        self.observation_tokenizer, self.tokenizer = self.tokenizer, None
+        tokenizer: Any = self.tokenizer
+        self.observation_tokenizer, self.tokenizer = tokenizer, None
 
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         observation = inputs[Columns.OBS]
