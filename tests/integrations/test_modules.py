@@ -28,6 +28,7 @@ from ray.rllib.algorithms.tqc import TQCConfig  # noqa: E402
 from ray.rllib.core import DEFAULT_MODULE_ID  # noqa: E402
 from ray.rllib.core.columns import Columns  # noqa: E402
 from ray.rllib.core.learner.training_data import TrainingData  # noqa: E402
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI  # noqa: E402
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.core.rl_module.torch import TorchRLModule  # noqa: E402
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
@@ -426,8 +427,32 @@ def test_a_module_that_lacks_what_the_algorithm_needs_is_named():
         check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config=PPOConfig())
 
 
-def test_a_module_of_the_user_stays_and_gets_the_images():
-    config = PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Narrow))
-    config = configure(config, Guarded)
-    assert config.rl_module_spec.module_class is Narrow
+class Fitting(TorchRLModule, ValueFunctionAPI):
+    """A module of a user's own that fits `BesideVector`, and reads a column of a connector of theirs if asked to."""
+
+    def setup(self):
+        self.layer = torch.nn.Linear(1200 + 2, 4)
+
+    def _forward(self, batch, **kwargs):
+        if self.model_config.get("reads_more"):
+            batch["more"]
+        seen = batch[Columns.OBS]
+        return {Columns.ACTION_DIST_INPUTS: self.layer(torch.cat([seen["screen"].flatten(1), seen["vector"]], -1))}
+
+    def compute_values(self, batch, embeddings=None):
+        return torch.zeros(len(batch[Columns.OBS]["vector"]))
+
+    get_inference_action_dist_cls = Narrow.get_inference_action_dist_cls
+
+
+@pytest.mark.parametrize("model", [{}, {"reads_more": True}])
+def test_a_module_of_the_user_stays_and_gets_the_images(model):
+    spec = RLModuleSpec(module_class=Fitting, model_config=model)
+    config = configure(PPOConfig().rl_module(rl_module_spec=spec), BesideVector)
+    assert config.rl_module_spec.module_class is Fitting
     assert config.env_config[FORM] == {"canonical": "structured", "action_masks": False}
+
+
+def test_a_module_of_the_user_that_does_not_fit_is_named_before_the_training():
+    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation of shape \(3,\)"):
+        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), Guarded)

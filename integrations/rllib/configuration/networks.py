@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 import envoi
 from envoi.adapters.rllib.creator import FORM
 from envoi.adapters.shared.loss import warn_user
 
-from ..modules import has_own_module, networks_of, set_modules
+from ..modules import check_module, has_own_module, networks_of, set_modules
 from ..modules.choice import ALGORITHMS_WITH_MASKS
 from ..registration import RegisteredEnv
 from .described_env import DescribedEnv, describe_env
@@ -71,10 +72,22 @@ def set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
         env: The env.
 
     Raises:
-        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
+        envoi.EnvoiError: No network of the algorithm takes such observations, or the user's module does not fit them;
+            the message names the leaf.
     """
     config.env_config = {**config.env_config, FORM: dict(env.form)}
     set_modules(config, env.spaces_of_agents.values())
+    own = config.rl_module_spec
+    if not env.is_multi_agent and isinstance(own, RLModuleSpec) and has_own_module(config) and not _is_masked(own):
+        spaces = own.observation_space or env.observation_space, own.action_space or env.action_space
+        check_module(
+            own.module_class, *spaces, model_config=own.model_config, catalog_class=own.catalog_class, config=config
+        )
+
+
+def _is_masked(spec: RLModuleSpec) -> bool:
+    """Returns True for a module of envoi's, which `set_modules` has chosen for these spaces."""
+    return getattr(spec.module_class, "__module__", "").startswith("envoi.")
 
 
 def _name(config: AlgorithmConfig) -> str:

@@ -19,6 +19,15 @@ from .observation_parts import is_masked, leaf_name, parts
 _LANES = 2
 
 
+class _MissingColumn(KeyError):
+    """A column of the batch that a connector of the user's may add, such as past actions."""
+
+
+class _Batch(dict[str, Any]):
+    def __missing__(self, key: str) -> Any:
+        raise _MissingColumn(key)
+
+
 def check_module(
     module_class: Any,
     observation_space: spaces.Space[Any],
@@ -63,12 +72,14 @@ def check_module(
             f"{_shown(error)}"
         ) from error
     try:
-        batch: dict[str, Any] = {Columns.OBS: _observations(observation_space)}
+        batch = _Batch({Columns.OBS: _observations(observation_space)})
         if module.is_stateful():
             states = pytree.tree_map(torch.as_tensor, module.get_initial_state())
             batch[Columns.STATE_IN] = pytree.tree_map(lambda leaf: torch.stack([leaf] * _LANES), states)
             batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
         outputs = module.forward_inference(batch)
+    except _MissingColumn:
+        return
     except Exception as error:
         raise envoi.EnvoiError(f"module {name}: does not take {_leaves(observation_space)}: {_shown(error)}") from error
     _check_outputs(name, module, outputs, action_space)
