@@ -150,6 +150,14 @@ def _train(
         bool | None,
         typer.Option(help="Check each value against the env's spec while training.", show_default="a sample"),
     ] = None,
+    action_masks: Annotated[
+        bool | None,
+        typer.Option(
+            "--masks/--no-masks",
+            help="Choose legal actions only, by the env's action masks.",
+            show_default="if the env has masks",
+        ),
+    ] = None,
     on_env_error: Annotated[
         str, typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.")
     ] = "stop",
@@ -189,6 +197,7 @@ def _train(
         "runner": runner,
         "address": address,
         "check_specs": "sample" if check_specs is None else check_specs,
+        "action_masks": "auto" if action_masks is None else action_masks,
         "on_env_error": on_env_error,
         "max_env_restarts": max_env_restarts,
         "step_timeout": step_timeout,

@@ -210,6 +210,7 @@ def _check(settings: Settings) -> Grouping | None:
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,
+        action_masks=settings.action_masks,
     )
     grouping = group_spaces(settings.policies, observations, actions)
     check_actions(find(settings.algo), actions)
