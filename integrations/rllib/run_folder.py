@@ -16,6 +16,7 @@ when all of it is on disk, so a job resumes from `state.json`.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import uuid
@@ -51,7 +52,14 @@ COLUMNS = (
     "length_mean",
     "steps_per_second",
 )
-"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time."""
+"""The columns that every `progress.csv` has; the returns are those of the last 100 episodes, `seconds` is training time.
+
+A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled.
+"""
+
+
+STOPPED = "stopped by "
+"""Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
 
 
 @dataclass
@@ -66,7 +74,10 @@ class TrialState:
         episodes: Episodes that ended.
         returns: Returns of the last episodes, at most 100.
         best: The highest mean return so far.
-        reached: The goal that stopped it; None if it can continue.
+        reached: The goal or the scheduler that stopped it; None if it can continue.
+        overrides: The settings that it runs with, where they are no longer those that it began with.
+        perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
+        rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
     """
 
     checkpoint: str | None = None
@@ -77,6 +88,14 @@ class TrialState:
     returns: list[float] = field(default_factory=list)
     best: float | None = None
     reached: str | None = None
+    overrides: dict[str, Any] | None = None
+    perturbations: list[dict[str, Any]] = field(default_factory=list)
+    rows: int | None = None
+
+    @property
+    def stopped_early(self) -> bool:
+        """True if a scheduler has stopped it, so that another goal does not continue it."""
+        return self.reached is not None and self.reached.startswith(STOPPED)
 
     @property
     def return_mean(self) -> float | None:
@@ -268,11 +287,17 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines."""
-        head = "" if self.progress.exists() else ",".join(COLUMNS) + "\n"
-        line = ",".join("" if row[name] is None else str(row[name]) for name in COLUMNS)
+        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
+
+        A column that the file lacks is added to it, empty in the rows above.
+        """
+        columns = self._columns()
+        missing = [name for name in (*COLUMNS, *row) if name not in columns]
+        if missing:
+            columns = [*columns, *dict.fromkeys(missing)]
+            self._write_progress(columns, self.read_progress())
         with self.progress.open("ab", buffering=0) as file:
-            file.write(f"{head}{line}\n".encode())
+            file.write(_csv(columns, [row]).encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, where a resumed job continues.
@@ -280,14 +305,28 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: `progress.csv` is damaged.
         """
-        written = self.read_progress()
+        written, kept, count = self.read_progress(), list[Mapping[str, str]](), dict[int, int]()
         with reading(self.progress):
-            rows = [row for row in written if int(row["iteration"]) <= states[int(row["trial"])].iteration]
-        text = "".join(",".join(row[name] for name in COLUMNS) + "\n" for row in rows)
-        write_atomically(self.progress, ",".join(COLUMNS) + "\n" + text)
+            for row in written:
+                trial = int(row["trial"])
+                count[trial] = count.get(trial, 0) + 1
+                state = states[trial]
+                past = int(row["iteration"]) > state.iteration if state.rows is None else count[trial] > state.rows
+                if not past:
+                    kept.append(row)
+        self._write_progress(self._columns() or list(COLUMNS), kept)
+
+    def _columns(self) -> list[str]:
+        if not self.progress.exists():
+            return []
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def _write_progress(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        write_atomically(self.progress, _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
 
     def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv` as text; a last row that was cut off is left out.
+        """Reads the rows of `progress.csv` as text, empty where a row has no value; a row that was cut off is left out.
 
         Raises:
             envoi.EnvoiError: The file is damaged in another way.
@@ -298,7 +337,7 @@ class RunFolder:
             text = file.read()
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
-        return [row for row in rows if all(row.get(name) is not None for name in COLUMNS)]
+        return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
 
     def new_session(self) -> str:
         """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
@@ -312,6 +351,14 @@ class RunFolder:
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns rows as lines of CSV, without a value where a row has none."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerows([[row.get(name) for name in columns] for row in rows])
+    return lines.getvalue()
 
 
 def best_trial(states: Mapping[int, TrialState]) -> int | None:

@@ -75,7 +75,7 @@ class Job:
         states = folder.read_state(settings)
         if settings.goal != asked.goal:
             for state in states.values():
-                state.reached = None
+                state.reached = state.reached if state.stopped_early else None
         if all(state.reached is not None for state in states.values()):
             raise envoi.EnvoiError(
                 f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
