@@ -120,9 +120,7 @@ class _Pbt(_Reporting, PopulationBasedTraining):
         self._spaces, self._configs = settings.spaces, configs
         self._rng = np.random.default_rng([settings.seed, len(settings.trials)])
         random.seed(settings.seed)  # Ray Tune chooses whom to clone by it
-        super().__init__(
-            perturbation_interval=interval, custom_explore_fn=dict, log_config=False, **arguments
-        )
+        super().__init__(perturbation_interval=interval, custom_explore_fn=dict, log_config=False, **arguments)
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         super().on_trial_add(tune_controller, trial)

@@ -107,8 +107,10 @@ def parse_space(text: str, parse_value: Callable[[str], Any]) -> SearchSpace | N
 
 def _suggestion(kind: str) -> str:
     near = nearest(kind, EXAMPLES)
-    return f"{near} There are: {', '.join(EXAMPLES.values())}" if near.endswith("?") else (
-        f"there are: {', '.join(EXAMPLES.values())}"
+    return (
+        f"{near} There are: {', '.join(EXAMPLES.values())}"
+        if near.endswith("?")
+        else (f"there are: {', '.join(EXAMPLES.values())}")
     )
 
 

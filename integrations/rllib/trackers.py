@@ -49,7 +49,9 @@ def check_trackers(names: tuple[str, ...]) -> None:
     """
     for name in names:
         if find_spec(TRACKERS[name]) is None:
-            raise envoi.MissingBackend(f"--track {name} needs the package {TRACKERS[name]}; pip install {TRACKERS[name]}")
+            raise envoi.MissingBackend(
+                f"--track {name} needs the package {TRACKERS[name]}; pip install {TRACKERS[name]}"
+            )
 
 
 def open_trackers(settings: Settings, folder: RunFolder) -> Trackers:
