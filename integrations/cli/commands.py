@@ -138,8 +138,18 @@ def _train(
         typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
     ] = None,
     check_specs: Annotated[
-        bool, typer.Option(help="Check each observation against the env's spec while training.")
-    ] = True,
+        bool | None,
+        typer.Option(help="Check each value against the env's spec while training.", show_default="a sample"),
+    ] = None,
+    on_env_error: Annotated[
+        str, typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.")
+    ] = "stop",
+    max_env_restarts: Annotated[
+        int, typer.Option(help="Restarts in a row, of a process or its envs, before that is an error.")
+    ] = 3,
+    step_timeout: Annotated[
+        float, typer.Option(help="Seconds after which a step of the env counts as hanging, which is an error.")
+    ] = 60.0,
     debug: Debug = False,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
@@ -164,7 +174,10 @@ def _train(
         "stop_steps": stop_steps,
         "stop_minutes": stop_minutes,
         "address": address,
-        "check_specs": check_specs,
+        "check_specs": "sample" if check_specs is None else check_specs,
+        "on_env_error": on_env_error,
+        "max_env_restarts": max_env_restarts,
+        "step_timeout": step_timeout,
     }
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")

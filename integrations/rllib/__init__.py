@@ -5,9 +5,8 @@
     train(Settings("gymnasium:CartPole-v1", stop_return=450), "runs/cartpole")
     policy = load_policy("runs/cartpole")
 
-`register` and `configure` serve Tune jobs of your own. A config that does not come from `configure` needs
-`config.callbacks(on_environment_created=bind_worker)`, from `envoi.adapters.rllib`, to give each env its worker, lane
-and evaluation flag. Importing this package imports neither Ray nor torch; the first use of a name that needs them does.
+`register` and `configure` serve Tune jobs of your own: `configure(config, env)` makes any `AlgorithmConfig` fit an env.
+Importing this package imports neither Ray nor torch; the first use of a name that needs them does.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
+from .env_options import EnvOptions
 from .job_report import Outcome, Report
 from .run_folder import RunFolder
 from .settings import Settings
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "EnvOptions",
     "Job",
     "Outcome",
     "Policy",

@@ -1,26 +1,38 @@
-"""Builds an `AlgorithmConfig` for an env, with working values where RLlib's defaults do not work."""
+"""Makes RLlib's `AlgorithmConfig` and an env fit each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gymnasium.vector import VectorEnv
+from typing import TYPE_CHECKING, Any, Literal
 
 import envoi
 
-from .algorithms import check_actions, find
-from .env_preflight import check_lanes
-from .registration import register
+from .algorithms import find
+from .env_options import EnvOptions
+
+try:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+    from .callbacks import RETURNS
+    from .configuration.callbacks import add_callbacks
+    from .configuration.described_env import DescribedEnv, describe_env
+    from .configuration.environment import set_environment
+    from .configuration.faults import set_faults
+    from .configuration.table_defaults import set_table_defaults
+    from .registration import RegisteredEnv, register, registered
+except ImportError as error:
+    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-RETURNS = "episode_returns"
-"""Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
+__all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
+
+STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (set_environment, set_faults, add_callbacks)
+"""The steps by which `configure` changes a config, in this order; each leaves the settings of the user."""
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
@@ -39,83 +51,96 @@ def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
 
 
 def configure(
-    env: Any,
-    algo: str = "PPO",
+    config: Any = None,
+    env: Any = None,
     *,
+    action_masks: bool | Literal["auto"] = "auto",
+    vectorize: bool | Literal["auto"] = "auto",
+    check_specs: bool | Literal["sample"] = "sample",
+    on_env_error: Literal["stop", "restart"] = "stop",
+    max_env_restarts: int = 3,
+    step_timeout: float = 60.0,
+    algo: str | None = None,
     lr: float | None = None,
     num_envs: int | None = None,
     num_env_runners: int = 0,
     seed: int | None = None,
-    check_specs: bool = True,
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> AlgorithmConfig:
-    """Registers an env and returns an `AlgorithmConfig` for it.
+    """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
-    Its `on_environment_created` is `envoi.adapters.rllib.bind_worker`, which gives each env its worker, lane and
-    evaluation flag. RLlib replaces a callback that is set again, so keep it beside one of your own:
-    `config.callbacks(on_environment_created=[bind_worker, own])`.
+        config = configure(BCConfig().training(lr=1e-3), "gymnasium:CartPole-v1")
+        config = configure("gymnasium:CartPole-v1", algo="PPO", lr=1e-3)
+
+    A config of the user's own may be of any algorithm. Settings that differ from the defaults of its class stay as they
+    are, and so do callbacks, whether they were set before or are set later. The config itself is changed.
 
     Args:
-        env: Name of an env as in `envoi.adapters.load`, an env class, or a factory that takes no argument. It may be a
-            batch, whose lanes a runner then steps in one call.
-        algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`.
-        lr: Learning rate; None for the default of `ALGORITHMS`.
-        num_envs: Envs that each runner steps together; None for the default of `ALGORITHMS`, or the lanes of a batch.
-        num_env_runners: Processes that step envs; 0 steps them where the algorithm runs.
-        seed: Fixes the initial weights, the exploration and the envs.
-        check_specs: Check each observation against the spec while training.
+        config: An `AlgorithmConfig`; or the env, for a config that starts from the values of `ALGORITHMS`.
+        env: The env: its name as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env;
+            of one agent, of several, or a batch, whose lanes a runner steps in one call. Or the name of an env that
+            `register` or `ray.tune.register_env` has registered; then its options are those of `register`, apart from
+            those that differ from the defaults here. None for the env that the config has. If `config` is the env,
+            `env` may be the name of the algorithm.
+        action_masks: See `EnvOptions`.
+        vectorize: See `EnvOptions`.
+        check_specs: See `EnvOptions`.
+        on_env_error: See `EnvOptions`.
+        max_env_restarts: See `EnvOptions`.
+        step_timeout: See `EnvOptions`.
+        algo: Without a config of the user's, the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
+        lr: Without a config of the user's, the learning rate; None for the default of `ALGORITHMS`.
+        num_envs: Likewise, the envs that each runner steps together; None for the default of `ALGORITHMS`, or the lanes
+            of a batch.
+        num_env_runners: Likewise, the processes that step envs; 0 steps them where the algorithm runs.
+        seed: Likewise, fixes the initial weights, the exploration and the envs.
         failure: A file that the env writes its error to; None for no such file.
-        training: Further settings for `AlgorithmConfig.training`, which override the defaults of `ALGORITHMS`.
+        training: Without a config of the user's, further settings for `AlgorithmConfig.training`, which override the
+            defaults of `ALGORITHMS`.
 
     Returns:
         The config, to be changed further as needed.
 
     Raises:
-        envoi.EnvoiError: An unknown env or algorithm, actions that the algorithm cannot choose from, or a batch of
-            other than `num_envs` lanes.
+        envoi.EnvoiError: An unknown env or algorithm, an option without meaning, actions that the algorithm cannot
+            choose from, or a batch of another number of lanes than asked for.
     """
-    from envoi.adapters.rllib import bind_worker
-
-    algorithm = find(algo)
-    config = load_algorithm(algo).get_default_config()
-    name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
-    made = register(name, env, check_specs=check_specs, failure=failure)({})
-    lanes = check_lanes(made, num_envs) if isinstance(made, VectorEnv) else None
-    seen = "" if lanes is None else "single_"
-    observations, actions = getattr(made, f"{seen}observation_space"), getattr(made, f"{seen}action_space")
-    made.close()
-    check_actions(algorithm, actions)
-    kind = type(actions).__name__
-
-    rate = lr if lr is not None else algorithm.lr.get(kind)
-    rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
-    config.environment(
-        name,
-        disable_env_checking=True,  # it advances the envs' random streams; envoi checks more
-        normalize_actions=kind in {"Box", "Tuple"},  # for other actions it only costs a deep copy of each
-    )
-    config.env_runners(
-        num_env_runners=num_env_runners,
-        num_envs_per_env_runner=lanes or num_envs or algorithm.num_envs,
-    )
-    if lanes is not None:
-        config.env_runners(gym_env_vectorize_mode="vector_entry_point")
-    config.training(**{**algorithm.training, **rates, **(training or {})})
-    config.debugging(seed=seed, log_level="ERROR")
-    # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
-    config.fault_tolerance(delay_between_env_runner_restarts_s=1)
-    config.callbacks(on_environment_created=bind_worker, on_episode_end=_log_return)
-    if algorithm.model and len(observations.shape or ()) == 1:
-        from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-
-        config.rl_module(model_config=DefaultModelConfig(**algorithm.model))
-    if algorithm.name in {"APPO", "IMPALA"}:
-        config.reporting(min_time_s_per_iteration=2)  # RLlib would report every 10 s
+    options = EnvOptions(action_masks, vectorize, check_specs, on_env_error, max_env_restarts, step_timeout)
+    if isinstance(config, AlgorithmConfig):
+        given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners, "seed": seed, "training": training}
+        _refuse_settings({"algo": algo, **given})
+        described = describe_env(_registered(config, env, options, failure), config.env_config, None)
+    else:
+        env, name = (config, algo or env) if config is not None else (env, algo)
+        algorithm = find(name or "PPO")
+        config = load_algorithm(algorithm.name).get_default_config()
+        described = describe_env(_registered(config, env, options, failure), {}, num_envs)
+        config.env_runners(num_env_runners=num_env_runners)
+        config.debugging(seed=seed)
+        set_table_defaults(config, described, algorithm, lr, num_envs, training)
+    for step in STEPS:
+        step(config, described)
     return config
 
 
-def _log_return(*, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
-    """Logs the return of a whole episode; `episode` itself is only its last chunk."""
-    total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
-    metrics_logger.log_value(RETURNS, float(total), reduce="item_series")
+def _refuse_settings(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value not in (None, 0):
+            raise envoi.EnvoiError(
+                f"{name}: expected it on the config itself, as it is your own, got {value!r}; {name}=… is for a config "
+                "that starts from the values of ALGORITHMS, configure(env, algo=…)"
+            )
+
+
+def _registered(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None) -> RegisteredEnv:
+    """Returns a registered env with the options of `configure`; registers it, if it has no name yet."""
+    if env is None:
+        env = config.env
+    if env is None:
+        raise envoi.EnvoiError("env: expected an env, its name or its factory, got None, and the config has no env")
+    known = registered(env) if isinstance(env, str) else None
+    if known is not None:
+        return known.with_options(**options.changes())
+    name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
+    return register(name, env, **asdict(options), failure=failure)

@@ -64,7 +64,8 @@ def load_module(reference: str) -> type[RLModule]:
         raise envoi.EnvoiError(f"--module {reference}: {name} has no {attribute!r}; {nearest(attribute, classes)}")
     if not isinstance(found, type) or not issubclass(found, RLModule):
         raise envoi.EnvoiError(
-            f"--module {reference}: expected a class derived from RLlib's RLModule, such as TorchRLModule; got {found!r}"
+            f"--module {reference}: expected a class derived from RLlib's RLModule, such as TorchRLModule; "
+            f"got {found!r}"
         )
     return found
 
@@ -105,7 +106,7 @@ class KeepRates:
 def _groups(learner: Any) -> list[Any]:
     return [
         group
-        for module_id in learner.module.keys()
+        for module_id in list(learner.module)
         for _, optimizer in learner.get_optimizers_for_module(module_id)
         for group in optimizer.param_groups
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from .algorithm_config import RETURNS
 from .run_folder import TrialState
 from .search_space import format_value
-from .settings import Trial
+from .sweep import Trial
 
 SINGLE_MODULE = "default_policy"
 """RLlib's name of the module of envs of one agent."""

@@ -13,14 +13,15 @@ from ray import tune
 
 import envoi
 
-from .algorithm_config import RETURNS
+from .callbacks import RETURNS
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
 from .progress_rows import progress_row, tracked
 from .run_folder import STOPPED, RunFolder, TrialState
 from .schedulers import RETURN, STEPS
-from .settings import Settings, Trial
+from .settings import Settings
+from .sweep import Trial
 from .trackers import open_trackers
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import envoi
 from envoi.adapters import to_rllib
@@ -15,62 +16,132 @@ try:
 except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
+from .env_options import EnvOptions
 from .failure_file import write_failure
+
+DEFAULTS = EnvOptions()
 
 RLlibForm = Any
 """A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""
 
-Creator = Callable[..., RLlibForm]
+
+@dataclass(frozen=True)
+class RegisteredEnv:
+    """An env creator as `register` gives it to Tune, which can be pickled if `env` can.
+
+    Args:
+        name: The name that it is registered under.
+        env: As in `register`.
+        options: The options of the env.
+        failure: A file that the env writes its error to, in any process; None for no such file.
+    """
+
+    name: str
+    env: Any
+    options: EnvOptions = DEFAULTS
+    failure: Path | None = None
+
+    def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
+        """Makes the env, in RLlib's form, for one lane or, if RLlib asks for `num_envs`, for many."""
+        try:
+            made = self.make(env_context)
+            if self.failure is None:
+                return made
+            wrapper = _FailureRecordingVectorEnv if isinstance(made, VectorEnv) else _FailureRecordingEnv
+            return wrapper(made, self.failure)
+        except Exception as error:
+            if self.failure is not None:
+                write_failure(self.failure, error)
+            raise
+
+    def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
+        """Makes the env in RLlib's form, without anything that watches it."""
+        masks = self.options.action_masks is True  # "auto" is decided by `configure`, which also sets the module
+        creator = to_rllib(self.env, validate=self.options.check_specs is True, action_masks=masks)
+        return creator(env_context)
+
+    def with_options(self, **changes: Any) -> RegisteredEnv:
+        """Registers the env under the same name, with other options, and returns the new creator."""
+        changed = replace(self, options=replace(self.options, **changes))
+        if changed != self:
+            _register_with_tune(changed.name, changed)
+        return changed
 
 
-def register(name: str, env: Any, *, check_specs: bool = False, failure: Path | None = None) -> Creator:
+def register(
+    name: str,
+    env: Any,
+    *,
+    action_masks: bool | Literal["auto"] = "auto",
+    vectorize: bool | Literal["auto"] = "auto",
+    check_specs: bool | Literal["sample"] = "sample",
+    on_env_error: Literal["stop", "restart"] = "stop",
+    max_env_restarts: int = 3,
+    step_timeout: float = 60.0,
+    failure: Path | None = None,
+) -> RegisteredEnv:
     """Registers an env with Ray Tune, so that `AlgorithmConfig.environment(name)` finds it.
 
-    Set `config.callbacks(on_environment_created=bind_worker)` as well: the callback gives each env its worker and lane,
-    which RLlib does not pass to a creator; see `envoi.adapters.rllib.bind_worker`. Without it evaluations do not
-    replay, and sets of contexts that RLlib would merge are not refused.
+    `configure(config, name)` does the rest: it sets what the options need in the config. A config that does not go
+    through it needs at least `config.callbacks(on_environment_created=bind_worker)`, which gives each env its worker
+    and lane; see `envoi.adapters.rllib.bind_worker`. Without it evaluations do not replay, and sets of contexts that
+    RLlib would merge are not refused.
 
     Args:
         name: The name to register it under.
         env: Name of an env as in `envoi.adapters.load`, an env class, a factory that takes no argument, or an env; of
             one agent, of several, or a batch.
-        check_specs: Check each observation against the spec.
+        action_masks: See `EnvOptions`; "auto" is False until `configure` decides.
+        vectorize: See `EnvOptions`; `configure` decides.
+        check_specs: See `EnvOptions`.
+        on_env_error: See `EnvOptions`.
+        max_env_restarts: See `EnvOptions`.
+        step_timeout: See `EnvOptions`.
         failure: A file that the env writes its error to, in any process; None for no such file.
 
     Returns:
         The env creator that was registered.
 
     Raises:
+        envoi.EnvoiError: An option has none of its values.
         envoi.MissingBackend: Ray is not installed. An unknown env is an error when RLlib first makes one; see
             `preflight`.
     """
+    options = EnvOptions(action_masks, vectorize, check_specs, on_env_error, max_env_restarts, step_timeout)
+    creator = RegisteredEnv(name, env, options, failure)
+    _register_with_tune(name, creator)
+    return creator
+
+
+def registered(name: str) -> RegisteredEnv | None:
+    """Returns the env that is registered with Tune under a name; None if there is none.
+
+    One that was registered by `ray.tune.register_env`, rather than by `register`, is returned with default options.
+    """
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    if not _global_registry.contains(ENV_CREATOR, name):
+        return None
+    creator = _global_registry.get(ENV_CREATOR, name)
+    return creator if isinstance(creator, RegisteredEnv) else RegisteredEnv(name, _Foreign(creator))
+
+
+@dataclass(frozen=True)
+class _Foreign:
+    """A user's own env creator, which takes RLlib's `env_config`, as a factory that takes its entries."""
+
+    creator: Callable[[dict[str, Any]], Any]
+
+    def __call__(self, **env_config: Any) -> Any:
+        return self.creator(env_config)
+
+
+def _register_with_tune(name: str, creator: RegisteredEnv) -> None:
     try:
         from ray.tune import register_env
     except ImportError as error:
         raise envoi.MissingBackend("ray is not installed; pip install 'envoi[rllib]'") from error
-
-    creator: Creator = to_rllib(env, validate=check_specs)
-    if failure is not None:
-        creator = _FailureRecordingCreator(creator, failure)
     register_env(name, creator)
-    return creator
-
-
-class _FailureRecordingCreator:
-    """An env creator whose envs write their errors to a file. A class, so that it can be pickled."""
-
-    def __init__(self, creator: Creator, failure: Path) -> None:
-        self._creator, self._failure = creator, failure
-
-    def __call__(self, env_context: Mapping[str, Any]) -> RLlibForm:
-        try:
-            made = self._creator(env_context)
-            if isinstance(made, VectorEnv):
-                return _FailureRecordingVectorEnv(made, self._failure)
-            return _FailureRecordingEnv(made, self._failure)
-        except Exception as error:
-            write_failure(self._failure, error)
-            raise
 
 
 class _FailureRecording:

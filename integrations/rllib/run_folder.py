@@ -52,7 +52,7 @@ COLUMNS = (
     "length_mean",
     "steps_per_second",
 )
-"""The columns that every `progress.csv` has; the returns are those of the last 100 episodes, `seconds` is training time.
+"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
 A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled.
 """

@@ -153,8 +153,8 @@ def split(text: str) -> list[str]:
 def parse_value(text: str) -> Any:
     """Reads a value that was typed or stands in a file as text.
 
-    Numbers may be written as `1e-4` or `4_096`; `true`, `false` and `null` (or `none`) in any case; lists and dicts as in
-    Python or YAML; anything else is a string.
+    Numbers may be written as `1e-4` or `4_096`; `true`, `false` and `null` (or `none`) in any case; lists and dicts as
+    in Python or YAML; anything else is a string.
     """
     words = {"true": True, "false": False, "null": None, "none": None}
     text = text.strip()

@@ -106,9 +106,17 @@ class _Row(NamedTuple):
 
 
 _EXCLUDED_METHODS = frozenset({"api_stack", "callbacks", "experimental", "framework", "python_environment"})
-_EXCLUDED = frozenset({"env", "policies", "model_config", "is_atari"}) | frozenset(
-    ["model", "q_model_config", "policy_model_config", "num_gpus", "exploration_config", "lr_schedule", "entropy_coeff_schedule", "local_tf_session_args", "enable_tf1_exec_eagerly", "preprocessor_pref", "observation_filter", "compress_observations", "remote_worker_envs", "remote_env_batch_wait_ms", "sampler_perf_stats_ema_coef", "use_worker_filter_stats", "update_worker_filter_stats", "fake_sampler", "num_multi_gpu_tower_stacks", "num_gpu_loader_threads", "simple_optimizer", "keep_per_episode_custom_metrics", "policy_map_capacity", "policy_states_are_swappable"]
-)
+_EXCLUDED = frozenset(
+    {
+        "model", "q_model_config", "policy_model_config", "num_gpus", "exploration_config", "lr_schedule",
+        "entropy_coeff_schedule", "local_tf_session_args", "enable_tf1_exec_eagerly", "preprocessor_pref",
+        "observation_filter", "compress_observations", "remote_worker_envs", "remote_env_batch_wait_ms",
+        "sampler_perf_stats_ema_coef", "use_worker_filter_stats", "update_worker_filter_stats", "fake_sampler",
+        "num_multi_gpu_tower_stacks", "num_gpu_loader_threads", "simple_optimizer",
+        "keep_per_episode_custom_metrics", "policy_map_capacity", "policy_states_are_swappable", "env",
+        "policies", "model_config", "is_atari"
+    }
+)  # fmt: skip
 """Settings that options of envoi's own set, and those of RLlib's old stack, which the new one ignores or refuses."""
 
 

@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 import envoi
-from envoi.errors import UnknownName, nearest
 
 from .algorithms import find
+from .env_options import EnvOptions
 from .overrides import check_overrides
 from .search_space import SearchSpace, format_value
-from .setting_table import MODEL
+from .sweep import SAMPLES, Trial, check_known, check_scheduler, sample_trials
 
 DEFAULT_STOP_STEPS = 1_000_000
-SAMPLES = 8
-"""Trials of a sweep that samples, unless `samples` is given."""
-SCHEDULERS = ("asha", "pbt", "median")
-"""The schedulers of Ray Tune that can stop or change the trials of a sweep."""
 TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboardX"}
 """The services that a job can report to, with the package that each needs."""
-FIXED = frozenset({"num_envs_per_env_runner", "replay_buffer_config", "gym_env_vectorize_mode"})
-"""Settings that population based training cannot change, because a checkpoint depends on them; `model.` is another."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One training run of a sweep.
-
-    Args:
-        index: Its number in the sweep, from 0.
-        seed: Fixes the initial weights, the exploration and the envs; differs from trial to trial.
-        overrides: Settings of RLlib that differ from envoi's defaults, by name.
-    """
-
-    index: int
-    seed: int
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def lr(self) -> float | None:
-        """The learning rate; None is the algorithm's own."""
-        return self.overrides.get("lr")
 
 
 @dataclass(frozen=True)
@@ -69,7 +40,12 @@ class Settings:
         stop_minutes: Stop the job after this many minutes; resuming gives it the same time again.
         address: Address of a Ray cluster, such as "auto"; its nodes must share the output folder. None or "local"
             starts a Ray of this job's own on this machine.
-        check_specs: Check each observation against the spec while training.
+        action_masks: See `EnvOptions`.
+        vectorize: See `EnvOptions`.
+        check_specs: See `EnvOptions`.
+        on_env_error: See `EnvOptions`.
+        max_env_restarts: See `EnvOptions`.
+        step_timeout: See `EnvOptions`.
         set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model.fcnet_hiddens` is one of
             the default networks, `env_config.size` an argument of the env. A value may be a text, and a search space
             such as "log(1e-5,1e-3)", see `envoi.integrations.rllib.search_space`.
@@ -96,7 +72,12 @@ class Settings:
     stop_steps: int | None = None
     stop_minutes: float | None = None
     address: str | None = None
-    check_specs: bool = True
+    action_masks: bool | Literal["auto"] = "auto"
+    vectorize: bool | Literal["auto"] = "auto"
+    check_specs: bool | Literal["sample"] = "sample"
+    on_env_error: Literal["stop", "restart"] = "stop"
+    max_env_restarts: int = 3
+    step_timeout: float = 60.0
     set: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scheduler: str | None = None
     evaluate_every: int | None = None
@@ -121,10 +102,9 @@ class Settings:
         if self.samples is None:
             sampled = any(space.kind != "grid" for space in self.spaces.values())
             self._replace(samples=SAMPLES if sampled else 1)
-        self._replace(trials=self._sample_trials())
+        self._replace(trials=sample_trials(self.set, self.spaces, self.samples or 1, self.seed))
         if self.scheduler is not None:
-            check_known("scheduler", self.scheduler, SCHEDULERS)
-            self._check_scheduler()
+            check_scheduler(self.scheduler, self.spaces, len(self.trials))
 
     def _replace(self, **values: Any) -> None:
         for name, value in values.items():
@@ -143,44 +123,18 @@ class Settings:
         for rate in self.lr:
             if not 0 < rate < 1:
                 raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
+        EnvOptions.of(self)
 
-    def _check_scheduler(self) -> None:
-        if len(self.trials) < 2:
-            raise envoi.EnvoiError(
-                f"--scheduler {self.scheduler} compares trials, and this job has one; give a search space, such as "
-                "--set lr=log(1e-5,1e-3), or more --samples"
-            )
-        if self.scheduler != "pbt":
-            return
-        if not self.spaces:
-            raise envoi.EnvoiError("--scheduler pbt changes settings; give a search space: --set lr=log(1e-5,1e-3)")
-        for name in self.spaces:
-            head = name.partition(".")[0]
-            if name.startswith(MODEL) or head in FIXED:
-                raise envoi.EnvoiError(
-                    f"--scheduler pbt cannot change {name} while training, as the checkpoints of the trials would no "
-                    "longer fit one another; use --scheduler asha, or give it one value"
-                )
+    @property
+    def env_options(self) -> EnvOptions:
+        """The options of the env."""
+        return EnvOptions.of(self)
 
     @property
     def spaces(self) -> dict[str, SearchSpace]:
         """The search spaces of the sweep, by setting."""
         rates = {"lr": SearchSpace("grid", self.lr)} if self.lr else {}
         return rates | {name: value for name, value in self.set.items() if isinstance(value, SearchSpace)}
-
-    def _sample_trials(self) -> tuple[Trial, ...]:
-        """Returns the trials: every combination of the grids `samples` times, with samples of the other spaces."""
-        spaces, trials = self.spaces, list[Trial]()
-        fixed = {name: value for name, value in self.set.items() if name not in spaces}
-        grids = {name: space.values for name, space in spaces.items() if space.kind == "grid"}
-        for _ in range(self.samples or 1):
-            for values in itertools.product(*grids.values()):
-                index = len(trials)
-                rng = np.random.default_rng([self.seed, index])
-                chosen = dict(zip(grids, values, strict=True))
-                chosen |= {name: space.sample(rng) for name, space in spaces.items() if name not in grids}
-                trials.append(Trial(index, self.seed + index, fixed | {name: chosen[name] for name in spaces}))
-        return tuple(trials)
 
     @property
     def goal(self) -> str:
@@ -224,14 +178,15 @@ class Settings:
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where to run, what to report, and `check_specs` can change; a
-                stop that is given replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where to run, what to report, the checks of specs and what
+                follows errors of the env can change; a stop that is given replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "check_specs", "evaluate_every", "gpus", "track"}
+        free = stops | {"address", "num_env_runners", "check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
+        free |= {"evaluate_every", "gpus", "track"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name
@@ -256,23 +211,6 @@ def _fixed(name: str, before: object, after: object) -> envoi.EnvoiError:
     return envoi.EnvoiError(
         f"--resume cannot change {name} from {before} to {after}; start a new run in another folder instead"
     )
-
-
-def check_known(kind: str, name: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
-    """Checks that a name is one of those that are known.
-
-    Args:
-        kind: The kind of thing that the name is for, such as "scheduler".
-        name: The name.
-        known: The known names.
-
-    Raises:
-        envoi.EnvoiError: It is none of them.
-    """
-    if name not in known:
-        near = nearest(name, known)
-        listing = f" There are: {', '.join(known)}" if near.endswith("?") else ""
-        raise UnknownName(f"no {kind} is called {name!r}; {near}{listing}")
 
 
 def check_reference(reference: str) -> None:

@@ -191,7 +191,10 @@ def _check(settings: Settings) -> None:
     from .env_preflight import preflight
 
     _, actions = preflight(
-        settings.env, check_specs=settings.check_specs, seed=settings.seed, num_envs=settings.num_envs_per_runner
+        settings.env,
+        check_specs=settings.check_specs is not False,
+        seed=settings.seed,
+        num_envs=settings.num_envs_per_runner,
     )
     if type(actions).__name__ == "Dict":  # several agents: the canonical form of one agent is never a Dict
         agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from .damaged_files import reading
 from .interruption import Interruption
 from .job_report import Observer
 from .run_folder import RunFolder, TrialState
-from .settings import Settings, Trial
+from .settings import Settings
+from .sweep import Trial
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -124,7 +126,7 @@ def _shared_config(
         num_envs=settings.num_envs_per_runner,
         num_env_runners=settings.num_env_runners,
         seed=settings.seed,
-        check_specs=settings.check_specs,
+        **asdict(settings.env_options),
         failure=folder.failure.resolve(),
     )
     apply_job_options(config, settings)

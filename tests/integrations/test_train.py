@@ -80,7 +80,7 @@ def test_same_seed_gives_the_same_run(trained, tmp_path):
 
 
 # Preflight plays 1000 steps, and an iteration has 2048, here in two envs: they fail in the second.
-LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000)
+LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs")
 
 
 @pytest.mark.parametrize(

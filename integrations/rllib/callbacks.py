@@ -1,0 +1,32 @@
+"""envoi's callbacks in RLlib's algorithms and env runners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+from envoi.adapters.rllib import bind_worker
+
+RETURNS = "episode_returns"
+"""Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
+
+
+class EnvoiCallbacks(RLlibCallback):
+    """The callbacks that `configure` adds to those of the user; RLlib makes an instance in each env runner."""
+
+    def on_environment_created(self, **kwargs: Any) -> None:
+        """Gives the envs of a runner their worker, lane and evaluation flag; see `bind_worker`."""
+        bind_worker(**kwargs)
+
+    def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
+        """Logs the return of a whole episode.
+
+        Args:
+            episode: The last chunk of the episode.
+            prev_episode_chunks: Its earlier chunks.
+            metrics_logger: The logger of the env runner.
+            **_: Arguments of RLlib that are not used.
+        """
+        total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
+        metrics_logger.log_value(RETURNS, float(total), reduce="item_series")

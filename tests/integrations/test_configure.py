@@ -1,0 +1,198 @@
+"""`configure` on configs of the user's own: what it sets, what it leaves, and callbacks of both."""
+
+import math
+import warnings
+
+import gymnasium
+import pytest
+
+pytest.importorskip("ray")
+
+from ray import cloudpickle, tune
+from ray.rllib.algorithms.bc import BCConfig
+from ray.rllib.algorithms.cql import CQLConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.marwil import MARWILConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # RLlib makes an env while this is imported
+    from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
+
+import envoi
+from envoi.errors import UnknownName
+from envoi.integrations.rllib import EnvOptions, configure, register
+from envoi.integrations.rllib.callbacks import EnvoiCallbacks
+from envoi.integrations.rllib.registration import registered
+
+
+class Own(RLlibCallback):
+    pass
+
+
+class Other(RLlibCallback):
+    pass
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, DQNConfig, BCConfig, MARWILConfig, DreamerV3Config])
+def test_config_of_any_algorithm_gets_the_env(kind):
+    config = kind()
+    assert configure(config, "envoi:catch") is config
+    assert isinstance(config, kind)
+    assert config.env == "envoi-envoi:catch"
+    assert config.disable_env_checking is True
+    assert config.normalize_actions is False
+    assert config.algo_class is kind().algo_class
+
+
+@pytest.mark.parametrize("kind", [SACConfig, CQLConfig])
+def test_real_actions_of_an_own_config_are_normalised(kind):
+    assert configure(kind(), "envoi:pendulum").normalize_actions is True
+
+
+def test_settings_of_the_user_stay():
+    config = PPOConfig().training(lr=0.123, gamma=0.5)
+    config.env_runners(num_env_runners=2, num_envs_per_env_runner=7, gym_env_vectorize_mode="async")
+    config.fault_tolerance(delay_between_env_runner_restarts_s=5, max_num_env_runner_restarts=9)
+    configure(config, "envoi:catch")
+    assert (config.lr, config.gamma, config.num_env_runners, config.num_envs_per_env_runner) == (0.123, 0.5, 2, 7)
+    assert config.gym_env_vectorize_mode == "async"
+    assert config.delay_between_env_runner_restarts_s == 5
+    assert config.max_num_env_runner_restarts == 9
+
+
+@pytest.mark.parametrize(
+    ("env", "vectorize", "mode"),
+    [
+        ("envoi:catch", "auto", "vector_entry_point"),
+        ("envoi:cartpole", "auto", "vector_entry_point"),  # inside a wrapper
+        ("envoi:catch", False, "sync"),
+        ("gymnasium:CartPole-v1", "auto", "sync"),
+        ("gymnasium:CartPole-v1", True, "vector_entry_point"),
+        ("envoi:nim", "auto", "sync"),
+    ],
+)
+def test_lanes_are_stepped_as_a_batch_where_the_env_has_a_step_for_them(env, vectorize, mode):
+    assert configure(PPOConfig(), env, vectorize=vectorize).gym_env_vectorize_mode == mode
+
+
+def test_several_agents_have_no_batch_of_rllibs():
+    with pytest.raises(envoi.EnvoiError, match="vectorize: expected False or 'auto' for an env of several agents"):
+        configure(PPOConfig(), "envoi:nim", vectorize=True)
+
+
+def test_batch_of_another_number_of_lanes_than_the_user_set_is_refused():
+    def lanes():
+        return envoi.batch(envoi.models.Catch(), 4)
+
+    assert configure(PPOConfig(), lanes).num_envs_per_env_runner == 4
+    with pytest.raises(envoi.EnvoiError, match="expected 4, the lanes of the batch, got 3"):
+        configure(PPOConfig().env_runners(num_envs_per_env_runner=3), lanes)
+
+
+# Callbacks.
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("given", [Own, [Own, Other], RLlibCallback, None])
+def test_classes_of_the_user_join_envois_before_and_after(given, after):
+    own = [each for each in (given if isinstance(given, list) else [given]) if each not in (None, RLlibCallback)]
+    config = PPOConfig()
+    if not after:
+        config.callbacks(given)
+    configure(config, "envoi:catch")
+    if after:
+        config.callbacks(Other)
+        config.callbacks(given)
+    assert config.callbacks_class == ([EnvoiCallbacks, *own] if own else EnvoiCallbacks)
+
+
+def test_functions_of_the_user_stay_beside_envois_class():
+    config = configure(PPOConfig().callbacks(on_episode_end=print), "envoi:catch")
+    config.callbacks(on_environment_created=repr)
+    assert config.callbacks_class is EnvoiCallbacks
+    assert (config.callbacks_on_episode_end, config.callbacks_on_environment_created) == (print, repr)
+
+
+def test_callbacks_survive_copies_pickles_and_the_dicts_of_tune():
+    config = configure(PPOConfig(), "envoi:catch")
+    for same in (config.copy(), cloudpickle.loads(cloudpickle.dumps(config)), PPOConfig.from_state(config.get_state())):
+        same.callbacks(Own)
+        assert same.callbacks_class == [EnvoiCallbacks, Own]
+    assert config.callbacks_class is EnvoiCallbacks
+    config.callbacks(Own)
+    assert PPOConfig().update_from_dict(config.to_dict()).callbacks_class == [EnvoiCallbacks, Own]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_callbacks_of_an_evaluation_join_too(after):
+    config = PPOConfig()
+    config = configure(config, "envoi:catch") if after else config
+    config.evaluation(evaluation_interval=1, evaluation_config={"callbacks": Own, "explore": False})
+    config = config if after else configure(config, "envoi:catch")
+    assert config.get_evaluation_config_object().callbacks_class == [EnvoiCallbacks, Own]
+
+
+def test_configured_twice_is_as_configured_once():
+    config = configure(PPOConfig(), "envoi:catch")
+    kind = type(config)
+    configure(config, "envoi:catch")
+    assert type(config) is kind
+    assert config.callbacks_class is EnvoiCallbacks
+
+
+# Options and names.
+
+
+def test_options_of_a_registered_env_are_those_of_register_and_the_changes():
+    register("envoi-own-options", "envoi:catch", check_specs=True, step_timeout=5)
+    config = configure(PPOConfig(), "envoi-own-options", max_env_restarts=1)
+    assert config.env == "envoi-own-options"
+    options = EnvOptions(check_specs=True, step_timeout=5, max_env_restarts=1)
+    assert registered("envoi-own-options").options == options
+
+
+def test_env_that_is_registered_with_tune_is_taken_with_its_env_config():
+    tune.register_env("envoi-foreign", lambda config: gymnasium.make("CartPole-v1", max_episode_steps=config["most"]))
+    config = PPOConfig().environment("envoi-foreign", env_config={"most": 7})
+    configure(config)
+    env = registered(config.env)(config.env_config)
+    env.reset()
+    ended = [env.step(env.action_space.sample())[3] for _ in range(7)]
+    assert ended == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check_specs": "sampel"}, "check_specs: expected 'sample' or True or False, got 'sampel'; did you mean"),
+        ({"on_env_error": "ignore"}, "on_env_error: expected 'stop' or 'restart', got 'ignore'"),
+        ({"vectorize": 1}, "vectorize: expected 'auto' or True or False, got 1"),
+        ({"action_masks": "auto "}, "action_masks: expected"),
+        ({"max_env_restarts": -1}, "max_env_restarts: expected a whole number, at least 0, got -1"),
+        ({"max_env_restarts": True}, "max_env_restarts: expected"),
+        ({"step_timeout": 0}, "step_timeout: expected a number of seconds above 0, got 0; math.inf for no limit"),
+        ({"step_timeout": math.nan}, "step_timeout: expected"),
+    ],
+)
+def test_options_without_meaning_are_refused(options, message):
+    for make in (lambda: EnvOptions(**options), lambda: register("envoi-bad", "envoi:catch", **options)):
+        with pytest.raises(envoi.EnvoiError, match=message):
+            make()
+
+
+def test_unknown_env_is_refused_with_near_names():
+    with pytest.raises(UnknownName, match="envoi:catch"):
+        configure(PPOConfig(), "envoi:catchh")
+
+
+def test_settings_beside_an_own_config_are_refused():
+    with pytest.raises(envoi.EnvoiError, match="lr: expected it on the config itself"):
+        configure(PPOConfig(), "envoi:catch", lr=1.0)
+
+
+def test_config_without_any_env_is_refused():
+    with pytest.raises(envoi.EnvoiError, match="env: expected an env, its name or its factory"):
+        configure(PPOConfig())
