@@ -27,7 +27,8 @@ from envoi.wrapping.delegate import Around
 from .atomic_write import write_atomically
 from .errors import one_line
 from .first_lane import FirstLane
-from .rllib import RunFolder, load_policy
+from .rllib import RunFolder, Settings, load_policy
+from .rllib.run_folder import best_trial
 
 Form = Literal["core", "gymnasium"]
 
@@ -186,7 +187,7 @@ def evaluate(
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
     found: dict[Form, tuple[Episode, ...]] = {}
-    name = settings.env if env is None else env
+    name = _trained_on(run, settings) if env is None else env
     for form in forms:
         with one_line():
             core = one_agent(load(name), "envoi evaluate")
@@ -223,6 +224,12 @@ def evaluate(
     return evaluation
 
 
+def _trained_on(run: RunFolder, settings: Settings) -> str:
+    """Returns the name of the env that the best trial was trained on, with the arguments that a sweep gave it."""
+    best = best_trial(run.read_state(settings)) or 0
+    return settings.env_of(settings.trials[best].overrides)
+
+
 def evaluation_file(run: RunFolder, env: str | None) -> Path:
     """Returns the path of the file that an evaluation is written to.
 
@@ -231,7 +238,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
         env: Name of the evaluated env; None for the one that the policy was trained on. Each other env has a file of
             its own.
     """
-    if env is None or env == run.read_settings().env:
+    if env is None or env == _trained_on(run, run.read_settings()):
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")

@@ -6,6 +6,8 @@
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
     tensorboard/        events, one folder for each trial
+    ending.json         how the job ended: done, interrupted or failed; absent while it runs and after a kill
+    trackers.json       the runs of wandb and MLflow that the trials report to
     train.log           the output of Ray, RLlib and their workers
     tune/               Ray Tune's own folders, one for each start or resumption of the job
 
@@ -30,6 +32,11 @@ import envoi
 from ..atomic_write import write_atomically
 from .damaged_files import reading
 from .settings import Settings
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -130,6 +137,7 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.log = self.path / "train.log"
         self.failure = self.path / "failure.json"
+        self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
         self._lock: BaseFileLock | None = None
 
@@ -176,11 +184,58 @@ class RunFolder:
 
         self._lock = FileLock(self.path / ".lock")
         try:
-            self._lock.acquire(timeout=0)
+            # Not at once: `envoi runs` may be looking at whether it is locked.
+            self._lock.acquire(timeout=0.3, poll_interval=0.02)
         except Timeout:
             raise FolderTaken(
                 f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
             ) from None
+
+    @property
+    def is_claimed(self) -> bool:
+        """True if a process, this one or another, holds the lock, and so is training."""
+        lock = self.path / ".lock"
+        if not lock.exists():
+            return False
+        if fcntl is None:
+            return self._is_lock_taken()
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+    def _is_lock_taken(self) -> bool:
+        """Tries to lock the folder, on systems without `flock`."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def write_ending(self, state: str, message: str) -> None:
+        """Writes `ending.json`.
+
+        Args:
+            state: "done", "interrupted" or "failed".
+            message: The error of a job that failed.
+        """
+        write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
+
+    def read_ending(self) -> tuple[str, str] | None:
+        """Returns how the job ended and its error; None if it runs or was killed.
+
+        Raises:
+            envoi.EnvoiError: `ending.json` is damaged.
+        """
+        if not self.ending.exists():
+            return None
+        with reading(self.ending):
+            document = json.loads(self.ending.read_text(encoding="utf-8"))
+            return str(document["state"]), str(document["message"])
 
     def release(self) -> None:
         """Unlocks the folder."""

@@ -30,7 +30,7 @@ RETURN, STEPS = "envoi_return_mean", "envoi_env_steps"
 """Keys of a result that the schedulers read."""
 RUNGS = 3
 """Env steps at which `asha` compares trials: a 27th, a 9th and a 3rd of the budget."""
-PERTURBATIONS = 16
+PERTURBATIONS = 8
 """Times that `pbt` compares trials within the budget."""
 
 
@@ -111,7 +111,10 @@ class _Median(_Stopping, MedianStoppingRule):
 
 
 class _Pbt(_Reporting, PopulationBasedTraining):
-    """Population based training, inside the search spaces, and with a seed of its own for each trial."""
+    """Population based training, inside the search spaces, and with a seed of its own for each trial.
+
+    Trials wait for one another at each comparison, as otherwise those that share a CPU would repeat old checkpoints.
+    """
 
     def __init__(
         self, recorder: Recorder, settings: Settings, configs: TrialConfigs, interval: int, **arguments: Any
@@ -120,12 +123,16 @@ class _Pbt(_Reporting, PopulationBasedTraining):
         self._spaces, self._configs = settings.spaces, configs
         self._rng = np.random.default_rng([settings.seed, len(settings.trials)])
         random.seed(settings.seed)  # Ray Tune chooses whom to clone by it
-        super().__init__(perturbation_interval=interval, custom_explore_fn=dict, log_config=False, **arguments)
+        super().__init__(
+            perturbation_interval=interval, custom_explore_fn=dict, log_config=False, synch=True, **arguments
+        )
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         super().on_trial_add(tune_controller, trial)
-        # Otherwise a resumed trial would be compared at once.
-        self._trial_state[trial].last_perturbation_time = self.recorder.steps_of(trial)
+        # Otherwise resumed trials would be compared at once.
+        steps = self.recorder.steps_of(trial)
+        self._trial_state[trial].last_perturbation_time = steps
+        self._next_perturbation_sync = max(self._next_perturbation_sync, steps + self._perturbation_interval)
 
     def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, str]]:
         before: Mapping[str, Any] = self.recorder.overrides_of(trial_to_clone)

@@ -17,6 +17,8 @@ from .search_space import SearchSpace, format_value
 from .sweep import SAMPLES, Trial, check_known, check_scheduler, sample_trials
 
 DEFAULT_STOP_STEPS = 1_000_000
+ARGUMENT = "env_config."
+"""Prefix of the settings that are arguments of the env."""
 TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboardX"}
 """The services that a job can report to, with the package that each needs."""
 
@@ -129,6 +131,14 @@ class Settings:
     def env_options(self) -> EnvOptions:
         """The options of the env."""
         return EnvOptions.of(self)
+
+    def env_of(self, overrides: Mapping[str, Any]) -> str:
+        """Returns the env's name with the arguments that overrides such as `env_config.size` give it."""
+        given = {name.removeprefix(ARGUMENT): value for name, value in overrides.items() if name.startswith(ARGUMENT)}
+        if not given:
+            return self.env
+        query = "&".join(f"{name}={value}" for name, value in given.items())
+        return f"{self.env}{'&' if '?' in self.env else '?'}{query}"
 
     @property
     def spaces(self) -> dict[str, SearchSpace]:

@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Any, Self
 
 import envoi
 
+from ..errors import describe
 from .algorithms import check_actions, find
 from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
@@ -110,6 +111,7 @@ class Job:
         self.folder.failure.unlink(missing_ok=True)
         with (
             self.folder,
+            _Ending(self.folder, self.settings) as ending,
             Interruption() as interruption,
             redirected(self.folder.log) if quiet else nullcontext(),
         ):
@@ -121,8 +123,44 @@ class Job:
                 self.settings, self.folder, self.states, observe, interruption, log_to_driver=quiet
             )
             self.folder.drop_sessions(saved)
-            notes = [*self.notes, *failures, *_plot(self.folder, self.settings)]
-        return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
+            best = best_trial(saved)
+            if interrupted:
+                ending.state = "interrupted"
+            elif best is None:
+                ending.state, ending.message = "failed", "time ran out before the first iteration ended"
+        return Outcome(self.folder, self.settings, saved, best, interrupted, (*self.notes, *failures, *ending.notes))
+
+
+class _Ending:
+    """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed.
+
+    Args:
+        folder: The output folder.
+        settings: The settings of the job.
+    """
+
+    def __init__(self, folder: RunFolder, settings: Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self.state, self.message = "done", ""
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._folder.ending.unlink(missing_ok=True)
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.state = "interrupted"
+        elif error is not None:
+            self.state, self.message = "failed", describe(error)
+        try:
+            self._folder.write_ending(self.state, self.message)
+            self.notes = _plot(self._folder, self._settings, self.state, self.message)
+        except Exception as problem:
+            if error is None:
+                raise
+            # The error of the job is the one to show.
+            self.notes = [f"{self._folder.curve.name} was not plotted: {problem}"]
 
 
 def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
@@ -189,9 +227,11 @@ def _check(settings: Settings) -> None:
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
     from .env_preflight import preflight
+    from .trackers import check_trackers
 
+    check_trackers(settings.track)
     _, actions = preflight(
-        settings.env,
+        settings.env_of(settings.trials[0].overrides),
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,
@@ -205,13 +245,21 @@ def _check(settings: Settings) -> None:
     check_actions(find(settings.algo), actions)
 
 
-def _plot(folder: RunFolder, settings: Settings) -> list[str]:
+def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
+    rows = folder.read_progress()
+    if not rows:
+        return []
     try:
         from .learning_curve import plot_learning_curve
     except ImportError:
         return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
+    title = f"{settings.algo} on {settings.env}"
     plot_learning_curve(
-        folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return
+        rows,
+        folder.curve,
+        title,
+        settings.stop_return,
+        ending="" if state == "done" else f"{state}: {message}".rstrip(": "),
     )
     return []
 

@@ -121,7 +121,7 @@ def _shared_config(
 ) -> AlgorithmConfig:
     """Returns the config that all trials have in common, without what `settings.set` and `settings.lr` give."""
     config = configure(
-        settings.env,
+        settings.env_of(settings.trials[0].overrides),
         settings.algo,
         num_envs=settings.num_envs_per_runner,
         num_env_runners=settings.num_env_runners,
