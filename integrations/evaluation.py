@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 
 import envoi
-from envoi.adapters import load, to_gymnasium
+from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.rllib import Codec
 from envoi.adapters.shared.agent_count import one_agent
 from envoi.protocol.process import Process
@@ -28,6 +28,8 @@ from .atomic_write import write_atomically
 from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, Settings, load_policy
+from .rllib.multi_agent.joint_policy import JointPolicy
+from .rllib.multi_agent.play import play
 from .rllib.run_folder import best_trial
 
 Form = Literal["core", "gymnasium"]
@@ -43,6 +45,8 @@ class Episode:
         length: Steps.
         trace: SHA-256 of all observations in their canonical form.
         context_id: Id of the episode's context; None where the env has no contexts.
+        agents: Return of each agent, by its name; None for one agent.
+        seats: Policy of each agent, by its name; None for one agent.
     """
 
     seed: int
@@ -50,6 +54,8 @@ class Episode:
     length: int
     trace: str
     context_id: Any = None
+    agents: dict[str, float] | None = None
+    seats: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,14 @@ class Evaluation:
         length: Mean length of the episodes.
         episodes: The episodes.
         contexts: Mean return in each context by its id; None where the episodes share one context.
+        agents: Mean return of each agent, by its name; None for one agent.
+        policies: Mean return of an agent that each policy played; None for one agent.
     """
 
     env: str
     algo: str
     checkpoint: str
-    form: Form
+    form: Form | Literal["rllib"]
     forms_agree: bool | None
     explore: bool
     seed: int
@@ -103,6 +111,8 @@ class Evaluation:
     length: Estimate
     episodes: tuple[Episode, ...]
     contexts: dict[Any, Estimate] | None = None
+    agents: dict[str, Estimate] | None = None
+    policies: dict[str, Estimate] | None = None
 
 
 class _EvaluatedEnv(Protocol):
@@ -160,7 +170,8 @@ def evaluate(
 
     Where the env has a set of contexts (an `envoi.Contextual` at any depth of wrappers), episodes take them in turn.
     The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
-    evaluated.
+    evaluated. Several agents are played by all of their policies, in RLlib's form alone; after self-play the learning
+    policy meets each of its past versions in turn, on both sides.
 
     Args:
         folder: The job's output folder.
@@ -186,8 +197,10 @@ def evaluate(
     settings = run.read_settings()
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
-    found: dict[Form, tuple[Episode, ...]] = {}
     name = _trained_on(run, settings) if env is None else env
+    if isinstance(policy, JointPolicy):
+        return _of_several_agents(run, name, policy, seeds, forms, max_steps, observe, seed)
+    found: dict[Form, tuple[Episode, ...]] = {}
     for form in forms:
         with one_line():
             core = one_agent(load(name), "envoi evaluate")
@@ -203,18 +216,66 @@ def evaluate(
     first, *others = found.values()
     for form, other in zip(forms[1:], others, strict=True):
         _compare(first, other, forms[0], form)
+    return _written(run, name, forms[0], True if others else None, explore, seed, first)
+
+
+def _of_several_agents(
+    run: RunFolder,
+    name: str,
+    policy: JointPolicy,
+    seeds: Sequence[int],
+    forms: Sequence[Form],
+    max_steps: int,
+    observe: Callable[[Episode], None] | None,
+    seed: int,
+) -> Evaluation:
+    if tuple(forms) != ("core",):
+        raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
+    with one_line():
+        env: Any = to_rllib(name, action_masks=policy.sees_masks)({})
+    try:
+        policy.check_fits(name, env)
+        contexts = _context_ids(env.core)
+        episodes: list[Episode] = []
+        for index, own in enumerate(seeds):
+            options = {"context_id": contexts[index % len(contexts)]} if contexts else None
+            played = play(env, policy, own, policy.seats_of_episode(index), options, max_steps)
+            total = sum(played.returns.values())
+            agents = {str(agent): value for agent, value in played.returns.items()}
+            seats = {str(agent): policy_id for agent, policy_id in policy.seats.items()}
+            episodes.append(Episode(own, total, played.length, played.trace, played.context_id, agents, seats))
+            if observe is not None:
+                observe(episodes[-1])
+    finally:
+        env.close()
+    return _written(run, name, "rllib", None, policy.explore, seed, tuple(episodes))
+
+
+def _written(
+    run: RunFolder,
+    name: str,
+    form: Form | Literal["rllib"],
+    forms_agree: bool | None,
+    explore: bool,
+    seed: int,
+    episodes: tuple[Episode, ...],
+) -> Evaluation:
+    """Writes an evaluation to its file, and returns it."""
+    agents, policies = _by_agent(episodes), _by_policy(episodes)
     evaluation = Evaluation(
         env=name,
-        algo=settings.algo,
+        algo=run.read_settings().algo,
         checkpoint=run.checkpoint.readlink().as_posix() if run.checkpoint.is_symlink() else "checkpoint",
-        form=forms[0],
-        forms_agree=True if others else None,
+        form=form,
+        forms_agree=forms_agree,
         explore=explore,
         seed=seed,
-        episode_return=estimate([e.episode_return for e in first]),
-        length=estimate([float(e.length) for e in first]),
-        episodes=first,
-        contexts=_by_context(first),
+        episode_return=estimate([e.episode_return for e in episodes]),
+        length=estimate([float(e.length) for e in episodes]),
+        episodes=episodes,
+        contexts=_by_context(episodes),
+        agents=agents,
+        policies=policies,
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
@@ -296,6 +357,26 @@ def _contextual(env: Any) -> Any:
             return None
         env = inner
     return env
+
+
+def _by_agent(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
+    returns: dict[str, list[float]] = {}
+    for episode in episodes:
+        for agent, total in (episode.agents or {}).items():
+            returns.setdefault(agent, []).append(total)
+    return {agent: estimate(totals) for agent, totals in returns.items()} or None
+
+
+def _by_policy(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
+    """Returns the mean return of an agent that each policy played, in which each episode counts once."""
+    returns: dict[str, list[float]] = {}
+    for episode in episodes:
+        own: dict[str, list[float]] = {}
+        for agent, policy in (episode.seats or {}).items():
+            own.setdefault(policy, []).append((episode.agents or {})[agent])
+        for policy, totals in own.items():
+            returns.setdefault(policy, []).append(statistics.fmean(totals))
+    return {policy: estimate(totals) for policy, totals in sorted(returns.items())} or None
 
 
 def _by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:

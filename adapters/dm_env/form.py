@@ -155,7 +155,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
     """
 
     _framework = NAME
-    _planned = ("_decode", "_time_step", "step")
+    _planned = ("_decode", "_time_step")
     _memory = ("_in_episode",)
 
     def __init__(self, core: Env, validate: bool = False) -> None:
@@ -175,7 +175,7 @@ class ToDmEnv(AnyForm, dm_env.Environment):
         part = self._part()
         self._time_step = step_around(self._env, lambda constants: part)
         if (type(self).step, type(self).reset) == _WRITTEN:  # neither overridden nor patched
-            self.step = self._time_step
+            self._step_by(self._time_step)
 
     def _part(self) -> Part:
         """Returns `step` without the core's step, as the last part of an assembled one."""

@@ -35,7 +35,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
     """
 
     _framework = NAME
-    _planned = ("_encode", "_decode", "_five_values", "step")
+    _planned = ("_encode", "_decode", "_five_values")
 
     def __init__(self, core: Env, validate: bool = False) -> None:
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.
@@ -52,7 +52,7 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         self._decode = decoder(self.core.action_spec, exact=self._env is not self.core)
         self._five_values = step_around(self._env, partial(_part, self._encode, self._decode))
         if type(self).step is _WRITTEN_STEP:  # neither overridden nor patched
-            self.step = self._five_values
+            self._step_by(self._five_values)
 
     @classmethod
     def _opens(cls, core: Any) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 from envoi import Env, LossyConversion, MultiEnv
-from envoi.protocol.multi_env import COMMON, quickest_multi_step
+from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.multi_env import COMMON
 from envoi.spec import SpecTree
 
 from ..conversion import losses_for, losses_in
@@ -100,7 +101,7 @@ class Form(MultiForm):
         self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
         # If true, no agent ever waits, so that `turn` need not be read.
         self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
-        self._step = quickest_multi_step(self._env)
+        self._step = fast_multi_step(self._env)
 
     @property
     def possible_agents(self) -> list[Any]:

@@ -13,7 +13,7 @@ from pettingzoo import ParallelEnv
 
 from envoi import Array, MultiReset, SpecError
 from envoi.lane_values import stack
-from envoi.protocol.multi_env import SYNTHETIC, RawMultiStep
+from envoi.protocol.multi_env import SYNTHETIC, MultiStepValues
 from envoi.protocol.roster import Roster
 
 from ..shared.arrival import IN_DICT, IN_LOCAL, IN_TUPLE, Copy
@@ -65,16 +65,7 @@ class FromPettingZoo(FromZoo):
         heard = self._heard(infos, agents)
         return MultiReset(seen if self._roster.turn is None else self._for_turn(seen, heard, ()), heard)
 
-    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        return self.five_step(actions, None)
-
-    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """Returns the same as `raw_step`; with flags, see `envoi.protocol.multi_env.five_step`.
-
-        Args:
-            actions: The actions, by agent.
-            flags: The mapping that a quiet step returns, copied, as both flags; None for the result of `raw_step`.
-        """
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
         sent = {**self._slots, **actions}
         if len(sent) != self._awaited or len(actions) != self._awaited:
@@ -118,14 +109,12 @@ class FromPettingZoo(FromZoo):
             self._seen.update(seen)
         else:
             self._news = news
-        if flags is None:
-            return seen, earned, None, None, None, heard
-        return seen, earned, {**flags}, {**flags}, heard
+        return seen, earned, None, None, None, heard
 
-    def lanes_step(self, actions: Sequence[Any]) -> tuple[Any, ...]:
-        """See `envoi.protocol.multi_env.lanes_step`; for agents that see arrays, all of one shape."""
+    def step_rows(self, actions: Sequence[Any]) -> tuple[Any, ...]:
+        """See `envoi.protocol.fast_steps.rows_step`; for agents that see arrays, all of one shape."""
         if self._rewarder is not None or self._encoders or self._awaited != len(self._places):
-            return self.raw_step(dict(zip(self.possible_agents, actions, strict=True)))
+            return self.step_values(dict(zip(self.possible_agents, actions, strict=True)))
         sent: dict[Any, Any] = {}
         for place, agent in self._places:
             sent[agent] = actions[place]
@@ -153,7 +142,7 @@ class FromPettingZoo(FromZoo):
         self._news = rows.tobytes()  # the caller may write into the array
         return rows, paid, heard
 
-    def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
+    def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -12,7 +13,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiStep, Snapshot, SpecError, zeros
 from envoi.protocol.episode import RUNNING
-from envoi.protocol.multi_env import COMMON, MASK, RawMultiStep, full_multi_step
+from envoi.protocol.multi_env import COMMON, MASK, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
 from envoi.spec import SpecTree
 
@@ -111,7 +112,11 @@ class FromZoo(ImportedMulti):
         self._awaited = len(roster.acting) if roster.phase is RUNNING else -1  # how many actions are right
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return full_multi_step(self.raw_step(actions))
+        return full_multi_step(self.step_values(actions))
+
+    @abstractmethod
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Acts once; see `envoi.protocol.fast_steps.fast_multi_step`."""
 
     @property
     def _seen(self) -> dict[Any, Any]:
@@ -182,7 +187,7 @@ class FromZoo(ImportedMulti):
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
-    def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> RawMultiStep:
+    def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
         """Returns a step in which no agent has ended or joined, but infos, and maybe discounts, are not empty."""
         agents, discounts = self._roster.playing, {}
         heard = self._heard(infos, agents, discounts)

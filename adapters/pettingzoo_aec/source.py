@@ -12,7 +12,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.wrappers import BaseWrapper
 
 from envoi import EpisodeError, MultiReset
-from envoi.protocol.multi_env import MASK, SYNTHETIC, RawMultiStep
+from envoi.protocol.multi_env import MASK, SYNTHETIC, MultiStepValues
 from envoi.protocol.roster import Roster
 
 from ..pettingzoo.source_base import FromZoo
@@ -74,16 +74,7 @@ class FromPettingZooAEC(FromZoo):
         self._saw, self._current = dict(seen), tuple(seen)
         return MultiReset(seen, self._heard(native.infos, now))
 
-    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        return self._cycle_step(actions) if self.at_once else self.five_step(actions, None)
-
-    def five_step(self, actions: Mapping[Any, Any], flags: Mapping[Any, bool] | None) -> Any:
-        """Returns the same as `raw_step`; with flags, see `envoi.protocol.multi_env.five_step`.
-
-        Args:
-            actions: The actions, by agent.
-            flags: The mapping that a quiet step returns, copied, as both flags; None for the result of `raw_step`.
-        """
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         if self.at_once:
             return self._cycle_step(actions)
         native, source, agent = self._native, self.source, self._selected
@@ -124,12 +115,10 @@ class FromPettingZooAEC(FromZoo):
             heard[each] = {}
         if native.infos != self._silent:
             return self._quiet({agent: one}, earned, native.infos)
-        if flags is None:
-            return {agent: one}, earned, None, None, None, heard
-        return {agent: one}, earned, {**flags}, {**flags}, heard
+        return {agent: one}, earned, None, None, None, heard
 
-    def _cycle_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """Returns the result of `raw_step` if all agents act at once."""
+    def _cycle_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Returns the result of `step_values` if all agents act at once."""
         native, look = self._native, self.source.observe
         if len({**self._slots, **actions}) != self._awaited or len(actions) != self._awaited:
             self._sorted(actions)
@@ -164,7 +153,7 @@ class FromPettingZooAEC(FromZoo):
             return self._quiet(seen, earned, native.infos)
         return seen, earned, None, None, None, heard
 
-    def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> RawMultiStep:
+    def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not.
 
         Args:

@@ -32,7 +32,8 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from envoi import Discrete, MultiEnv, MultiReset, MultiStep
-from envoi.protocol.multi_env import five_step, full_multi_step, quickest_multi_step
+from envoi.protocol.fast_steps import fast_multi_step
+from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
@@ -71,7 +72,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         last: The result of the core's last reset or step.
     """
 
-    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_five_step", "_encode_state")
+    _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_encode_state")
     _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags")
 
     def __init__(
@@ -88,7 +89,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._begun = False
-        self._last: Any = None  # a `MultiReset`, or the result of `raw_step`
+        self._last: Any = None  # a `MultiReset`, or the result of `step_values`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
@@ -126,8 +127,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
             discrete = [agent for agent in agents if isinstance(core.action_spec[agent], Discrete)]
             self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in discrete or agents}
         self._is_plain = not self._encode and not self._masks
-        self._step = quickest_multi_step(self._env)
-        self._five_step = five_step(self._env) if self._is_plain and not self._decode else None
+        self._step = fast_multi_step(self._env)
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
 
     @property
@@ -173,22 +173,15 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         Raises:
             EpisodeError: The actions are not those of the agents whose turn it is.
         """
-        quiet_flags = self._quiet_flags
-        if quiet_flags and self._five_step is not None:
-            self._last = step = self._five_step(action_dict, quiet_flags)
-            if len(step) == 5:
-                return step
-            observations, _, terminated, _, _, infos = step
-        else:
-            if decode := self._decode:
-                action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
-            self._last = step = self._step(action_dict)
-            observations, _, terminated, _, _, infos = step
-            if not self._is_plain:
-                observations = self.seen(observations, infos)
+        if decode := self._decode:
+            action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
+        self._last = step = self._step(action_dict)
+        observations, rewards, terminated, _, _, infos = step
+        if not self._is_plain:
+            observations = self.seen(observations, infos)
         if terminated is None and not self._held:
-            flags = quiet_flags or self._meet(observations, step[1])
-            return observations, step[1], {**flags}, {**flags}, infos
+            flags = self._quiet_flags or self._meet(observations, rewards)
+            return observations, rewards, {**flags}, {**flags}, infos
         return self._changing(full_multi_step(step), observations)
 
     @property
@@ -197,7 +190,7 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
-        return full_multi_step(last if len(last) == 6 else (*last[:2], None, None, None, last[4]))
+        return full_multi_step(last)
 
     def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
@@ -41,6 +42,7 @@ class AnyForm(Planned, ReachesInside):
 
     _memory: ClassVar[tuple[str, ...]] = ()
     _closed: bool = False
+    _assembled: Any = None  # the function that is `step`, where it is not the method
 
     def __init__(self, core: Any, validate: bool = False) -> None:
         self.core = core  # which the framework's own base may look at
@@ -71,6 +73,27 @@ class AnyForm(Planned, ReachesInside):
             raise SpecError(f"{here}: expected one environment, got a batch of {n} lanes")
         if n is None and self._of_lanes:
             raise SpecError(f"{here}: expected a batch, got an environment of one lane; see envoi.batch(env, n)")
+
+    def _step_by(self, function: Callable[[Any], Any]) -> None:
+        """Makes an assembled function the attribute `step`, with the name, help and signature of the method.
+
+        A step that was patched onto this form stays.
+
+        Args:
+            function: Takes an action; it must not hold the form.
+        """
+        kind: Any = type(self)
+        method = kind.step
+        if getattr(self.step, "__func__", None) is method or self.step is self._assembled:
+            for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+                setattr(function, name, getattr(method, name))
+            self._assembled = self.step = function
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if state.get("step") is state.pop("_assembled", None):  # and not one that was patched onto this form
+            state.pop("step", None)
+        return state
 
     def assign_lane(self, number: int) -> None:
         """See `envoi.Process.assign_lane`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ..errors import EpisodeError
 from ..protocol.env import Env, Reset, Step, make_step
 from ..protocol.episode import NOT_BEGUN, OVER, RUNNING, EpisodeState
-from ..protocol.fast_steps import Part
+from ..protocol.fast_steps import LayerPlan, Part
 from ..protocol.process import Info, Snapshot
 from ..protocol.reset_options import of_the_episode
 from ..rewards.rewarder import ModelReward, Rewarder
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 UNSET: Any = None
 """The value of a model's state before the first reset."""
+
+_DEFAULTS: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
+"""The results of the optional functions where the author did not write them."""
+
+_functions = attrgetter(*(f"{name}.__func__" for name in _DEFAULTS))
 
 
 class HasContext:
@@ -76,6 +82,7 @@ class Model(HasContext, Env):
     _state: Any = UNSET
     _observation: Any = None
     _episode_state: EpisodeState = NOT_BEGUN
+    _layer_plan: LayerPlan | None = None  # of the steps that are assembled without the functions not written here
 
     @abstractmethod
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> Any:
@@ -158,6 +165,8 @@ class Model(HasContext, Env):
         streams = self.streams
         state = self.initial(streams.dynamics, context)
         observation = self.observe(state, streams.observation)
+        if self._layer_plan is not None:
+            self._layer_plan.follow(_optional_functions(self))
         result = Reset(observation, self.info(state))
         # Only now, as in `step`.
         self._state, self._observation, self._episode_state = state, observation, RUNNING
@@ -182,8 +191,9 @@ class Model(HasContext, Env):
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part that leaves out the functions which the author did not write."""
-        defaults: dict[str, Any] = {"truncated": False, "discount": None, "info": {}}
-        constants = {name: value for name, value in defaults.items() if not self._overrides(name)}
+        functions = _optional_functions(self)
+        written = zip(_DEFAULTS, functions, strict=True)
+        constants = {name: _DEFAULTS[name] for name, function in written if function is getattr(Model, name)}
 
         def result(name: str, call: str) -> str:
             return f"{name} = {constants[name]!r}" if name in constants else f"{name} = {call}"
@@ -207,17 +217,20 @@ class Model(HasContext, Env):
             # Only now, as in `step`.
             "$model._state = $state",
             "$model._observation = observation",
-            "if terminated or truncated:",
+            "if terminated:" if "truncated" in constants else "if terminated or truncated:",
             "    $model._episode_state = $OVER",
         ]
-        names = {"model": self, "RUNNING": RUNNING, "OVER": OVER}
-        return (
-            Part("Model: the functions that its author wrote", "", "\n".join(lines), names=names, constants=constants),
+        if self._layer_plan is None:
+            self._layer_plan = LayerPlan()
+        self._layer_plan.follow(functions)
+        part = Part(
+            "Model: the functions that its author wrote",
+            outward="\n".join(lines),
+            names={"model": self, "RUNNING": RUNNING, "OVER": OVER},
+            constants=constants,
+            plan=self._layer_plan,
         )
-
-    def _overrides(self, name: str) -> bool:
-        """Returns True if an optional function is the author's own, be it of the class or of this instance."""
-        return getattr(getattr(self, name), "__func__", None) is not getattr(Model, name)
+        return (part,)
 
     def _refuse(self) -> NoReturn:
         raise EpisodeError(f"step: {self._episode_state}")
@@ -257,3 +270,12 @@ class Model(HasContext, Env):
 
     def render(self) -> Any:
         return self.draw(self.state) if self.render_mode == "rgb_array" else None
+
+
+def _optional_functions(model: Model) -> tuple[Any, ...]:
+    """Returns the optional functions of a model as they are now, in the order of `_DEFAULTS`."""
+    try:
+        return _functions(model)
+    except AttributeError:  # one is no method
+        found = (getattr(model, name) for name in _DEFAULTS)
+        return tuple(getattr(function, "__func__", function) for function in found)

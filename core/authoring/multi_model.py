@@ -18,7 +18,7 @@ from ..protocol.multi_env import (
     MultiEnv,
     MultiReset,
     MultiStep,
-    RawMultiStep,
+    MultiStepValues,
     full_multi_step,
 )
 from ..protocol.process import Info, Snapshot
@@ -187,9 +187,9 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         return MultiReset(dict(seen), infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
-        return full_multi_step(self.raw_step(actions))
+        return full_multi_step(self.step_values(actions))
 
-    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         earlier = self._roster
         earlier.check_actions(actions)
         before, streams, playing = self._state, self.streams, earlier.playing

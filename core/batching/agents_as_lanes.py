@@ -13,8 +13,9 @@ from ..errors import ContextError, EpisodeError, SpecError
 from ..lane_values import lane, stack
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.fast_steps import fast_multi_step, rows_step
 from ..protocol.infos import Infos
-from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step, lanes_step, quickest_multi_step
+from ..protocol.multi_env import COMMON, MultiEnv, MultiStep, full_multi_step
 from ..protocol.process import Info
 from ..seeding import lane_seeds
 from ..spec import Array, Spec, SpecTree, spec_equal, zeros
@@ -62,12 +63,12 @@ class AgentLanes(Around, BatchEnv):
         self._over: Mask = np.ones(len(agents), bool)  # lanes that have ended, and were not restarted since
         self._begun = False
         self._together = False  # True while all agents are in play: no lane waits or has ended
-        self._step = quickest_multi_step(env)
+        self._step = fast_multi_step(env)
         self._is_flat = isinstance(self.action_spec, Spec)
         # Read only by the fast step below, where the rewards are the environment's own.
         self._own_reward_spec = env.declared_reward_spec[first]
         are_arrays = self._is_flat and type(self.observation_spec) is type(self._own_reward_spec) is Array
-        self._lanes_step = lanes_step(env) if are_arrays else None
+        self._step_rows = rows_step(env) if are_arrays else None
         # numpy's own dtype object, to which the dtypes of most arrays are identical.
         self._reward_dtype = np.dtype(self._own_reward_spec.dtype.type) if are_arrays else None
         self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos without entries
@@ -135,9 +136,9 @@ class AgentLanes(Around, BatchEnv):
             raise SpecError(f"env: expected agents that act at once, as lanes do; got the turn of {self.env.turn}")
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        return full_lanes_step(self.raw_step(action, restart), self.discount_spec, self.batch_size)
+        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
 
-    def raw_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+    def step_values(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
 
         Args:
@@ -149,10 +150,10 @@ class AgentLanes(Around, BatchEnv):
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
         if len(lanes) != self.batch_size:
             raise SpecError(f"action: expected one for each of {self.batch_size} lanes, got {len(lanes)}")
-        if self._lanes_step is None:
+        if self._step_rows is None:
             step = self._step(dict(zip(self._silent, lanes)))  # noqa: B905 (they are counted, and it takes its time)
         else:
-            step = self._lanes_step(lanes)
+            step = self._step_rows(lanes)
             if len(step) == 3:
                 observation, rewards, infos = step
                 self._last = None

@@ -1,4 +1,6 @@
-"""Fast steps: every layer of an environment declares its part of a step, and one flat function is made of the parts.
+"""Fast steps: the variants of `step` that return the same values with less work, and the rule by which one is used.
+
+For one agent, every layer of an environment declares its part of a step, and one flat function is made of the parts:
 
     ToGymnasium      a form                 action →                          → five values
     Lifted           a wrapper's change     action → action, reward → reward
@@ -21,160 +23,50 @@ The text is compiled once for each distinct composition. Environments come in as
 compositions of the same kinds of layers share one code object. `explain` returns the text; tracebacks and debuggers
 show its lines.
 
-A part that a subclass could contradict is not used: `parts_of` has the one rule for that.
-"""
+Several agents and batches have too many kinds of steps for that. Their classes define whole methods beside `step`:
+
+| method | result | look-up | pays for the row of `benchmarks/conversion.py` |
+|---|---|---|---|
+| `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
+| `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
+| `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
+
+A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
+"""  # noqa: E501 (a table)
 
 from __future__ import annotations
 
-import linecache
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
-from hashlib import blake2s
-from itertools import chain
-from textwrap import indent
-from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
-from weakref import WeakSet
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SpecError
+from .assembly import VALUES as VALUES
+from .assembly import LayerPlan as LayerPlan
+from .assembly import Part as Part
+from .assembly import assemble as assemble
+from .assembly import source_of, written
 from .process import Process
 
 if TYPE_CHECKING:
     from .env import Env
+    from .multi_env import MultiEnv, MultiStepValues
 
-VALUES = ("observation", "reward", "terminated", "truncated", "discount", "info")
-"""The local variables between two parts, besides `action`."""
-
-RawStep = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
+StepValues = Callable[[Any], tuple[Any, Any, bool, bool, Any, dict[Any, Any]]]
 """`action -> (observation, reward, terminated, truncated, discount, info)`, discount None for the default."""
-
-MakeParts: TypeAlias = "Callable[..., Sequence[Part]]"
-"""Returns the parts of a step, the innermost layer first."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """The share of one layer in a step, as lines of Python.
-
-    The lines of all layers run in one function. On the way in they read and set `action`; on the way out the six
-    `VALUES`, of which `discount` may be None for the default (0 where `terminated`, else 1). A name after `$` is the
-    layer's own: an object of `names`, or a local variable; it never meets the same name of another layer.
-
-    Attributes:
-        title: The layer and its contribution, for the comment above its lines: text of the library, never of a user.
-        inward: Lines that run before those of the layer inside.
-        outward: Lines that run after them. The innermost layer sets all `VALUES` here, a form returns.
-        names: The objects that the lines may name after `$`.
-        unless: Of the innermost layer: a condition, after `outward`, under which a step is not quiet. A quiet step sets
-            neither flag, has the default discount, and a float as reward.
-        rarely: Of the innermost layer: lines that set all `VALUES` where `unless` holds.
-        otherwise: Of the innermost layer: lines that set all `VALUES` of a quiet step.
-        quiet: Lines of a form in a quiet step, in place of `outward` and of `otherwise`: the flags and the discount are
-            not set then, and `info` is the source's own, which must not be handed out. They return.
-        constants: Those of `VALUES` that are the same at every step after this layer, so that outer layers can leave
-            out what they would do about others.
-        keeps_quiet: Of a layer between the innermost and a form: True if `inward` and `outward` need neither flags nor
-            discount and info, and leave them and the reward as they are; a quiet step is one with them, too.
-        plan: Of a layer that may plan again: its plan, until it does.
-    """
-
-    title: str
-    inward: str = ""
-    outward: str = ""
-    unless: str = ""
-    rarely: str = ""
-    otherwise: str = ""
-    quiet: str = ""
-    names: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    keeps_quiet: bool = False
-    plan: LayerPlan | None = None
-
-
-class LayerPlan:
-    """The functions and objects that the part of a layer names, for as long as the layer does not plan again.
-
-    A wrapper plans again when another rewarder is set, since the specs of its change may follow from it. Steps that
-    were assembled before, which anyone may hold, are then outdated.
-    """
-
-    def __init__(self) -> None:
-        self._held_by: WeakSet[_Again] = WeakSet()
-
-    def add(self, again: _Again) -> None:
-        """Adds a step that this plan is a part of, by what assembles it again."""
-        self._held_by.add(again)
-
-    def outdate(self) -> None:
-        """Makes all steps that this plan is a part of be assembled again when they are called the next time."""
-        for again in self._held_by:
-            again.is_due = True
-        self._held_by.clear()
-
-
-class _Again:
-    """Takes the place of a step that is outdated: assembles it again, once, and calls the newer one.
-
-    Attributes:
-        is_due: True once the plan of a layer is outdated; the step asks for it.
-    """
-
-    __slots__ = ("__weakref__", "_newer", "_newer_again", "_parts", "is_due")
-
-    def __init__(self, parts: MakeParts) -> None:
-        self.is_due = False
-        self._parts = parts
-        self._newer: Callable[..., Any] | None = None
-        self._newer_again: _Again | None = None
-
-    def __call__(self, *arguments: Any) -> Any:
-        # The newer step has an object of this kind of its own, because two that hold each other live too long.
-        if self._newer is None or (self._newer_again is not None and self._newer_again.is_due):
-            self._newer, self._newer_again = _assembled(self._parts, arguments[:-1])
-        return self._newer(*arguments)
-
 
 SIX_VALUES = Part("a tuple of six values", outward=f"return {', '.join(VALUES)}")
 """The part that ends a step for layers which call it."""
 
 
-def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable[..., Any]:
-    """Makes one function of the parts of a step.
-
-    Args:
-        parts: The innermost layer first; the last one returns. Where a layer may plan again, a function that returns
-            them; it takes `unbound`, if that is given.
-        unbound: An object that the function shall not hold but take as its first argument, for a layer that keeps the
-            function itself.
-
-    Returns:
-        `action -> result`, or `(unbound, action) -> result`. It must not be pickled or copied: make it again.
-    """
-    given: tuple[Part, ...] = () if callable(parts) else tuple(parts)
-
-    def the_same(*_: Any) -> tuple[Part, ...]:
-        return given
-
-    return _assembled(parts if callable(parts) else the_same, () if unbound is None else (unbound,))[0]
+# One agent, and batches.
 
 
-def _assembled(parts: MakeParts, unbound: tuple[Any, ...]) -> tuple[Callable[..., Any], _Again | None]:
-    layers, again = parts(*unbound), None
-    plans = [layer.plan for layer in layers if layer.plan is not None]
-    if plans:
-        again = _Again(parts)
-        for plan in plans:
-            plan.add(again)
-    text, objects = _written(layers, *unbound, again=again)
-    return _factory(text)(*objects), again
-
-
-def fast_step(env: Env) -> RawStep:
+def fast_step(env: Env) -> StepValues:
     """Returns the fastest step function of an environment that respects user overrides of `step`.
 
-    What is patched onto an instance after this call may go unseen.
+    A `step` that is overridden in a subclass, or patched onto a class or an instance before this call, is called; one
+    that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
+    at once, the other ones from the next reset on.
 
     Args:
         env: An environment of one agent; for a batch the function takes `restart` as `step` does.
@@ -201,9 +93,6 @@ def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable
 def parts_of(env: Env) -> tuple[Part, ...]:
     """Returns the parts of an environment's step, the innermost layer first; none where `step` itself must be called.
 
-    They are what the method `step_parts` of its class gives. They do not hold where `step` is overridden below that
-    class, or patched onto the instance.
-
     Args:
         env: An environment of one agent.
     """
@@ -220,18 +109,62 @@ def parts_or_call(env: Env) -> tuple[Part, ...]:
     return parts_of(env) or (Part("a layer that is called as it is", outward=call, names={"inner_step": _called(env)}),)
 
 
-def _called(env: Env) -> RawStep:
-    return _beside_step(env, "raw_step", env.step)
+def _called(env: Env) -> StepValues:
+    return _beside_step(env, "step_values", env.step)
 
 
-def _beside_step(env: Env, name: str, otherwise: Any) -> Any:
-    """Returns a method beside an environment's step, unless a subclass of its class has a `step` of its own."""
+# Several agents.
+
+
+def fast_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], MultiStepValues]:
+    """Returns the fastest step function of an environment of several agents that respects user overrides of `step`.
+
+    Args:
+        env: The environment.
+
+    Returns:
+        `actions -> (observations, rewards, terminated, truncated, discounts, infos)`. Both flags and the discounts are
+        None if the step is quiet: no agent ends or joins, and all discounts are 1. It neither keeps nor changes the
+        mapping of actions.
+    """
+
+    def step(actions: Mapping[Any, Any]) -> MultiStepValues:
+        return env.step({**actions})
+
+    return _beside_step(env, "step_values", step)
+
+
+def rows_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+    """Returns an environment's `step_rows(actions)`, a step for agents that are lanes and all in play, or None.
+
+    It takes a sequence of one action for each of the n `possible_agents`, in their order. A quiet step returns three
+    values: the observations as one new array of shape (n, …), a sequence of n rewards, both in that order, and the
+    infos, or None if they are empty. Any other step returns the same as `fast_multi_step`. Until the next step,
+    `observation(agent)` returns the latest observation of each agent.
+    """
+    return _beside_step(env, "step_rows", None)
+
+
+# The rule.
+
+
+def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
+    """Returns a method that takes the place of an environment's `step`, unless that is the user's own.
+
+    It does not hold if a class below the one that defines it defines `step` or `step_values`, or if a step is patched
+    onto the instance.
+
+    Args:
+        env: The environment.
+        name: The name of the method.
+        otherwise: The result if there is none, or if it does not hold.
+    """
     # Not by `vars(env)`: CPython 3.11 reads an object's attributes more slowly once its dict was asked for.
     if getattr(env.step, "__func__", None) is type(env).step:
         for kind in type(env).__mro__:
             if name in vars(kind):
                 return getattr(env, name)
-            if "step" in vars(kind) or "raw_step" in vars(kind):
+            if "step" in vars(kind) or "step_values" in vars(kind):
                 break
     return otherwise
 
@@ -252,105 +185,5 @@ def explain(env: Any) -> str:
         raise SpecError(f"env: expected an environment, got {env!r}")
     if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
         step = step_around(cast("Any", env), lambda constants: SIX_VALUES)
-    code = getattr(step, "__code__", None)
-    if isinstance(code, CodeType) and code.co_filename in _TEXTS:
-        return _TEXTS[code.co_filename]
     own = Part("a step that is called as it is", outward="return $own_step(action)", names={"own_step": step})
-    return _written([own])[0]
-
-
-# Writing and compiling.
-
-_TEXTS: dict[str, str] = {}
-"""The texts of all compiled steps by the file names of their code."""
-
-_LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
-"""The fields of a `Part` that are text."""
-
-_NOTHING = object()
-
-_HOLE = re.compile(r"\$([A-Za-z_]+)")
-
-
-def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = None) -> tuple[str, list[Any]]:
-    """Writes the text of a step.
-
-    Returns:
-        The text, and the objects that its `make` takes.
-    """
-    taken = {"action", "make", "step", *VALUES}
-    objects: dict[str, Any] = {}
-    layers: list[Part] = []
-    if again is not None:
-        taken.add("again")
-        objects["again"] = again
-    for part in parts:
-        texts = {name: getattr(part, name) for name in _LINES}
-        own: dict[str, str] = {}
-        for name in dict.fromkeys(_HOLE.findall("\n".join(texts.values()))):
-            if name in part.names and objects.get(name, _NOTHING) is part.names[name]:
-                own[name] = name  # two layers name one object alike
-                continue
-            own[name] = _free(name, taken)
-            taken.add(own[name])
-            if name in part.names:
-                objects[own[name]] = part.names[name]
-        layers.append(replace(part, **{name: _renamed(text, own) for name, text in texts.items()}))
-    given = [] if unbound is None else [name for name, value in objects.items() if value is unbound] or ["_"]
-    bound = {name: value for name, value in objects.items() if name not in given}
-    arguments = ", ".join((*given[:1], "action"))
-    check = [] if again is None else ["if again.is_due:", f"    return again({arguments})"]
-    same = [f"{name} = {given[0]}" for name in given[1:]]  # a wrapper may be the function of its change, too
-    body = indent("\n".join([*check, *same, *_body(layers)]), " " * 8)
-    text = f"def make({', '.join(bound)}):\n    def step({arguments}):\n{body}\n\n    return step\n"
-    return text, list(bound.values())
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _HOLE.sub(lambda hole: names[hole[1]], text)
-
-
-def _body(layers: Sequence[Part]) -> list[str]:
-    """Returns the lines of a step, outermost layer first on the way in and last on the way out."""
-    innermost, *outer = layers
-    inward = [line for layer in reversed(layers) for line in _titled(layer.title, layer.inward)]
-    outward = [_titled(layer.title, layer.outward) for layer in outer]
-    lines = [*inward, *_titled(innermost.title, innermost.outward)]
-    if not innermost.unless:
-        return [*lines, *chain(*outward)]
-    lines.append(f"if {innermost.unless}:")
-    rarely, otherwise = innermost.rarely.splitlines(), innermost.otherwise.splitlines()
-    *between, last = [*outer] or [Part("")]
-    if last.quiet and all(layer.keeps_quiet for layer in between):
-        lines += _indented([*rarely, *chain(*outward)])
-        return [*lines, *chain(*outward[:-1]), *_titled(f"{last.title}, quiet", last.quiet)]
-    return [*lines, *_indented(rarely), "else:", *_indented(otherwise), *chain(*outward)]
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
-
-
-def _titled(title: str, text: str) -> list[str]:
-    return [f"# {title}", *text.splitlines()] if text else []
-
-
-@cache
-def _factory(text: str) -> Callable[..., Callable[..., Any]]:
-    """Compiles the text of a step, once."""
-    file = f"<envoi step {blake2s(text.encode(), digest_size=8).hexdigest()}>"
-    # Without a time, so that no check for changed files throws it away.
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    _TEXTS[file] = text
-    names: dict[str, Any] = {"__name__": __name__}
-    exec(compile(text, file, "exec"), names)  # noqa: S102 (text of the library alone, see `Part`)
-    return cast("Callable[..., Callable[..., Any]]", names["make"])
+    return source_of(step) or written([own])

@@ -12,14 +12,14 @@ The mappings of a step have an entry for each agent that was in play before it o
 have one for each agent that acts next or has just ended. `observation(agent)` returns the observation of a waiting
 agent on request.
 
-Most steps are quiet: no agent ends or joins, and all discounts are 1. Exports step environments by `raw_step`, which
-returns None in place of the flags and discounts of a quiet step, to save the cost of mappings without information.
+Most steps are quiet: no agent ends or joins, and all discounts are 1. The faster steps that exports call save the cost
+of mappings without information, see `envoi.protocol.fast_steps`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -70,59 +70,23 @@ class MultiStep(NamedTuple):
     infos: dict[Any, Info]
 
 
-RawMultiStep: TypeAlias = tuple[dict[Any, Any], dict[Any, Any], Any, Any, Any, dict[Any, Info]]
+MultiStepValues: TypeAlias = tuple[dict[Any, Any], dict[Any, Any], Any, Any, Any, dict[Any, Info]]
 """The values of a `MultiStep`; for a quiet step, both flags and the discounts are None."""
 
 make_multi_step = cast(
-    "Callable[[RawMultiStep], MultiStep]",
+    "Callable[[MultiStepValues], MultiStep]",
     partial(tuple.__new__, MultiStep),  # pyright: ignore[reportUnknownMemberType]
 )
 """`MultiStep(*values)` for hot paths, like `make_step`."""
 
 
-def full_multi_step(values: RawMultiStep) -> MultiStep:
-    """Returns the result of `raw_step` as a `MultiStep`, with the flags and discounts that a quiet step leaves out."""
+def full_multi_step(values: MultiStepValues) -> MultiStep:
+    """Returns six values as a `MultiStep`, with the flags and discounts that those of a quiet step leave out."""
     observations, rewards, terminated, _, _, infos = values
     if terminated is not None:
         return make_multi_step(values)
     alive, cut, ones = dict.fromkeys(rewards, False), dict.fromkeys(rewards, False), dict.fromkeys(rewards, 1.0)
     return make_multi_step((observations, rewards, alive, cut, ones, infos))
-
-
-def quickest_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], RawMultiStep]:
-    """Returns the fastest step function that respects overrides of `step`: `raw_step`, or one that calls `step`."""
-    return _beside_multi_step(env, "raw_step") or partial(MultiEnv.raw_step, env)
-
-
-def five_step(env: MultiEnv) -> Callable[[Mapping[Any, Any], Mapping[Any, bool]], tuple[Any, ...]] | None:
-    """Returns an environment's `five_step(actions, flags)`, a step for forms without discounts, or None.
-
-    A quiet step returns five values, in which both flags are copies of `flags`, which may have more entries than those
-    of agents. Any other step returns the same as `raw_step`.
-    """
-    return _beside_multi_step(env, "five_step")
-
-
-def lanes_step(env: MultiEnv) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
-    """Returns an environment's `lanes_step(actions)`, a step for agents that are lanes and all in play, or None.
-
-    It takes a sequence of one action for each of the n `possible_agents`, in their order. A quiet step returns three
-    values: the observations as one new array of shape (n, …), a sequence of n rewards, both in that order, and the
-    infos, or None if they are empty. Any other step returns the same as `raw_step`. Until the next step,
-    `observation(agent)` returns the latest observation of each agent.
-    """
-    return _beside_multi_step(env, "lanes_step")
-
-
-def _beside_multi_step(env: MultiEnv, name: str) -> Any:
-    """Returns another step function of an environment, unless a subclass of its definer overrides `step`; or None."""
-    if getattr(env.step, "__func__", None) is type(env).step:  # the same rule as in `fast_steps`
-        for kind in type(env).__mro__:
-            if name in vars(kind):
-                return getattr(env, name)
-            if "step" in vars(kind) or "raw_step" in vars(kind):
-                break
-    return None
 
 
 class _ForEach:
@@ -191,14 +155,6 @@ class MultiEnv(Process):
         Raises:
             EpisodeError: There was no reset yet, the episode has ended, or `actions` has other agents than `acting`.
         """
-
-    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
-        """Returns the six values of `step` as a tuple, in which flags and discounts are None if the step is quiet.
-
-        An environment may define it in addition to `step` if it is faster. It neither keeps nor changes the mapping of
-        actions.
-        """
-        return self.step({**actions})
 
     @abstractmethod
     def observation(self, agent: Any) -> Any:

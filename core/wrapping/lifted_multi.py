@@ -8,13 +8,13 @@ from typing import Any
 from .. import tree
 from ..errors import SpecError
 from ..protocol.episode import OVER
+from ..protocol.fast_steps import fast_multi_step
 from ..protocol.multi_env import (
     MultiReset,
     MultiStep,
-    RawMultiStep,
+    MultiStepValues,
     full_multi_step,
     make_multi_step,
-    quickest_multi_step,
 )
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
@@ -48,7 +48,7 @@ class LiftedMultiEnv(Changing, MultiWrapper):
             if any(spec is not None for spec in own.values()):
                 inner = getattr(env, name)
                 setattr(self, name, {a: inner[a] if spec is None else spec for a, spec in own.items()})
-        self._inner_step = quickest_multi_step(env)
+        self._inner_step = fast_multi_step(env)
         some = next(iter(changes.values()), Change())
         self._shared = some if some.shared else None
         if any(change.truncated is not None and not change.shared for change in changes.values()):
@@ -87,9 +87,9 @@ class LiftedMultiEnv(Changing, MultiWrapper):
             actions: The actions, by agent.
             restart: None; a parameter only because lifted wrappers have the same signature for batches.
         """
-        return full_multi_step(self.raw_step(actions))
+        return full_multi_step(self.step_values(actions))
 
-    def raw_step(self, actions: Mapping[Any, Any]) -> RawMultiStep:
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         if self._cut:
             check_actions(actions, (), OVER)
         inner = actions

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 import envoi
 
 from ..rllib.algorithms import ALGORITHMS, find
+from ..rllib.multi_agent.grouping import WAYS
 from ..rllib.run_folder import FolderTaken, RunFolder
 from ..rllib.settings import DEFAULT_STOP_STEPS, Settings
 from ..rllib.training import Job
@@ -133,6 +134,10 @@ def _train(
         int | None,
         typer.Option(help="Envs that each process steps together.", show_default="the algorithm's"),
     ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(help=f"Policies of several agents: {', '.join(WAYS)}.", show_default="by the agents' spaces"),
+    ] = None,
     address: Annotated[
         str | None,
         typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
@@ -173,6 +178,7 @@ def _train(
         "stop_return": stop_return,
         "stop_steps": stop_steps,
         "stop_minutes": stop_minutes,
+        "policies": policies,
         "address": address,
         "check_specs": "sample" if check_specs is None else check_specs,
         "on_env_error": on_env_error,

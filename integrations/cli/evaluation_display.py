@@ -65,6 +65,9 @@ def run_evaluation(
         )
         console.print(f"return [bold]{evaluation.episode_return}[/bold]  (95 % interval, Student's t)")
         console.print(f"length {evaluation.length}")
+        for what, estimates in (("policy", evaluation.policies), ("agent", evaluation.agents)):
+            for name, returns in (estimates or {}).items():
+                console.print(f"    {what} {escape(name)}: return {returns}")
         contexts = evaluation.contexts or {}
         for label, returns in zip(context_labels(contexts), contexts.values(), strict=True):
             console.print(f"    in context {escape(label)}: return {returns}")

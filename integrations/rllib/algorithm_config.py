@@ -12,6 +12,7 @@ import envoi
 
 from .algorithms import find
 from .env_options import EnvOptions
+from .multi_agent.grouping import Policies
 
 try:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -21,6 +22,7 @@ try:
     from .configuration.described_env import DescribedEnv, describe_env
     from .configuration.environment import set_environment
     from .configuration.faults import set_faults
+    from .configuration.policies import set_policies
     from .configuration.table_defaults import set_table_defaults
     from .registration import RegisteredEnv, register, registered
 except ImportError as error:
@@ -67,6 +69,7 @@ def configure(
     seed: int | None = None,
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
+    policies: Policies | None = None,
 ) -> AlgorithmConfig:
     """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
@@ -98,6 +101,7 @@ def configure(
         failure: A file that the env writes its error to; None for no such file.
         training: Without a config of the user's, further settings for `AlgorithmConfig.training`, which override the
             defaults of `ALGORITHMS`.
+        policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
 
     Returns:
         The config, to be changed further as needed.
@@ -121,6 +125,7 @@ def configure(
         set_table_defaults(config, described, algorithm, lr, num_envs, training)
     for step in STEPS:
         step(config, described)
+    set_policies(config, described, policies)
     return config
 
 

@@ -95,12 +95,16 @@ def check_actions(algorithm: Algorithm, space: object) -> None:
 
     Args:
         algorithm: The algorithm.
-        space: The canonical gymnasium action space.
+        space: The canonical gymnasium action space; of several agents, a `Dict` of theirs.
 
     Raises:
         envoi.EnvoiError: It cannot; the message names the algorithms that can.
     """
-    kind = type(space).__name__
-    if kind not in algorithm.actions:
-        able = ", ".join(a.name for a in ALGORITHMS.values() if kind in a.actions) or "none"
-        raise envoi.EnvoiError(f"{algorithm.name} cannot choose from the actions {space}; these can: {able}")
+    # The canonical space of one agent is never a Dict.
+    agents: Mapping[Any, Any] = getattr(space, "spaces", {}) if type(space).__name__ == "Dict" else {"": space}
+    for agent, own in agents.items():
+        kind = type(own).__name__
+        if kind not in algorithm.actions:
+            able = ", ".join(a.name for a in ALGORITHMS.values() if kind in a.actions) or "none"
+            whose = f" of {agent}" if len(agents) > 1 else ""
+            raise envoi.EnvoiError(f"{algorithm.name} cannot choose from the actions {own}{whose}; these can: {able}")

@@ -8,6 +8,8 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
+from .multi_agent.returns import log_returns
+
 RETURNS = "episode_returns"
 """Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
 
@@ -20,7 +22,7 @@ class EnvoiCallbacks(RLlibCallback):
         bind_worker(**kwargs)
 
     def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
-        """Logs the return of a whole episode.
+        """Logs the return of a whole episode, and of each agent and policy if there are several.
 
         Args:
             episode: The last chunk of the episode.
@@ -30,3 +32,5 @@ class EnvoiCallbacks(RLlibCallback):
         """
         total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
         metrics_logger.log_value(RETURNS, float(total), reduce="item_series")
+        if hasattr(episode, "agent_episodes"):
+            log_returns(episode, prev_episode_chunks, metrics_logger)

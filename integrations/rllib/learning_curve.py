@@ -15,6 +15,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from .figure_style import COLOURS, GREY, finite, new_figure, save, style_axes
+from .multi_agent.curve import plot_policies, policy_columns
 
 Rows = Sequence[Mapping[str, str]]
 LABELLED = 8
@@ -36,6 +37,8 @@ class _Line:
 def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None = None, *, ending: str = "") -> None:
     """Plots the learning curve of each trial; of a single one with the standard deviation around it.
 
+    Of one trial of several agents, there is a line for the mean return of each policy instead.
+
     The band is clipped to the smallest and largest return, so that it shows none that did not occur.
 
     Args:
@@ -50,8 +53,11 @@ def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None =
     grid = figure.add_gridspec(2, len(panels), height_ratios=(3.4, 1))
     main = figure.add_subplot(grid[0, :])
     lines = _lines(rows, figure, main)
-    for line in lines:
-        _plot_return(main, line, alone=len(lines) == 1)
+    if len(lines) == 1 and policy_columns(rows):
+        plot_policies(main, rows, COLOURS)
+    else:
+        for line in lines:
+            _plot_return(main, line, alone=len(lines) == 1)
     if goal is not None:
         main.axhline(goal, color="#888888", linewidth=1, linestyle=(0, (5, 4)), zorder=0)
         main.annotate(

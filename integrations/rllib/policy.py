@@ -10,6 +10,7 @@ import numpy as np
 import envoi
 
 from .damaged_files import damaged, reading
+from .multi_agent.joint_policy import JointPolicy, SeatedPolicy
 from .run_folder import RunFolder, best_trial
 
 try:
@@ -107,25 +108,45 @@ class Policy:
         return chosen
 
 
-def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
-    """Loads the policy that a job trained.
+def is_of_one_agent(checkpoint: Path) -> bool:
+    """Returns True for the checkpoint of an algorithm that trains one agent; also for a folder that is none."""
+    modules = checkpoint / "learner_group" / "learner" / "rl_module"
+    held = [entry.name for entry in modules.iterdir() if entry.is_dir()] if modules.is_dir() else []
+    return held in ([], [DEFAULT_MODULE_ID])
+
+
+def load_policy(folder: str | Path, *, explore: bool = False, policy_id: str | None = None) -> Any:
+    """Loads what a job trained.
 
     Args:
         folder: The job's output folder; of a sweep, the policy of the best trial is taken.
         explore: Sample the actions as in training, rather than take the best.
+        policy_id: The name of one of the policies of several agents; None for all of them.
+
+    Returns:
+        The `Policy` of one agent; of several agents a `JointPolicy`, which acts for all of them, or the `SeatedPolicy`
+        called `policy_id`, which acts for one.
 
     Raises:
-        envoi.EnvoiError: The folder holds no run, a run without a checkpoint yet, or a file of it is damaged.
+        envoi.EnvoiError: The folder holds no run, a run without a checkpoint yet, or a file of it is damaged; or there
+            is no such policy.
     """
     run = RunFolder(folder)
-    states = run.read_state(run.read_settings())
+    settings = run.read_settings()
+    states = run.read_state(settings)
     if not run.checkpoint.exists():
         raise envoi.EnvoiError(
             f"{run.path} holds no checkpoint yet; continue with `envoi train --resume --out {run.path}`"
         )
     best = best_trial(states)
+    one = is_of_one_agent(run.checkpoint)
+    if one and policy_id is not None:
+        raise envoi.EnvoiError(f"policy_id={policy_id!r} is for several agents; {run.path} trained one")
     try:
-        return Policy(run.checkpoint, explore=explore, env_steps=0 if best is None else states[best].env_steps)
+        env_steps = 0 if best is None else states[best].env_steps
+        if one:
+            return Policy(run.checkpoint, explore=explore, env_steps=env_steps)
+        joint = JointPolicy(run.checkpoint, settings.policies, explore=explore, env_steps=env_steps)
     except envoi.EnvoiError as error:
         before = None if best is None else run.read_earlier().get(best)
         if before is None or before.checkpoint is None or damaged(run.path / before.checkpoint) is not None:
@@ -133,3 +154,4 @@ def load_policy(folder: str | Path, *, explore: bool = False) -> Policy:
         raise envoi.EnvoiError(
             f"{error}, or continue from the checkpoint before it by `envoi train --resume --out {run.path}`"
         ) from error
+    return joint if policy_id is None else SeatedPolicy(joint, policy_id)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from .callbacks import RETURNS
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
+from .multi_agent.returns import ended_returns
 from .progress_rows import progress_row, tracked
 from .run_folder import STOPPED, RunFolder, TrialState
 from .schedulers import RETURN, STEPS
@@ -43,6 +46,7 @@ class Recorder(tune.Callback, tune.Stopper):
         states: The progress of each trial.
         observe: Called after each iteration of each trial.
         interruption: Set once the user asks to stop.
+        measured: The agents and policies whose returns are recorded, see `Grouping.measured`; none for one agent.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Recorder(tune.Callback, tune.Stopper):
         states: Mapping[int, TrialState],
         observe: Observer | None,
         interruption: Interruption,
+        measured: Sequence[str] = (),
     ) -> None:
         self.saved = dict(states)
         self.earlier: dict[int, TrialState] = {}
@@ -60,8 +65,8 @@ class Recorder(tune.Callback, tune.Stopper):
         self._index: dict[str, int] = {}
         self._earlier_rows = folder.read_progress()
         self._written = Counter(int(row["trial"]) for row in self._earlier_rows)
-        self._interruption = interruption
-        self._live = {index: replace(state, returns=list(state.returns)) for index, state in states.items()}
+        self._interruption, self._measured = interruption, tuple(measured)
+        self._live = {index: copy.deepcopy(state) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
@@ -130,7 +135,7 @@ class Recorder(tune.Callback, tune.Stopper):
         before, after = self._live[own], self._live[other]
         change = {"env_steps": before.env_steps, "from_trial": other, "from_env_steps": after.env_steps}
         before.perturbations = [*before.perturbations, change | {"set": dict(overrides)}]
-        before.overrides, before.returns = dict(overrides), list(after.returns)
+        before.overrides, before.returns, before.shares = dict(overrides), list(after.returns), dict(after.shares)
         self._earlier[own] = self._earlier[other]
 
     @property
@@ -151,6 +156,8 @@ class Recorder(tune.Callback, tune.Stopper):
         if isinstance(ended, list):  # a NaN if none ended
             state.episodes += len(ended)
             state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
+        for name, values in ended_returns(result).items():
+            state.shares[name] = [*state.shares.get(name, ()), *values][-WINDOW:]
         mean = state.return_mean
         if mean is not None and len(state.returns) >= LEAST:
             state.best = mean if state.best is None else max(state.best, mean)
@@ -179,7 +186,7 @@ class Recorder(tune.Callback, tune.Stopper):
         speed = self._speed[mine.index]
         overrides = self.overrides_of(trial)
         swept = {name: overrides[name] for name in self._settings.spaces}
-        row = progress_row(replace(mine, overrides=overrides), state, result, speed, swept)
+        row = progress_row(replace(mine, overrides=overrides), state, result, speed, swept) | self._shares(state)
         self._folder.append_progress(row)
         self._written[mine.index] += 1
         self._trackers.log(mine.index, state.env_steps, tracked(row, result))
@@ -188,7 +195,7 @@ class Recorder(tune.Callback, tune.Stopper):
             self._checkpointed[mine.index] = now
             result["should_checkpoint"] = True
         if self._observe is not None:
-            self._observe(Report(mine, replace(state), speed))
+            self._observe(Report(mine, copy.deepcopy(state), speed))
 
     def on_checkpoint(self, *, trial: TuneTrial, checkpoint: Any, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Records that a checkpoint is complete; its trial waits for it, so the live state belongs to it.
@@ -202,7 +209,9 @@ class Recorder(tune.Callback, tune.Stopper):
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
         if self.saved[index].checkpoint is not None:
             self.earlier[index] = self.saved[index]
-        self.saved[index] = replace(self._live[index], checkpoint=path.as_posix(), rows=self._written[index])
+        self.saved[index] = replace(
+            copy.deepcopy(self._live[index]), checkpoint=path.as_posix(), rows=self._written[index]
+        )
         self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -242,6 +251,11 @@ class Recorder(tune.Callback, tune.Stopper):
                 f"; the last checkpoint stays in {self._folder.checkpoint}" if self._folder.checkpoint.exists() else ""
             )
             raise envoi.EnvoiError(message + kept)
+
+    def _shares(self, state: TrialState) -> dict[str, float | None]:
+        """Returns the mean return of each agent and policy, None before its first episode ended, by column."""
+        held = {name: state.shares.get(name) for name in self._measured}
+        return {f"{name}/return_mean": statistics.fmean(own) if own else None for name, own in held.items()}
 
     @property
     def tracker_failures(self) -> list[str]:

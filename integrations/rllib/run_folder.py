@@ -61,7 +61,8 @@ COLUMNS = (
 )
 """Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
-A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled.
+A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
+the mean return of each policy and each agent, such as `policy/shared/return_mean`.
 """
 
 
@@ -79,12 +80,14 @@ class TrialState:
         env_steps: Steps of the env.
         seconds: Training time.
         episodes: Episodes that ended.
-        returns: Returns of the last episodes, at most 100.
+        returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
         best: The highest mean return so far.
         reached: The goal or the scheduler that stopped it; None if it can continue.
         overrides: The settings that it runs with, where they are no longer those that it began with.
         perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
         rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
+        shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
+            `policy/<id>`; empty for one agent.
     """
 
     checkpoint: str | None = None
@@ -95,6 +98,7 @@ class TrialState:
     returns: list[float] = field(default_factory=list)
     best: float | None = None
     reached: str | None = None
+    shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     overrides: dict[str, Any] | None = None
     perturbations: list[dict[str, Any]] = field(default_factory=list)
     rows: int | None = None

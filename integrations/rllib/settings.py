@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
@@ -12,6 +12,7 @@ import envoi
 
 from .algorithms import find
 from .env_options import EnvOptions
+from .multi_agent.grouping import check_way
 from .overrides import check_overrides
 from .search_space import SearchSpace, format_value
 from .sweep import SAMPLES, Trial, check_known, check_scheduler, sample_trials
@@ -48,6 +49,8 @@ class Settings:
         on_env_error: See `EnvOptions`.
         max_env_restarts: See `EnvOptions`.
         step_timeout: See `EnvOptions`.
+        policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
+            each policy; None chooses by the agents' spaces and names.
         set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model.fcnet_hiddens` is one of
             the default networks, `env_config.size` an argument of the env. A value may be a text, and a search space
             such as "log(1e-5,1e-3)", see `envoi.integrations.rllib.search_space`.
@@ -80,6 +83,7 @@ class Settings:
     on_env_error: Literal["stop", "restart"] = "stop"
     max_env_restarts: int = 3
     step_timeout: float = 60.0
+    policies: str | Mapping[str, Sequence[str]] | None = None
     set: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scheduler: str | None = None
     evaluate_every: int | None = None
@@ -91,6 +95,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._replace(algo=find(self.algo).name)
+        check_way(self.policies)
+        if isinstance(self.policies, Mapping):
+            own = {name: list(agents) for name, agents in self.policies.items()}
+            object.__setattr__(self, "policies", own)
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
             self._replace(stop_steps=DEFAULT_STOP_STEPS)
         self._check_ranges()

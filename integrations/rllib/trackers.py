@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import uuid
 from collections.abc import Mapping
 from importlib import import_module
@@ -17,6 +19,8 @@ from .settings import TRACKERS, Settings
 
 PROJECT = "envoi"
 """The project of wandb, and the experiment of MLflow, that jobs belong to unless the environment names another."""
+MOST_METRICS = 1000
+"""Metrics that MLflow takes in one call."""
 
 
 class Tracker(Protocol):
@@ -177,7 +181,7 @@ class _Wandb(_Service):
             run_id = self._kept_id(index) or uuid.uuid4().hex[:12]
             self._keep_id(index, run_id)
             self._runs[index] = self._wandb.init(
-                project=None if "WANDB_PROJECT" in __import__("os").environ else PROJECT,
+                project=os.environ.get("WANDB_PROJECT", PROJECT),
                 group=self._folder.path.name,
                 name=self._title(index),
                 id=run_id,
@@ -199,20 +203,24 @@ class _Mlflow(_Service):
     def __init__(self, settings: Settings, folder: RunFolder) -> None:
         super().__init__(settings, folder)
         self._client = import_module("mlflow.tracking").MlflowClient()
+        self._metric = import_module("mlflow.entities").Metric
 
     def log(self, index: int, step: int, numbers: Mapping[str, float]) -> None:
         if index not in self._runs:
             self._runs[index] = self._kept_id(index) or self._create(index)
             self._keep_id(index, self._runs[index])
-        for name, value in numbers.items():
-            self._client.log_metric(self._runs[index], name, value, step=step)
+        now = int(1000 * time.time())
+        metrics = [self._metric(name, value, now, step) for name, value in numbers.items()]
+        for first in range(0, len(metrics), MOST_METRICS):
+            self._client.log_batch(self._runs[index], metrics=metrics[first : first + MOST_METRICS])
 
     def _create(self, index: int) -> str:
-        found = self._client.get_experiment_by_name(PROJECT)
-        experiment = self._client.create_experiment(PROJECT) if found is None else found.experiment_id
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        found = self._client.get_experiment_by_name(name)
+        experiment = self._client.create_experiment(name) if found is None else found.experiment_id
         run_id = self._client.create_run(experiment, run_name=self._title(index)).info.run_id
-        for name, value in self._config(index).items():
-            self._client.log_param(run_id, name, value)
+        for setting, value in self._config(index).items():
+            self._client.log_param(run_id, setting, value)
         return run_id
 
     def close(self, *, failed: bool) -> None:

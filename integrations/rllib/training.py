@@ -19,6 +19,7 @@ from .algorithms import check_actions, find
 from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
 from .job_report import Observer, Outcome
+from .multi_agent.grouping import Grouping, group_spaces
 from .output_redirection import redirected
 from .run_folder import RunFolder, TrialState, best_trial
 from .settings import Settings
@@ -33,12 +34,14 @@ class Job:
         settings: The settings of the job.
         states: The progress of each trial, by index.
         notes: Messages for the user before it runs, such as damaged checkpoints that it does not continue from.
+        grouping: The policies of several agents; None for one.
     """
 
     folder: RunFolder
     settings: Settings
     states: dict[int, TrialState]
     notes: tuple[str, ...] = ()
+    grouping: Grouping | None = None
 
     @classmethod
     def new(cls, settings: Settings, out: str | Path) -> Job:
@@ -53,9 +56,9 @@ class Job:
         """
         folder = RunFolder(out)
         folder.refuse_if_taken()
-        _check(settings)
+        grouping = _check(settings)
         folder.start(settings, _versions())
-        return cls(folder, settings, folder.read_state(settings))
+        return cls(folder, settings, folder.read_state(settings), _described(grouping), grouping)
 
     @classmethod
     def existing(cls, out: str | Path, changes: Mapping[str, Any]) -> Job:
@@ -83,12 +86,12 @@ class Job:
             )
         earlier = folder.read_earlier()
         notes = _step_back(folder, states, earlier)
-        _check(settings)
+        grouping = _check(settings)
         folder.rewind_progress(states)
         folder.write_settings(settings, _versions())
         if notes:
             folder.write_state(states, earlier)
-        return cls(folder, settings, states, tuple(notes))
+        return cls(folder, settings, states, (*notes, *_described(grouping)), grouping)
 
     def run(self, *, observe: Observer | None = None, quiet: bool = False) -> Outcome:
         """Trains until a goal is reached or Ctrl-C is pressed, which lets the iteration end and saves.
@@ -120,7 +123,13 @@ class Job:
             interruption.check()
             self.folder.drop_sessions(self.states)
             saved, interrupted, failures = run(
-                self.settings, self.folder, self.states, observe, interruption, log_to_driver=quiet
+                self.settings,
+                self.folder,
+                self.states,
+                observe,
+                interruption,
+                log_to_driver=quiet,
+                measured=() if self.grouping is None else self.grouping.measured,
             )
             self.folder.drop_sessions(saved)
             best = best_trial(saved)
@@ -221,8 +230,13 @@ def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[i
     return notes
 
 
-def _check(settings: Settings) -> None:
-    """Raises the errors that can be found before Ray is imported."""
+def _described(grouping: Grouping | None) -> tuple[str, ...]:
+    """Returns the note on the policies of several agents."""
+    return () if grouping is None else (str(grouping),)
+
+
+def _check(settings: Settings) -> Grouping | None:
+    """Raises the errors that can be found before Ray is imported; returns the policies of several agents."""
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
@@ -230,19 +244,15 @@ def _check(settings: Settings) -> None:
     from .trackers import check_trackers
 
     check_trackers(settings.track)
-    _, actions = preflight(
+    observations, actions = preflight(
         settings.env_of(settings.trials[0].overrides),
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,
     )
-    if type(actions).__name__ == "Dict":  # several agents: the canonical form of one agent is never a Dict
-        agents = ", ".join(map(str, getattr(actions, "spaces")))  # noqa: B009 - gymnasium's, imported by then
-        raise envoi.EnvoiError(
-            f"{settings.env}: envoi train trains one agent, got {agents}; for several, register it by "
-            "envoi.integrations.rllib.register and set RLlib's own AlgorithmConfig.multi_agent(…)"
-        )
+    grouping = group_spaces(settings.policies, observations, actions)
     check_actions(find(settings.algo), actions)
+    return grouping
 
 
 def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:

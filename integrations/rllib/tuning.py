@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -54,6 +54,7 @@ def run(
     interruption: Interruption,
     *,
     log_to_driver: bool,
+    measured: Sequence[str] = (),
 ) -> tuple[dict[int, TrialState], bool, list[str]]:
     """Runs the trials that have not reached their goal.
 
@@ -64,6 +65,7 @@ def run(
         observe: Called after each iteration of each trial.
         interruption: Set once the user asks to stop.
         log_to_driver: Send the workers' logs to this process's stdout.
+        measured: The agents and policies whose returns are recorded, see `Grouping.measured`.
 
     Returns:
         The progress of each trial as of its last checkpoint; True if the user interrupted; a line for each trial that
@@ -75,7 +77,7 @@ def run(
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
     overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
     configs = TrialConfigs(_shared_config(settings, folder, states, todo), settings, overrides)
-    recorder = Recorder(settings, folder, states, observe, interruption)
+    recorder = Recorder(settings, folder, states, observe, interruption, measured)
     with _ray(settings, interruption, log_to_driver):
         check_gpus(settings)
         tuner = tune.Tuner(
@@ -128,6 +130,7 @@ def _shared_config(
         seed=settings.seed,
         **asdict(settings.env_options),
         failure=folder.failure.resolve(),
+        policies=settings.policies,
     )
     apply_job_options(config, settings)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}

@@ -4,6 +4,7 @@ What is peculiar to one framework is held by its own tests; `docs/fidelity.md` s
 """
 
 import copy
+import inspect
 import itertools
 import multiprocessing
 import os
@@ -789,6 +790,40 @@ def test_a_copy_continues_as_the_original_would_fresh_and_in_mid_episode(name, s
     trace = native_trace(name, fresh) if side == "form" else core_trace(fresh)
     again = native_trace(name, made(name)) if side == "form" else core_trace(imported(name))
     assert trace == again
+
+
+class PatchedStep:
+    """Takes the place of a form's `step`, and keeps it."""
+
+    def __init__(self, form):
+        self.form, self.calls = form, 0
+
+    def __call__(self, action):
+        self.calls += 1
+        return type(self.form).step(self.form, action)
+
+
+@every_form
+@pytest.mark.parametrize("how", ["copy", "pickle"])
+def test_a_step_that_was_patched_onto_a_form_is_in_its_copies(name, how):
+    form = made(name)
+    form.step = PatchedStep(form)
+    twin = HOW[how](form)
+    assert native_trace(name, twin) == native_trace(name, made(name))
+    assert twin.step.form is twin
+    assert form.step.calls == 0 < twin.step.calls
+    del twin.step
+    assert native_trace(name, twin) == native_trace(name, made(name))
+
+
+@every_form
+def test_the_step_of_a_form_has_the_name_help_and_signature_of_its_method_also_in_copies(name):
+    form = made(name)
+    for step in (form.step, copy.copy(form).step):
+        method = type(form).step
+        assert inspect.signature(step) == inspect.signature(method.__get__(form))
+        for told in ("__name__", "__qualname__", "__module__", "__doc__"):
+            assert getattr(step, told) == getattr(method, told)
 
 
 @every_form

@@ -299,7 +299,7 @@ def test_a_snapshot_in_the_midst_of_an_episode_is_gone_back_to(made):
 def test_lanes_are_gone_back_to():
     lanes = envoi.AgentLanes(from_pettingzoo(Parallel()))
     lanes.reset()
-    lanes.raw_step(np.ones(3, int))
+    lanes.step_values(np.ones(3, int))
     snapshot, before = lanes.snapshot(), lanes.observation.tolist()
     after = lanes.step(np.ones(3, int)).observation.tolist()
     lanes.restore(snapshot)
@@ -322,7 +322,7 @@ def test_quick_steps_refuse_actions_of_others(made, given_to):
 
 
 def test_what_agents_saw_last_is_known_after_the_source_was_refused():
-    for step in (lambda core: core.lanes_step([1, 1, 1]), lambda core: core.raw_step(ACTIONS)):
+    for step in (lambda core: core.step_rows([1, 1, 1]), lambda core: core.step_values(ACTIONS)):
         core = from_pettingzoo(Parallel())
         core.reset()
         step(core)

@@ -14,7 +14,17 @@ from traces import exact
 
 import envoi
 from envoi import EpisodeError, FunctionReward, Lifted, Model, TimeLimit
-from envoi.protocol.fast_steps import SIX_VALUES, Part, assemble, explain, fast_step, parts_of, parts_or_call
+from envoi.protocol.fast_steps import (
+    SIX_VALUES,
+    Part,
+    assemble,
+    explain,
+    fast_multi_step,
+    fast_step,
+    parts_of,
+    parts_or_call,
+)
+from envoi.protocol.multi_env import full_multi_step
 
 OPTIONAL = {
     "truncated": lambda self, state: np.bool_(state[1] % 7 == 6),
@@ -194,7 +204,7 @@ class ChildOfOwnStep(OwnStep):
 
 
 class OwnRawStep(Drifting):
-    def raw_step(self, action):
+    def step_values(self, action):
         return (*self.step(action)[:5], {"raw": True})
 
 
@@ -238,6 +248,15 @@ def test_a_step_that_is_patched_onto_an_instance_is_called():
     assert fast_step(env)(1)[1] == 8.0
 
 
+def test_a_step_that_is_patched_onto_an_instance_later_is_called_by_steps_that_are_made_from_then_on():
+    env = Drifting()
+    before = fast_step(env)
+    env.step = lambda action: Drifting.step(env, action)._replace(reward=8.0)
+    env.reset()
+    assert before(1)[1] != 8.0
+    assert fast_step(env)(1)[1] == 8.0
+
+
 def test_functions_patched_onto_an_instance_are_called_also_later_if_they_are_required():
     env = Drifting()
     env.terminal = lambda state: True
@@ -245,6 +264,47 @@ def test_functions_patched_onto_an_instance_are_called_also_later_if_they_are_re
     env.reward = lambda state, action, next_state: 9.0
     env.reset()
     assert step(1)[1:3] == (9.0, True)
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+@pytest.mark.parametrize("where", ["class", "instance"])
+@pytest.mark.parametrize("layers", [0, 2])
+def test_optional_functions_that_are_patched_later_are_called_from_the_next_reset_on(name, where, layers, monkeypatch):
+    class Patched(Drifting):
+        """A class that the test may change."""
+
+    said = {"truncated": True, "discount": 0.25, "info": {"patched": True}}[name]
+    model = Patched()
+    env = Scaled(Scaled(model)) if layers else model
+    step = fast_step(env)
+    env.reset()
+    place = {"truncated": 3, "discount": 4, "info": 5}[name]
+    before = filled(step(1))
+    monkeypatch.setattr(Patched if where == "class" else model, name, lambda *arguments: said)
+    env.reset()
+    assert filled(step(1))[place] == said != before[place]
+    assert f"model.{name}(" in explain(env)
+    monkeypatch.undo()
+    env.reset()
+    assert filled(step(1))[place] == before[place]
+
+
+def test_an_optional_function_that_is_patched_in_a_copy_leaves_the_original():
+    model = Drifting()
+    step = fast_step(model)
+    model.reset()
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        copied.truncated = lambda state: True
+        copied.reset()
+        assert fast_step(copied)(1)[3] is True
+        model.reset()
+        assert step(1)[3] is False
+
+
+def test_models_are_equally_rewarded_whether_or_not_their_steps_were_assembled():
+    one, other = Drifting(), Drifting()
+    fast_step(one)
+    assert one.rewarder == other.rewarder
 
 
 def test_a_batch_and_a_wrapper_step_as_they_do():
@@ -264,6 +324,79 @@ def test_a_copy_of_an_environment_whose_step_is_assembled_is_independent(how):
     at = env.state.time
     copied.step(0)
     assert env.state.time == at
+
+
+# Several agents: the same rule.
+
+
+class Pair(envoi.MultiModel):
+    """Two agents, of which one ends before the other."""
+
+    possible_agents = ("a", "b")
+    observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
+    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, actions, rng):
+        return state + 1
+
+    def observe(self, state, agent, rng):
+        return state
+
+    def reward(self, state, actions, next_state):
+        return {agent: float(action) for agent, action in actions.items()}
+
+    def terminal(self, state):
+        return {"a": state == 2, "b": state == 4}
+
+
+class OwnMultiStep(Pair):
+    """Counts what its step returns."""
+
+    def step(self, actions):
+        return super().step(actions)._replace(infos={"__common__": {"own": True}})
+
+
+class OwnMultiValues(OwnMultiStep):
+    """Below a step of its own it declares a faster one, which holds."""
+
+    def step_values(self, actions):
+        return (*super().step_values(actions)[:5], {"__common__": {"values": True}})
+
+
+def test_a_fast_step_of_several_agents_is_the_plain_one_without_what_a_quiet_step_repeats():
+    one, other = Pair(), Pair()
+    step = fast_multi_step(one)
+    assert step == one.step_values
+    one.reset(seed=0)
+    other.reset(seed=0)
+    while one.agents:
+        actions = dict.fromkeys(one.acting, 1)
+        assert exact(full_multi_step(step(actions))) == exact(other.step(actions))
+
+
+@pytest.mark.parametrize(("make", "said"), [(OwnMultiStep, "own"), (OwnMultiValues, "values")])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_lowest_class_with_a_step_of_several_agents_decides(make, said, wrapped):
+    env = TimeLimit(make(), 100) if wrapped else make()
+    step = fast_multi_step(env)
+    env.reset(seed=0)
+    assert step(dict.fromkeys(env.acting, 1))[-1]["__common__"] == {said: True}
+
+
+@pytest.mark.parametrize("when", ["on the instance", "in the class"])
+def test_a_step_of_several_agents_that_was_patched_is_called(when, monkeypatch):
+    env = Pair()
+    if when == "in the class":
+        monkeypatch.setattr(Pair, "step", lambda self, actions: ("patched", actions))
+    else:
+        env.step = lambda actions: ("patched", actions)
+    given = {"a": 1, "b": 0}
+    said, came = fast_multi_step(env)(given)
+    assert (said, came) == ("patched", given)
+    assert came is not given  # for who overrides `step` may change it
 
 
 # Text.
@@ -293,9 +426,12 @@ def test_a_traceback_shows_the_line_of_the_assembled_step():
 
 def test_the_source_of_an_assembled_step_is_explained_with_a_comment_for_each_layer():
     text = explain(drifting(()))
-    assert text.splitlines()[:3] == [
-        "def make(model, RUNNING, OVER):",
+    assert text.splitlines()[:6] == [
+        "def make(again, model, RUNNING, OVER):",
         "    def step(action):",
+        "        # a layer's functions were replaced since, for instance by another rewarder: assemble the step again",
+        "        if again.is_due:",
+        "            return again(action)",
         "        # Model: the functions that its author wrote",
     ]
     assert text.splitlines()[-4:] == [

@@ -42,7 +42,13 @@ def test_every_option_has_a_help_text():
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
-    "several agents": (["train", "envoi:nim"], "trains one agent, got first, second"),
+    "unknown policies": (
+        ["train", "envoi:nim", "--policies", "sharde"],
+        "did you mean 'shared'? There are: ",
+    ),
+    "policies of one agent": (["train", "envoi:catch", "--policies", "shared"], "is for several agents"),
+    "policy of unlike agents": (["train", "envoi:pursuit", "--policies", "shared"], "choose by-prefix or per-agent"),
+    "self-play of three": (["train", "envoi:pursuit", "--policies", "self-play"], "for two agents, got 3"),
     "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
     "no env": (["train"], "which env?"),
     "no folder to resume": (["train", "--resume"], "--out"),

@@ -1,0 +1,237 @@
+"""Decides which agents share a policy, and checks that they can; imports no Ray."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import envoi
+from envoi.errors import UnknownName, nearest
+
+from .mapping import LEARNER, FixedMapping, SelfPlayMapping, opponents
+
+SHARED, PER_AGENT, BY_PREFIX, SELF_PLAY = WAYS = ("shared", "per-agent", "by-prefix", "self-play")
+"""The names of the ways to group agents."""
+
+Policies: TypeAlias = str | Mapping[str, Sequence[Any]] | Callable[[Any], str]
+"""A name of `WAYS`, the agents of each policy, or a function from an agent to its policy."""
+
+SLOTS = 6
+"""Frozen opponents of self-play."""
+MIRROR = 0.3
+"""Share of the episodes of self-play in which the learning policy plays both sides."""
+
+_BAD_IN_NAMES = re.compile(r'[<>:"/\\|?,\n]')
+"""Characters that RLlib refuses in the name of a policy, which names a folder of its checkpoint, and those of CSV."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The policies of an env of several agents.
+
+    Args:
+        way: The name of the way in which they are grouped: one of `WAYS`, or "custom".
+        agents: All possible agents, in the order of the env.
+        policies: The agents that each learning policy can play.
+        spaces: Observation space and action space of each agent, as RLlib sees them.
+        slots: Number of frozen policies beside the learning ones; 0 without self-play.
+        mirror: Share of the episodes of self-play in which the learning policy plays both sides.
+    """
+
+    way: str
+    agents: tuple[Any, ...]
+    policies: Mapping[str, tuple[Any, ...]]
+    spaces: Mapping[Any, tuple[Any, Any]] = field(repr=False)
+    slots: int = 0
+    mirror: float = 0.0
+
+    @property
+    def mapping(self) -> FixedMapping | SelfPlayMapping:
+        """The function from agents to policies for RLlib."""
+        if self.slots:
+            return SelfPlayMapping(self.agents, self.slots, self.mirror)
+        return FixedMapping(self.learning_seats)
+
+    @property
+    def learning_seats(self) -> dict[Any, str]:
+        """The learning policy of each agent."""
+        policy_of = {agent: policy for policy, agents in self.policies.items() for agent in agents}
+        return {agent: policy_of[agent] for agent in self.agents}
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The policies that do not learn."""
+        return opponents(self.slots)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The names under which returns are reported: `policy/<id>` of the learning policies, and `agent/<id>`."""
+        return (*(f"policy/{name}" for name in self.policies), *(f"agent/{agent}" for agent in self.agents))
+
+    def spaces_of(self, policy: str) -> tuple[Any, Any]:
+        """Returns the observation space and the action space of a policy, frozen ones included."""
+        return self.spaces[self.policies.get(policy, self.agents)[0]]
+
+    def __str__(self) -> str:
+        if self.slots:
+            return f"policies {self.way}: {LEARNER} plays either side, against itself and {self.slots} past versions"
+        parts = [f"{name} plays {', '.join(map(str, agents))}" for name, agents in self.policies.items()]
+        return f"policies {self.way}: {'; '.join(parts)}"
+
+
+def check_way(policies: Policies | None) -> None:
+    """Checks the name of a way to group agents, without an env.
+
+    Raises:
+        envoi.EnvoiError: There is no such way; the message has near names.
+    """
+    if isinstance(policies, str) and policies not in WAYS:
+        near = nearest(policies, WAYS)
+        listing = f" There are: {', '.join(WAYS)}" if near.endswith("?") else ""
+        raise UnknownName(f"policies: no way to group agents is called {policies!r}; {near}{listing}")
+
+
+def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> Grouping | None:
+    """Returns the policies for the spaces of an env as RLlib sees them; None for an env of one agent.
+
+    Args:
+        policies: As in `group_agents`.
+        observations: The observation space; of several agents a gymnasium `Dict` of theirs.
+        actions: The action space, likewise; that of one agent is never a `Dict`.
+
+    Raises:
+        envoi.EnvoiError: As `group_agents`, or there are policies for an env of one agent.
+    """
+    if type(actions).__name__ != "Dict":
+        if policies is not None:
+            raise envoi.EnvoiError(f"policies={policies!r} is for several agents, and this env has one; leave it out")
+        return None
+    return group_agents(policies, {agent: (observations[agent], actions[agent]) for agent in actions})
+
+
+def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
+    """Returns the policies of an env of several agents.
+
+    Args:
+        policies: A name of `WAYS`, the agents of each policy, or a function from an agent to its policy. None shares
+            one policy between all agents if their spaces are equal; otherwise between those whose names differ only
+            in their number, if their spaces are equal; otherwise each agent has a policy of its own.
+        spaces: Observation space and action space of each possible agent, as RLlib sees them, in the env's order.
+
+    Raises:
+        envoi.EnvoiError: There is no such way; an agent has no policy, or two; agents of different spaces would share
+            a policy; or self-play of other than two agents.
+    """
+    check_way(policies)
+    if policies is None:
+        for way in (SHARED, BY_PREFIX, PER_AGENT):
+            groups = _named(way, spaces)
+            if _first_difference(groups, spaces) is None:
+                return Grouping(way, tuple(spaces), groups, spaces)
+        raise AssertionError("an agent's spaces equal themselves")
+    if isinstance(policies, str):
+        if policies == SELF_PLAY:
+            return _self_play(spaces)
+        way, groups = policies, _named(policies, spaces)
+    else:
+        way, groups = "custom", _custom(policies, spaces)
+    for name in groups:
+        if not name or _BAD_IN_NAMES.search(name) or name[-1] in " .":
+            raise envoi.EnvoiError(
+                f"policies: {name!r} cannot be the name of a policy, which names a folder of the checkpoint; "
+                'leave out < > : " / \\ | ? , and a space or dot at its end'
+            )
+    _check_spaces(way, groups, spaces)
+    return Grouping(way, tuple(spaces), groups, spaces)
+
+
+def _named(way: str, spaces: Mapping[Any, Any]) -> dict[str, tuple[Any, ...]]:
+    if way == SHARED:
+        return {"shared": tuple(spaces)}
+    groups: dict[str, tuple[Any, ...]] = {}
+    for agent in spaces:
+        name = _BAD_IN_NAMES.sub("_", str(agent)).rstrip(" .") or "agent"
+        if way == BY_PREFIX:
+            name = re.sub(r"[_\-. ]*\d+$", "", name) or "agent"
+        groups[name] = (*groups.get(name, ()), agent)
+    return groups
+
+
+def _custom(policies: Mapping[str, Sequence[Any]] | Callable[[Any], str], spaces: Mapping[Any, Any]) -> Any:
+    if not isinstance(policies, Mapping):
+        groups: dict[str, tuple[Any, ...]] = {}
+        for agent in spaces:
+            name = policies(agent)
+            if not isinstance(name, str):
+                raise envoi.EnvoiError(
+                    f"policies: expected the name of a policy for the agent {agent!r}, got {name!r}; "
+                    "give a function from an agent to a str"
+                )
+            groups[name] = (*groups.get(name, ()), agent)
+        return groups
+    known = {str(agent): agent for agent in spaces}
+    found: dict[str, tuple[Any, ...]] = {}
+    policy_of: dict[Any, str] = {}
+    for name, agents in policies.items():
+        members: list[Any] = []
+        for agent in [agents] if isinstance(agents, str) else agents:
+            if str(agent) not in known:
+                raise UnknownName(f"policies[{name!r}]: the env has no agent {agent!r}; {nearest(str(agent), known)}")
+            own = known[str(agent)]
+            if own in policy_of:
+                raise envoi.EnvoiError(
+                    f"policies: the agent {agent!r} has two policies, {policy_of[own]!r} and {name!r}; list it once"
+                )
+            policy_of[own] = name
+            members.append(own)
+        if not members:
+            raise envoi.EnvoiError(f"policies[{name!r}]: expected at least one agent, got none; leave it out")
+        found[name] = tuple(members)
+    missing = [repr(agent) for agent in spaces if agent not in policy_of]
+    if missing:
+        raise envoi.EnvoiError(
+            f"policies: no policy plays {', '.join(missing)}; list each agent of the env under one policy"
+        )
+    return found
+
+
+def _self_play(spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
+    agents = tuple(spaces)
+    if len(agents) != 2:
+        raise envoi.EnvoiError(
+            f"policies: self-play is for two agents, got {len(agents)}: {', '.join(map(str, agents))}; "
+            f"choose {SHARED}, {BY_PREFIX} or {PER_AGENT}"
+        )
+    groups = {LEARNER: agents}
+    _check_spaces(SELF_PLAY, groups, spaces)
+    return Grouping(SELF_PLAY, agents, groups, spaces, SLOTS, MIRROR)
+
+
+def _first_difference(groups: Mapping[str, Sequence[Any]], spaces: Mapping[Any, tuple[Any, Any]]) -> Any:
+    """Returns policy, first agent, differing agent and the index of the space (0 or 1) that differs; or None."""
+    for policy, (first, *others) in groups.items():
+        for agent in others:
+            for index in (0, 1):
+                if spaces[agent][index] != spaces[first][index]:
+                    return policy, first, agent, index
+    return None
+
+
+def _check_spaces(way: str, groups: Mapping[str, Sequence[Any]], spaces: Mapping[Any, tuple[Any, Any]]) -> None:
+    found = _first_difference(groups, spaces)
+    if found is None:
+        return
+    policy, first, agent, index = found
+    what = ("observation", "action")[index]
+    fitting = [
+        other
+        for other in (BY_PREFIX, PER_AGENT)
+        if other != way and _first_difference(_named(other, spaces), spaces) is None
+    ]
+    raise envoi.EnvoiError(
+        f"policies={way}: the policy {policy!r} cannot play both {first!r}, whose {what} space is "
+        f"{spaces[first][index]}, and {agent!r}, whose {what} space is {spaces[agent][index]}; "
+        f"choose {' or '.join(fitting)}, or a mapping from policies to agents of equal spaces"
+    )

@@ -1,0 +1,234 @@
+"""Acts for all agents of an env with the policies of a checkpoint, without starting Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import envoi
+from envoi.errors import UnknownName, nearest
+
+from ..damaged_files import reading
+from .grouping import Policies, group_spaces
+
+try:
+    import torch
+    from ray.rllib.connectors.env_to_module import EnvToModulePipeline
+    from ray.rllib.connectors.module_to_env import ModuleToEnvPipeline
+    from ray.rllib.core.columns import Columns
+    from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+    from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+except ImportError as error:
+    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+
+
+class JointPolicy:
+    """The policies of several agents, with the connectors that they were trained with.
+
+    It acts in one episode at a time and keeps that episode, as connectors and recurrent modules read past steps.
+    Observations and actions have the form of `envoi.adapters.rllib`.
+
+    Args:
+        checkpoint: The folder of an algorithm's checkpoint.
+        policies: The policies of the agents, as they were trained.
+        explore: Sample the actions as in training, rather than take the best.
+        env_steps: Steps that the policies were trained for, on which the exploration of some algorithms depends.
+
+    Attributes:
+        grouping: The policies and the agents that each can play.
+        module: RLlib's module of all policies.
+
+    Raises:
+        envoi.EnvoiError: The folder is no checkpoint that can be read.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        policies: Policies | None = None,
+        *,
+        explore: bool = False,
+        env_steps: int = 0,
+    ) -> None:
+        root = Path(checkpoint).resolve()
+        runner = root / "env_runner" if (root / "env_runner").is_dir() else root
+        with reading(Path(checkpoint)):
+            self.module: Any = MultiRLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module")
+            self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
+            self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
+        observations: Any = self._to_module.input_observation_space
+        actions: Any = self._to_module.input_action_space
+        grouping = group_spaces(policies, observations, actions)
+        if grouping is None:
+            raise envoi.EnvoiError(f"{checkpoint} is the checkpoint of a policy of one agent")
+        self.grouping = grouping
+        self.observation_spaces: Mapping[Any, Any] = {agent: observations[agent] for agent in grouping.agents}
+        self.action_spaces: Mapping[Any, Any] = {agent: actions[agent] for agent in grouping.agents}
+        self.explore = explore
+        self._env_steps = env_steps
+        self.reset()
+
+    @property
+    def sees_masks(self) -> bool:
+        """True if observations come with action masks."""
+        return any(type(space).__name__ == "Dict" for space in self.observation_spaces.values())
+
+    def seats_of_episode(self, index: int) -> dict[Any, str]:
+        """Returns the policies of an evaluation's episode: after self-play, opponents and sides take turns."""
+        seats = self.grouping.learning_seats
+        if self.grouping.frozen:
+            slot, side = index // len(seats) % self.grouping.slots, index % len(seats)
+            seats[self.grouping.agents[side]] = self.grouping.frozen[slot]
+        return seats
+
+    def check_fits(self, name: str, env: Any) -> None:
+        """Checks that the policies can play an env.
+
+        Args:
+            name: The name of the env.
+            env: The env in RLlib's form.
+
+        Raises:
+            envoi.EnvoiError: It has other agents, or an agent of other spaces.
+        """
+        if set(env.possible_agents) != set(self.grouping.agents):
+            trained, has = (", ".join(map(str, agents)) for agents in (self.grouping.agents, env.possible_agents))
+            raise envoi.EnvoiError(f"{name}: the policies were trained for the agents {trained}, this env has {has}")
+        for agent in self.grouping.agents:
+            for what in ("observation", "action"):
+                has, wants = (getattr(one, f"{what}_spaces")[agent] for one in (env, self))
+                if has != wants:
+                    raise envoi.EnvoiError(
+                        f"{name}: {agent} was trained with the {what} space {wants}, and this env has {has}"
+                    )
+
+    def reset(self, seed: int | None = None, seats: Mapping[Any, str] | None = None) -> None:
+        """Starts an episode.
+
+        Args:
+            seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
+            seats: The policy of each agent, frozen policies of self-play included; None for those that learn.
+
+        Raises:
+            envoi.EnvoiError: There is no such policy.
+        """
+        self.seats = self.grouping.learning_seats if seats is None else dict(seats)
+        for name in self.seats.values():
+            if name not in self.module:
+                raise UnknownName(f"no policy is called {name!r}; {nearest(name, self.module.keys())}")
+        spaces: Any = (dict(self.observation_spaces), dict(self.action_spaces))  # as RLlib's runners pass them
+        self._episode = MultiAgentEpisode(
+            observation_space=spaces[0],
+            action_space=spaces[1],
+            agent_to_module_mapping_fn=lambda agent, _episode: self.seats[agent],
+        )
+        self._pending: tuple[dict[Any, Any], dict[Any, Any]] | None = None
+        self._shared: dict[str, Any] = {}
+        if seed is not None:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
+
+    def __call__(
+        self,
+        observations: Mapping[Any, Any],
+        rewards: Mapping[Any, float] | None = None,
+        ended: Mapping[Any, bool] | None = None,
+    ) -> dict[Any, Any]:
+        """Chooses the actions of the agents that are observed and have not ended.
+
+        Args:
+            observations: The observations, by agent.
+            rewards: The last step's rewards, for connectors that pass them to modules.
+            ended: True for each agent that ended in the last step.
+
+        Returns:
+            The actions, by agent.
+        """
+        if self._pending is None:
+            self._episode.add_env_reset(observations=dict(observations))
+        else:
+            actions, extra = self._pending
+            over = {agent: bool(flag) for agent, flag in (ended or {}).items()} | {"__all__": False}
+            given = {agent: float(reward) for agent, reward in (rewards or {}).items()}
+            self._episode.add_env_step(
+                observations=dict(observations),
+                actions=actions,
+                rewards={**dict.fromkeys(observations, 0.0), **given},
+                terminateds=over,
+                extra_model_outputs=extra,
+            )
+        common: dict[str, Any] = {
+            "episodes": [self._episode],
+            "rl_module": self.module,
+            "explore": self.explore,
+            "shared_data": self._shared,
+        }
+        with torch.no_grad():
+            batch = self._to_module(batch={}, **common)
+            if self.explore:
+                output = self.module.forward_exploration(batch, t=self._env_steps)
+            else:
+                output = self.module.forward_inference(batch)
+            output = self._to_env(batch=output, **common)
+        # Each column is a list with a dict by agent for each episode.
+        chosen = dict(output.pop(Columns.ACTIONS)[0])
+        for_env = dict(output.pop(Columns.ACTIONS_FOR_ENV, [chosen])[0])
+        extra = {agent: {name: values[0][agent] for name, values in output.items()} for agent in chosen}
+        self._pending = chosen, extra
+        return for_env
+
+
+class SeatedPolicy:
+    """One policy of a `JointPolicy`, acting for one agent at a time, as `Policy` does in an env of one agent.
+
+    Args:
+        joint: The policies.
+        policy_id: The name of the policy.
+
+    Attributes:
+        observation_space: The observations of an agent that it plays.
+        action_space: The actions of an agent that it plays.
+
+    Raises:
+        envoi.EnvoiError: There is no such policy.
+    """
+
+    def __init__(self, joint: JointPolicy, policy_id: str) -> None:
+        if policy_id not in joint.module:
+            raise UnknownName(
+                f"policy_id: no policy is called {policy_id!r}; {nearest(policy_id, joint.module.keys())}"
+            )
+        self._joint = joint
+        self.policy_id = policy_id
+        self._agent = joint.grouping.policies.get(policy_id, joint.grouping.agents)[0]
+        self.observation_space = joint.observation_spaces[self._agent]
+        self.action_space = joint.action_spaces[self._agent]
+        self.reset()
+
+    @property
+    def module(self) -> Any:
+        """RLlib's module of the policy."""
+        return self._joint.module[self.policy_id]
+
+    def reset(self, seed: int | None = None) -> None:
+        """Starts an episode.
+
+        Args:
+            seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
+        """
+        self._joint.reset(seed, {self._agent: self.policy_id})
+
+    def __call__(self, observation: Any, reward: float = 0.0) -> Any:
+        """Chooses an action.
+
+        Args:
+            observation: The observation of the agent.
+            reward: The last step's reward, for connectors that pass it to the module.
+
+        Returns:
+            The action.
+        """
+        return self._joint({self._agent: observation}, {self._agent: reward})[self._agent]

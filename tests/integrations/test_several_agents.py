@@ -1,0 +1,207 @@
+"""Several agents: which policy plays each, what is recorded of them, and jobs that train and evaluate them."""
+
+import csv
+import json
+import pickle
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envoi
+from envoi.integrations.rllib import Settings
+from envoi.integrations.rllib.multi_agent.grouping import SLOTS, group_agents
+from envoi.integrations.rllib.multi_agent.mapping import LEARNER, SelfPlayMapping, opponents
+
+SMALL, LARGE = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (3,), np.float32)
+TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)
+ALIKE = {"walker_0": (SMALL, TWO), "walker_1": (SMALL, TWO), "runner_0": (SMALL, TWO)}
+UNLIKE = {"walker_0": (SMALL, TWO), "walker_1": (SMALL, TWO), "runner_0": (SMALL, THREE)}
+MIXED = {"walker_0": (SMALL, TWO), "walker_1": (LARGE, TWO), "runner_0": (SMALL, TWO)}
+
+
+@pytest.mark.parametrize(
+    ("way", "agents", "expected"),
+    [
+        (None, ALIKE, {"shared": ("walker_0", "walker_1", "runner_0")}),
+        (None, UNLIKE, {"walker": ("walker_0", "walker_1"), "runner": ("runner_0",)}),
+        (None, MIXED, {"walker_0": ("walker_0",), "walker_1": ("walker_1",), "runner_0": ("runner_0",)}),
+        ("per-agent", ALIKE, {"walker_0": ("walker_0",), "walker_1": ("walker_1",), "runner_0": ("runner_0",)}),
+        ("by-prefix", ALIKE, {"walker": ("walker_0", "walker_1"), "runner": ("runner_0",)}),
+        ({"a": ["runner_0"], "b": ["walker_1", "walker_0"]}, UNLIKE, None),
+        (lambda agent: agent[0], UNLIKE, {"w": ("walker_0", "walker_1"), "r": ("runner_0",)}),
+    ],
+)
+def test_agents_share_policies_as_asked_or_as_their_spaces_allow(way, agents, expected):
+    grouping = group_agents(way, agents)
+    assert dict(grouping.policies) == (expected or {"a": ("runner_0",), "b": ("walker_1", "walker_0")})
+    mapping = pickle.loads(pickle.dumps(grouping.mapping))
+    for policy, members in grouping.policies.items():
+        assert {mapping(agent, None, worker=None) for agent in members} == {policy}
+        assert grouping.spaces_of(policy) == agents[members[0]]
+    assert list(grouping.learning_seats) == list(agents)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_any_partition_of_the_agents_is_a_mapping(parts):
+    agents = {f"agent_{index}": (SMALL, TWO) for index in range(len(parts))}
+    policies = {}
+    for agent, part in zip(agents, parts, strict=True):
+        policies.setdefault(f"p{part}", []).append(agent)
+    seats = group_agents(policies, agents).learning_seats
+    assert seats == {agent: f"p{part}" for agent, part in zip(agents, parts, strict=True)}
+    assert seats == group_agents(seats.__getitem__, agents).learning_seats
+
+
+@pytest.mark.parametrize(
+    ("policies", "agents", "message"),
+    [
+        ("shraed", ALIKE, "called 'shraed'; did you mean 'shared'? There are: shared, per-agent, by-prefix, self-play"),
+        (
+            "shared",
+            UNLIKE,
+            "cannot play both 'walker_0', whose action space is Discrete(2), and 'runner_0', whose action space is Dis",
+        ),
+        ("shared", UNLIKE, "Discrete(3); choose by-prefix or per-agent"),
+        ("by-prefix", MIXED, "'walker_0', whose observation space is Box(-1.0, 1.0, (2,), float32), and 'walker_1'"),
+        ("by-prefix", MIXED, "choose per-agent, or a mapping"),
+        ("self-play", ALIKE, "self-play is for two agents, got 3: walker_0, walker_1, runner_0"),
+        ({"a": ["walker_0"]}, ALIKE, "no policy plays 'walker_1', 'runner_0'; list each agent"),
+        ({"a": ["wlaker_0"]}, ALIKE, "policies['a']: the env has no agent 'wlaker_0'; did you mean 'walker_0'"),
+        ({"a": [*ALIKE], "b": ["walker_1"]}, ALIKE, "the agent 'walker_1' has two policies, 'a' and 'b'"),
+        ({"a": [*ALIKE], "b": []}, ALIKE, "policies['b']: expected at least one agent"),
+        ({"a/b": [*ALIKE]}, ALIKE, "'a/b' cannot be the name of a policy"),
+        (lambda agent: None, ALIKE, "expected the name of a policy for the agent 'walker_0', got None"),
+    ],
+)
+def test_policies_that_cannot_be_are_refused_by_name(policies, agents, message):
+    with pytest.raises(envoi.EnvoiError, match=re.escape(message)):
+        group_agents(policies, agents)
+
+
+def test_settings_keep_policies_through_their_file():
+    assert Settings.from_dict(Settings("envoi:nim", policies="per-agent").to_dict()).policies == "per-agent"
+    policies = {"a": ("first",), "b": ("second",)}
+    assert Settings.from_dict(Settings("envoi:nim", policies=policies).to_dict()).policies == {
+        "a": ["first"],
+        "b": ["second"],
+    }
+    with pytest.raises(envoi.EnvoiError, match="per-agent"):
+        Settings("envoi:nim", policies="per_agent")
+
+
+def test_self_play_seats_the_learner_on_both_sides_and_keeps_the_seats_of_an_episode():
+    np.random.seed(3)  # noqa: NPY002 - the generator that RLlib seeds
+    mapping = SelfPlayMapping(("white", "black"), SLOTS, 0.3)
+    drawn = []
+    for _ in range(2000):
+        episode = SimpleNamespace(custom_data={})
+        seats = {agent: mapping(agent, episode) for agent in ("black", "white")}
+        assert seats == {agent: mapping(agent, episode) for agent in ("white", "black")}
+        assert LEARNER in seats.values()
+        drawn.append((seats["white"], seats["black"]))
+    assert 0.25 < drawn.count((LEARNER, LEARNER)) / 2000 < 0.35
+    for slot in opponents(SLOTS):
+        sides = drawn.count((slot, LEARNER)), drawn.count((LEARNER, slot))
+        assert min(sides) > 60, (slot, sides)
+    assert mapping("white", None) == LEARNER
+
+
+@pytest.fixture
+def runner():
+    """Makes RLlib's own runner of several agents for a config of `configure`, without a Ray."""
+    gymnasium = pytest.importorskip("gymnasium")
+    made = []
+
+    def make(env, **arguments):
+        from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+
+        from envoi.integrations.rllib import configure
+
+        gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
+        config = configure(env, num_envs=3, seed=1, **arguments)
+        made.append(MultiAgentEnvRunner(config=config, worker_index=0))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.mark.parametrize(
+    ("env", "policies", "zero_sum"),
+    [("nim", "self-play", True), ("nim", None, True), ("rps", "per-agent", True), ("pursuit", None, False)],
+)
+def test_returns_of_agents_and_policies_are_those_of_whole_episodes_wherever_they_are_cut(
+    runner, env, policies, zero_sum
+):
+    from envoi.integrations.rllib.multi_agent.returns import AGENT_RETURNS, POLICY_RETURNS
+
+    sampling = runner(f"envoi:{env}", policies=policies)
+    for count in (7, 5, 3, 1, 1, 2, 9, 61, 200):
+        for chunk in sampling.sample(num_timesteps=count):
+            seats = {agent: chunk.module_for(agent) for agent in chunk.agent_ids}
+            assert set(seats.values()) <= set(sampling.module.keys())
+    result = sampling.get_metrics()
+    agents = {agent: [float(v) for v in values.peek()] for agent, values in result[AGENT_RETURNS].items()}
+    episodes = len(next(iter(agents.values())))
+    assert episodes > 2
+    assert {len(values) for values in agents.values()} == {episodes}
+    totals = np.sum(list(agents.values()), axis=0)
+    if zero_sum:
+        np.testing.assert_array_equal(totals, 0)
+    else:
+        assert float(result["episode_return_mean"]) == pytest.approx(totals[-100:].mean())
+    by_policy = {policy: values.peek() for policy, values in result[POLICY_RETURNS].items()}
+    if env == "pursuit":
+        assert set(by_policy) == {"hunter", "prey"}
+        pairs = zip(agents["hunter_0"], agents["hunter_1"], strict=True)
+        assert by_policy["hunter"] == pytest.approx([(one + other) / 2 for one, other in pairs])
+    elif policies == "self-play":
+        assert len(by_policy[LEARNER]) == episodes
+        assert set(by_policy) <= {LEARNER, *opponents(SLOTS)}
+
+
+def test_job_of_several_agents_records_evaluates_and_loads_each_policy(ray_session, cli, tmp_path):
+    from envoi.integrations.rllib import RunFolder, load_policy
+
+    out = tmp_path / "run"
+    code, text, err = cli("train", "envoi:pursuit", "--stop-steps", 2000, "--out", out)
+    assert (code, err) == (0, "")
+    assert "policies by-prefix: hunter plays hunter_0, hunter_1; prey plays prey" in text
+    code, text, err = cli("train", "--resume", "--stop-steps", 3000, "--out", out)
+    assert (code, err) == (0, "")
+    columns = [f"{name}/return_mean" for name in ("policy/hunter", "policy/prey", "agent/hunter_0", "agent/hunter_1")]
+    with (out / "progress.csv").open(newline="") as file:
+        assert len({len(row) for row in csv.reader(file)}) == 1
+    *_, row = RunFolder(out).read_progress()
+    agents = [float(row[f"agent/{agent}/return_mean"]) for agent in ("hunter_0", "hunter_1", "prey")]
+    assert float(row["return_mean"]) == pytest.approx(sum(agents))
+    assert all(row[column] for column in columns)
+    assert (out / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+    code, text, err = cli("evaluate", out, "--episodes", 3)
+    assert (code, err) == (0, "")
+    assert re.search(r"policy hunter: return \S+ ± \S+\n\s+policy prey: ", text)
+    found = json.loads((out / "evaluation.json").read_text())
+    assert set(found["policies"]) == {"hunter", "prey"}
+    means = [found["agents"][agent]["mean"] for agent in ("hunter_0", "hunter_1", "prey")]
+    assert found["episode_return"]["mean"] == pytest.approx(sum(means))
+    assert all(episode["seats"]["hunter_1"] == "hunter" for episode in found["episodes"])
+    code, _, err = cli("evaluate", out, "--form", "gymnasium")
+    assert code == 2
+    assert "RLlib's form alone" in err
+
+    joint, prey = load_policy(out), load_policy(out, policy_id="prey")
+    seen = {agent: space.sample() for agent, space in joint.observation_spaces.items()}
+    actions = joint(seen)
+    assert all(joint.action_spaces[agent].contains(action) for agent, action in actions.items())
+    assert prey(seen["prey"]) == actions["prey"]
+    again = joint(seen, dict.fromkeys(seen, 0.5), {"hunter_0": True})
+    assert set(again) == {"hunter_1", "prey"}
+    with pytest.raises(envoi.EnvoiError, match="'pray'; did you mean 'prey'"):
+        load_policy(out, policy_id="pray")
