@@ -6,7 +6,6 @@ of the Statistical Precipice", 2021.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,27 +245,32 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _labels(curves: Mapping[tuple[Any, ...], Sequence[_Curve]]) -> dict[tuple[Any, ...], str]:
-    """Returns a label of each group: its run's name where these differ, and the settings that tell groups apart."""
+    """Returns a label of each group: the name of its run, and the settings that tell it from others."""
     runs = {key: tuple(dict.fromkeys(curve.run for curve in own)) for key, own in curves.items()}
-    if all(len(own) == 1 for own in runs.values()) and len(set(runs.values())) == len(runs):
-        names = [Path(own[0]) for own in runs.values()]
-        unique = len({path.name for path in names}) == len(names)
-        return {key: Path(own[0]).name if unique else own[0] for key, own in runs.items()}
+    folders = {run for own in runs.values() for run in own}
+    short = {run: Path(run).name for run in folders}
+    names = short if len(set(short.values())) == len(folders) else {run: run for run in folders}
     facts = {key: {"env": key[0], "algo": key[1], **dict(key[2]), **dict(key[3])} for key in curves}
-    known = dict.fromkeys(name for own in facts.values() for name in own)
-    varied = [name for name in known if len({own.get(name) for own in facts.values()}) > 1]
     labels: dict[tuple[Any, ...], str] = {}
-    for key, own in facts.items():
-        parts = [_fact(name, own[name]) for name in varied if name in own]
-        labels[key] = ", ".join(parts) or Path(runs[key][0]).name
+    for key, own in runs.items():
+        # Of a run of its own only what differs inside of that run; else what differs from any group.
+        rivals = [facts[other] for other in runs if len(own) > 1 or runs[other] == own]
+        known = dict.fromkeys(name for one in rivals for name in one)
+        varied = [name for name in known if len({one.get(name) for one in rivals}) > 1 and name in facts[key]]
+        parts = [_fact(name, facts[key][name]) for name in varied]
+        if len(own) == 1 and len(folders) > 1:
+            labels[key] = f"{names[own[0]]}: {', '.join(parts)}" if parts else names[own[0]]
+        else:
+            labels[key] = ", ".join(parts) or f"{key[1]} on {key[0]}"
     return labels
 
 
 def _fact(name: str, value: str) -> str:
     if name in ("env", "algo"):
         return value
+    if value.lstrip("-").isdigit():
+        return f"{name}={int(value):,}"
     try:
-        number = float(value)
+        return f"{name}={float(value):.3g}"
     except ValueError:
         return f"{name}={value}"
-    return f"{name}={number:.3g}" if math.isfinite(number) else f"{name}={value}"

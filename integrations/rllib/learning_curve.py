@@ -32,6 +32,7 @@ class _Line:
     label: str
     colour: str
     width: float
+    order: int = 0
 
 
 def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None = None, *, ending: str = "") -> None:
@@ -74,8 +75,13 @@ def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None =
     main.set_xlabel("env steps")
     main.set_ylabel("return of an episode")
     style_axes(main)
-    if any(line.label for line in lines):
-        main.legend(frameon=False, loc="best", fontsize=8.5)
+    handles, labels = main.get_legend_handles_labels()
+    if labels:
+        order = [line.label for line in sorted(lines, key=lambda line: line.order)]
+        pairs = sorted(
+            zip(handles, labels, strict=True), key=lambda pair: order.index(pair[1]) if pair[1] in order else len(order)
+        )
+        main.legend(*zip(*pairs, strict=True), frameon=False, loc="best", fontsize=8.5)
     elif not any(row["return_mean"] for row in rows):
         main.text(0.5, 0.5, "no episode has ended", transform=main.transAxes, ha="center", color=GREY)
     for index, name in enumerate(panels):
@@ -83,6 +89,8 @@ def plot_learning_curve(rows: Rows, path: Path, title: str, goal: float | None =
         axes.set_title(_panel_title(name), fontsize=8.5, loc="left", color="#444444")
         for line in lines:
             _plot_series(axes, line, name)
+        if name == "length_mean":
+            _widen(axes)
         style_axes(axes, small=True)
     save(figure, path)
 
@@ -108,6 +116,8 @@ def _lines(rows: Rows, figure: Figure, axes: Axes) -> list[_Line]:
         return _by_colour_bar(trials, numbers, varied[0], figure, axes)
     best = max(trials, key=lambda trial: max([-math.inf, *_returns(trials[trial])]))
     groups = list(dict.fromkeys(tuple(own[name] for name in varied) for own in settings.values()))
+    numbers = _numbers(settings, varied[0]) if varied else {}
+    ranks = {trial: rank for rank, trial in enumerate(sorted(trials, key=lambda trial: (numbers.get(trial, 0), trial)))}
     lines: list[_Line] = []
     for trial, own in trials.items():
         parts = [f"{_short(name)} {_rounded(settings[trial][name])}" for name in varied]
@@ -117,7 +127,7 @@ def _lines(rows: Rows, figure: Figure, axes: Axes) -> list[_Line]:
         label = (", ".join(parts) if len(trials) <= LABELLED else f"best: {', '.join(parts)}") if named else ""
         place = groups.index(tuple(settings[trial][name] for name in varied)) if 1 < len(groups) <= LABELLED else trial
         colour = COLOURS[place % len(COLOURS)] if named or len(groups) <= LABELLED else "#c4c4c4"
-        lines.append(_Line(own, label, colour, 2.2 if trial == best else 1.4))
+        lines.append(_Line(own, label, colour, 2.2 if trial == best else 1.4, ranks[trial]))
     return sorted(lines, key=lambda line: line.width)  # the best one last, so on top
 
 
@@ -175,7 +185,7 @@ def _plot_return(axes: Axes, line: _Line, *, alone: bool) -> None:
         axes.annotate(
             f"{mean[-1]:.4g}", (steps[-1], mean[-1]), xytext=(0, 8), textcoords="offset points", ha="center", fontsize=9
         )
-    axes.plot(steps, mean, color=line.colour, linewidth=line.width, label=line.label or None)
+    axes.plot(*_broken(steps, mean), color=line.colour, linewidth=line.width, label=line.label or None)
     axes.plot(steps[-1], mean[-1], "o", color=line.colour, markersize=4.5)
     evaluated = [row for row in line.rows if row.get("evaluation_return_mean")]
     if evaluated:
@@ -191,7 +201,27 @@ def _plot_series(axes: Axes, line: _Line, name: str) -> None:
     if rows:
         marker = "." if len(rows) == 1 else None
         values = finite([row[name] for row in rows])
-        axes.plot(_steps(rows), values, color=line.colour, linewidth=line.width * 0.6, marker=marker)
+        axes.plot(*_broken(_steps(rows), values), color=line.colour, linewidth=line.width * 0.6, marker=marker)
+
+
+def _widen(axes: Axes) -> None:
+    """Widens the axis of a nearly constant series, so that its noise does not look like a course."""
+    low, high = axes.get_ylim()
+    middle, least = (low + high) / 2, 0.1 * max(abs(low), abs(high))
+    if high - low < least:
+        axes.set_ylim(middle - least / 2, middle + least / 2)
+
+
+def _broken(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Returns a series with a gap wherever a trial has stepped back, to the checkpoint of another."""
+    xs, ys = list[float](), list[float]()
+    for step, value in zip(steps, values, strict=True):
+        if xs and step <= xs[-1]:
+            xs.append(math.nan)
+            ys.append(math.nan)
+        xs.append(step)
+        ys.append(value)
+    return xs, ys
 
 
 def _steps(rows: Rows) -> list[int]:

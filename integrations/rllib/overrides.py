@@ -82,6 +82,21 @@ def check_overrides(values: Mapping[str, Any], algo: str, *, own_module: bool = 
     return checked
 
 
+def check_names(names: Iterable[str], algo: str, *, own_module: bool = False) -> None:
+    """Checks that settings of an algorithm exist.
+
+    Args:
+        names: The names.
+        algo: Name of the algorithm.
+        own_module: As in `check_overrides`.
+
+    Raises:
+        envoi.EnvoiError: One does not.
+    """
+    for name in names:
+        _find(_canonical(name), name, find(algo).name, own_module)
+
+
 def _canonical(name: str) -> str:
     """Returns RLlib's name of a setting, of which a few have a more usual one."""
     name = name.strip()
