@@ -141,7 +141,11 @@ def _read(setting: Setting | None, name: str, value: Any) -> Any:
     except envoi.EnvoiError as error:
         raise envoi.EnvoiError(f"{name}: {error}") from None
     if isinstance(value, SearchSpace):
-        return SearchSpace(value.kind, tuple(_convert(setting, name, one) for one in value.values))
+        converted = tuple(_convert(setting, name, one) for one in value.values)
+        if value.kind in ("log", "uniform") and setting is not None and "float" not in setting.kinds:
+            low, high = (format_value(one) for one in converted)
+            raise envoi.EnvoiError(f"{name}: {value} is no search space of whole numbers; expected int({low},{high})")
+        return SearchSpace(value.kind, value.values if value.kind == "int" else converted)
     return _convert(setting, name, value)
 
 

@@ -59,6 +59,13 @@ def make_scheduler(settings: Settings, recorder: Recorder, configs: TrialConfigs
     return FIFOScheduler()
 
 
+class _EndedTrial:
+    """A trial that ended before the job was resumed."""
+
+    def __init__(self, trial_id: str) -> None:
+        self.trial_id = trial_id
+
+
 class _Reporting(TrialScheduler):
     """Gives a scheduler the recorder's metric, and the recorder the scheduler's decisions."""
 
@@ -89,7 +96,7 @@ class _Stopping(_Reporting):
         for index, progress in recorder.earlier_progress():
             if recorder.has_ended(index):
                 if index not in finished:
-                    finished[index] = SimpleNamespace(trial_id=f"earlier_{index}")
+                    finished[index] = _EndedTrial(f"earlier_{index}")
                     super().on_trial_add(idle, finished[index])  # pyright: ignore
                 super(_Reporting, self).on_trial_result(idle, finished[index], progress)  # pyright: ignore
 
