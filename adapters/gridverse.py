@@ -85,7 +85,7 @@ class FromGridverse(ImportedEnv):
     def _plan(self) -> None:
         self._incoming = incoming(self.observation_spec, True)  # copied: a representation may return its own buffers
 
-    def _seed_source(self, seed: int) -> None:
+    def seed_source(self, seed: int) -> None:
         self.source.inner_env.set_seed(seed)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:

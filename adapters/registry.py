@@ -26,6 +26,9 @@ class Framework:
         schemes: The schemes of the names that the adapter's `load(scheme, name, **arguments)` accepts.
         extends: Frameworks that this one inherits from. An environment of both belongs to this one.
         takes_lanes: True if a batch is exported as one environment of n lanes.
+        only_lanes: True if all of its environments have lanes; `to_<name>` takes their number as `n`.
+        resets_at_end: True if a lane begins its next episode by itself in the step that ends one, so that a reset of
+            all lanes begins a further one.
         is_target: True if environments can be exported to it; False if they can only be imported from it.
         stands_alone: True if the adapter works, with types of its own, where the framework is not installed.
     """
@@ -36,6 +39,8 @@ class Framework:
     schemes: tuple[str, ...] = ()
     extends: tuple[str, ...] = ()
     takes_lanes: bool = False
+    only_lanes: bool = False
+    resets_at_end: bool = False
     is_target: bool = True
     stands_alone: bool = False
 
@@ -61,13 +66,13 @@ FRAMEWORKS = {
     framework.name: framework
     for framework in (
         Framework("gymnasium", "gymnasium", "gymnasium", ("gymnasium",)),
-        Framework("gymnasium_vector", "gymnasium", "gymnasium", takes_lanes=True),
+        Framework("gymnasium_vector", "gymnasium", "gymnasium", takes_lanes=True, only_lanes=True),
         Framework("dm_env", "dm_env", "dm-env", ("dm_control", "bsuite")),
         Framework("tf_agents", "tf_agents", "tf-agents", takes_lanes=True, stands_alone=True),
         Framework("pettingzoo", "pettingzoo", "pettingzoo", ("pettingzoo",)),
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
-        Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True),
+        Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True, only_lanes=True, resets_at_end=True),
         # Recognised by its methods, so no package of its own has to be importable.
         Framework("gridverse", "envoi", is_target=False),
     )

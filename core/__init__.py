@@ -7,6 +7,17 @@
     observation, reward, terminated, truncated, discount, info = env.step(env.sample_action())
 
 `envoi.adapters` exports environments to other frameworks and imports theirs; `envoi.models` has small examples.
+
+The names to start with, of those below:
+
+    Model, MultiModel, BatchModel                          to write an environment
+    Env, MultiEnv, BatchEnv, Reset, Step                   what one is, and what it returns
+    Array, Discrete, MultiDiscrete, MultiBinary            specs
+    batch, as_multi, as_single                             other numbers of lanes or agents
+    TimeLimit, Validated, Lifted, Change                   wrappers, and a wrapper of your own
+    Contextual, ContextSpace, Rewarder, Termination        contexts, rewards, ends
+
+`docs/names.md` lists all, the others by package.
 """
 
 from typing import TYPE_CHECKING

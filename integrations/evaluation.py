@@ -21,10 +21,10 @@ import envoi
 from envoi.adapters import load, to_gymnasium, to_rllib
 from envoi.adapters.rllib import Codec
 from envoi.adapters.shared.agent_count import one_agent
+from envoi.atomic_write import write_atomically
 from envoi.protocol.process import Process
 from envoi.wrapping.delegate import Around
 
-from .atomic_write import write_atomically
 from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, Settings, load_policy

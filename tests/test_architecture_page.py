@@ -1,9 +1,11 @@
 """The page on architecture shows the packages that there are, and the source of a step as it is printed."""
 
+import ast
 import re
 from pathlib import Path
 
 import envoi
+from envoi.adapters import registry
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -36,3 +38,28 @@ def test_files_and_names_on_the_page_exist():
         assert (ROOT / "docs" / file).is_file(), file
     for kind in re.findall(r"`(\w+)\.step_parts`", PAGE):
         assert any(f"class {kind}(" in path.read_text() for path in ROOT.glob("[ac]*/**/*.py")), kind
+
+
+def defined(path):
+    """The functions and classes of a module, methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+    return found
+
+
+def test_each_hop_is_in_its_file():
+    hops = re.findall(r"`([\w.]+)`\s+\(`((?:core|adapters)/[\w/]+\.py)`\)", PAGE)
+    assert len(hops) >= 12
+    assert [(name, path) for name, path in hops if name not in defined(ROOT / path)] == []
+
+
+def test_each_framework_has_its_hops():
+    rows = re.findall(r"^\| `(adapters/\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    assert sorted(folder for folder, _ in rows) == sorted(f"adapters/{name}" for name in registry.TARGETS)
+    for folder, cells in rows:
+        there = set().union(*(defined(path) for path in (ROOT / folder).rglob("*.py")))
+        assert set(re.findall(r"`([\w.]+)`", cells)) <= there, folder

@@ -96,7 +96,7 @@ def offences_by_file():
 
 
 def test_arguments_are_documented():
-    held(offences_by_file(), ())
+    held(offences_by_file())
 
 
 ADDS = '"""Adds.\n\n    Args:\n        a: One.\n    """'

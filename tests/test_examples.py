@@ -1,6 +1,7 @@
 """Every example runs, and so does the README's code."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -39,9 +40,45 @@ def test_every_example_is_run() -> None:
     assert {example.name for example in EXAMPLES} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+TRAINS = ("generalisation.py", "train.py")
+"""The examples that train until they have learned something, each in a Ray of its own."""
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=[pytest.mark.deep] if path.name in TRAINS else [], id=path.stem) for path in EXAMPLES],
+)
 def test_example_runs_from_any_folder_and_shows_what_it_promises(example: Path, tmp_path: Path) -> None:
     assert re.search(EXPECTED[example.name], run(sys.executable, str(example), cwd=tmp_path))
+
+
+class Trained(Exception):
+    """Raised where an example would train."""
+
+
+@pytest.mark.parametrize("example", TRAINS)
+def test_example_would_train(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from envoi.integrations import rllib
+    from envoi.integrations.rllib.training import Job
+
+    def train(settings: rllib.Settings, folder: Path) -> None:
+        Job.new(settings, folder)  # all that is checked before Ray starts
+        raise Trained(folder)
+
+    monkeypatch.setattr(rllib, "train", train)
+    monkeypatch.setattr(sys, "argv", [example, str(tmp_path)])
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    with pytest.raises(Trained):
+        runpy.run_path(str(ROOT / "examples" / example), run_name="__main__")
+    assert len(list(tmp_path.glob("*/config.yaml"))) == 1
+
+
+def test_poles_of_the_tests_have_their_lengths_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    example = runpy.run_path(str(ROOT / "examples" / "generalisation.py"))
+    testing, lengths = example["testing"](), example["LENGTHS"]
+    shown = [testing.reset() for _ in lengths]
+    assert {step.info["context_id"]: round(float(step.observation[-1]), 6) for step in shown} == lengths
 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:

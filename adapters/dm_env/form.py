@@ -20,6 +20,7 @@ from envoi.tree import leaves, map_leaves
 from ..shared.array_specs import decoder, encoder
 from ..shared.arrival import incoming
 from ..shared.exported import AnyForm
+from ..shared.spec_methods import SpecMethods
 from .specs import NAME, to_spec
 
 FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
@@ -139,7 +140,7 @@ class _Episode:
         self.seed, self.options, self.restart, self.last = state
 
 
-class ToDmEnv(AnyForm, dm_env.Environment):
+class ToDmEnv(SpecMethods, AnyForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
     In dm_env `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
@@ -252,24 +253,12 @@ class ToDmEnv(AnyForm, dm_env.Environment):
             return self.reset()
         return self._time_step(action)
 
-    def observation_spec(self) -> Any:
-        """Returns the spec of observations."""
-        return self._observation_spec
-
-    def action_spec(self) -> Any:
-        """Returns the spec of actions."""
-        return self._action_spec
-
     def reward_spec(self) -> Any:
         """Returns the spec of rewards, which follows the core's rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._reward_spec, self._reward_of = to_spec(self.core.reward_spec, "reward"), self.core.reward_spec
             self._episode.plan(self.core, self._env)
         return self._reward_spec
-
-    def discount_spec(self) -> Any:
-        """Returns the spec of discounts."""
-        return self._discount_spec
 
     @property
     def _in_episode(self) -> tuple[Any, ...]:

@@ -269,10 +269,10 @@ def _settings(core: Any, contextual: bool) -> tuple[WrapperSpec, ...]:
 
 def _entry(wrapper: Any) -> WrapperSpec:
     """Returns the entry of a core wrapper."""
-    kind = wrapper._kind
+    kind, args, given = wrapper.construction
     place = place_of(kind)
     try:
-        arguments, positional = _named(kind, *wrapper._arguments)
+        arguments, positional = _named(kind, args, given)
         kwargs: dict[str, Any] = {"wrapper": place, "arguments": written(arguments)}
         if positional:
             kwargs["positional"] = written(positional)

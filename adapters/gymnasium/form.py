@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
@@ -17,10 +16,11 @@ from envoi.protocol.fast_steps import Part, step_around
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
+from .core_generator import CoreGenerator
 from .specs import NAME, decoder, encoder, like_source, to_space
 
 
-class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
+class ToGymnasium(CoreGenerator, AnyForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
     A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
@@ -104,18 +104,6 @@ class ToGymnasium(AnyForm, gymnasium.Env[Any, Any]):
         """The seed of the generator, or -1 if it is unknown; for a native environment of gymnasium, its own."""
         native = self.unwrapped
         return self._np_random_seed if native is self else native.np_random_seed
-
-    # gymnasium.Env's own `np_random` reads and writes this.
-    @property
-    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.core.rng
-
-    @_np_random.setter
-    def _np_random(self, generator: np.random.Generator) -> None:
-        self.core.rng = generator
-
-    def __str__(self) -> str:
-        return repr(self)
 
 
 _WRITTEN_STEP = ToGymnasium.step

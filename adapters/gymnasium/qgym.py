@@ -140,7 +140,7 @@ class FromQgym(FromGymnasium):
         else:  # qgym's own setter requires `reward_range`
             native._rewarder, native.reward_range = given.rewarder, given.reward_range
 
-    def _seed_source(self, seed: int) -> None:
+    def seed_source(self, seed: int) -> None:
         _seed(self._generators(), seed)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:

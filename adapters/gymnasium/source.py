@@ -66,7 +66,7 @@ class FromGymnasium(TakesContext):
         self._encode = encoder(self.action_spec, fresh=True)
         self._six_values = assemble([*FromGymnasium.step_parts(self), SIX_VALUES], unbound=self)
 
-    def _seed_source(self, seed: int) -> None:
+    def seed_source(self, seed: int) -> None:
         replay_seeds(self.unwrapped)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:

@@ -32,7 +32,7 @@ from envoi.spec.arrays import integer_range
 from envoi.tree import children
 from envoi.wrapping.delegate import Around
 
-from ..shared.value_conversion import Convert, branch_decoder
+from ..shared.value_conversion import Convert, branch_decoder, branch_encoder
 
 NAME = "gymnasium"
 
@@ -261,11 +261,8 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     if isinstance(spec, Spec):
         return None
     parts = [(key, encoder(sub, fresh)) for _, key, sub in children(spec)]
-    if type(spec) in (dict, tuple) and not fresh and not any(part for _, part in parts):
-        return None
-    if isinstance(spec, dict):
-        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
-    return lambda value: tuple(part(value[key]) if part else value[key] for key, part in parts)
+    native = dict(spec) if isinstance(spec, dict) else tuple(spec)  # gymnasium has no lists and no named tuples
+    return branch_encoder(native, parts, fresh or type(native) is not type(spec))
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:

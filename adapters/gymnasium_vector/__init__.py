@@ -97,7 +97,8 @@ def to_gymnasium_vector(
             or a function that makes one. A single one is copied for each lane, and is not changed. Several agents
             become the lanes.
         n: The number of lanes; None for 1, or for the number that `env` has.
-        autoreset_mode: The auto-reset mode. None for `NEXT_STEP`, or for that of a vector environment of gymnasium.
+        autoreset_mode: The auto-reset mode. None for `NEXT_STEP`, or for that of a vector environment of gymnasium or
+            Stable-Baselines3.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and lane.
 
     Returns:
@@ -111,12 +112,17 @@ def to_gymnasium_vector(
     mode = None if autoreset_mode is None else mode_named(autoreset_mode)
     if is_of(env, NAME) and not validate and n in (None, env.num_envs) and mode in (None, mode_of(env)):
         return env
-    core = batch_of(env, n)
-    if isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv):
-        if mode in (None, core.mode) and core.is_unchanged and not validate:
-            return core.source
-        mode = mode or core.mode
-    return ToGymnasiumVector(core, mode or AutoresetMode.NEXT_STEP, validate)
+    core: Any = batch_of(env, n)
+    is_import = isinstance(core, (FromGymnasiumVector, FromSyncVector)) and isinstance(core.source, VectorEnv)
+    if is_import and mode in (None, core.mode) and core.is_unchanged and not validate:
+        return core.source
+    return ToGymnasiumVector(core, mode or _mode_of_core(core), validate)
+
+
+def _mode_of_core(core: Any) -> AutoresetMode:
+    """Returns the mode of an imported batch, and `NEXT_STEP` for any other."""
+    mode: AutoresetMode = getattr(core, "mode", AutoresetMode.NEXT_STEP)
+    return mode
 
 
 def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
@@ -194,7 +200,7 @@ def _losses(core: Any) -> list[Loss]:
     found = lane_losses(core)
     if core.batch_size is not None:
         try:
-            check_restarts(core, getattr(core, "mode", AutoresetMode.NEXT_STEP))
+            check_restarts(core, _mode_of_core(core))
         except LossyConversion as error:
             found.append(Loss.of(error))
     return found

@@ -29,6 +29,7 @@ from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import fast_step
 
+from ..gymnasium.core_generator import CoreGenerator
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -42,7 +43,7 @@ NEEDS = {AutoresetMode.NEXT_STEP: "step", AutoresetMode.SAME_STEP: "reset", Auto
 """The element of `BatchEnv.restarts` that each auto-reset mode requires."""
 
 
-class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
+class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
     """A core batch as a gymnasium vector environment.
 
     Args:
@@ -344,18 +345,6 @@ class ToGymnasiumVector(AnyForm, VectorEnv[Any, Any, Any]):
         from ..gymnasium.env_spec import assign
 
         assign(self.core, spec)
-
-    # gymnasium's own `np_random` reads and writes this.
-    @property
-    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.core.rng
-
-    @_np_random.setter
-    def _np_random(self, generator: np.random.Generator) -> None:
-        self.core.rng = generator
-
-    def __str__(self) -> str:
-        return repr(self)
 
 
 def _batch_inside(core: Any) -> Any:

@@ -59,11 +59,11 @@ class FromPettingZoo(FromZoo):
         held = getrefcount(observations) > IN_LOCAL
         listed = self.source.agents
         agents = self._in_play(listed)
-        seen = self._taken(observations, agents, held)
-        self._saw = {**seen}
+        arrived = self._taken(observations, agents, held)
+        self._saw = {**arrived}
         self._enter_listed(self._first_roster(agents, self._turn_in(infos, agents)), listed)
-        heard = self._heard(infos, agents)
-        return MultiReset(seen if self._roster.turn is None else self._for_turn(seen, heard, ()), heard)
+        own_infos = self._own_infos(infos, agents)
+        return MultiReset(arrived if self._roster.turn is None else self._for_turn(arrived, own_infos, ()), own_infos)
 
     def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         # A new mapping in the core's order, because the source may keep it, or change it in place.
@@ -78,9 +78,9 @@ class FromPettingZoo(FromZoo):
         if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
             return self._any_step(step, held, before, actions)
         news, most = (None, 0) if held else (observations, IN_DICT)
-        seen: dict[Any, Any] = {}
-        earned: dict[Any, Any] = {}
-        heard: dict[Any, Any] = {}
+        arrived: dict[Any, Any] = {}
+        own_rewards: dict[Any, Any] = {}
+        own_infos: dict[Any, Any] = {}
         try:
             for agent, dtype in self._each:
                 # The common case of `take`: an array that nothing but this frame holds.
@@ -94,22 +94,22 @@ class FromPettingZoo(FromZoo):
                     one = news = None
                     one = self._takes[agent](observations[agent], held)
                 paid = rewards[agent]
-                seen[agent] = one
-                earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
-                heard[agent] = {}
+                arrived[agent] = one
+                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                own_infos[agent] = {}
         except KeyError:  # an agent is left out
             return self._any_step(step, held, before, actions)
         if infos != self._silent:
-            said = infos.get(self._roster.playing[0])
-            if said and (ACTIVE in said or ACTIVES in said):
+            entry = infos.get(self._roster.playing[0])
+            if entry and (ACTIVE in entry or ACTIVES in entry):
                 return self._any_step(step, held, before, actions)
-            self._seen.update(seen)
-            return self._quiet(seen, earned, infos)
+            self._seen.update(arrived)
+            return self._quiet(arrived, own_rewards, infos)
         if news is None:
-            self._seen.update(seen)
+            self._seen.update(arrived)
         else:
             self._news = news
-        return seen, earned, None, None, None, heard
+        return arrived, own_rewards, None, None, None, own_infos
 
     def step_rows(self, actions: Sequence[Any]) -> tuple[Any, ...]:
         """See `envoi.protocol.fast_steps.rows_step`; for agents that see arrays, all of one shape."""
@@ -127,12 +127,12 @@ class FromPettingZoo(FromZoo):
             rows, paid = array(self._pick(observations)), self._pick(rewards)
         except (KeyError, ValueError):  # an agent is left out, or the shapes differ
             return self._any_step(step, held, None, sent)
-        heard, discounts = None, {}
+        own_infos, discounts = None, {}
         if infos != self._silent:
-            said = infos.get(self._roster.playing[0])
-            if said and (ACTIVE in said or ACTIVES in said):
+            entry = infos.get(self._roster.playing[0])
+            if entry and (ACTIVE in entry or ACTIVES in entry):
                 return self._any_step(step, held, None, sent)
-            heard = self._heard(infos, self._roster.playing, discounts)
+            own_infos = self._own_infos(infos, self._roster.playing, discounts)
             if discounts:
                 return self._any_step(step, held, None, sent)
         if rows.dtype is not self._row_dtype:
@@ -140,7 +140,7 @@ class FromPettingZoo(FromZoo):
                 self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._roster.playing]
             )
         self._news = rows.tobytes()  # the caller may write into the array
-        return rows, paid, heard
+        return rows, paid, own_infos
 
     def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not.
@@ -159,26 +159,26 @@ class FromPettingZoo(FromZoo):
         known, gone = before_step.playing, before_step.ended
         ended = [a for a in flagged if a in known or (a not in gone and a in observations)]
         roster = self._next_roster(now, ended, self._turn_in(infos, now))
-        spoken = roster.affected(before_step)
+        affected = roster.affected(before_step)
         blind = [agent for agent in ended if observations.get(agent) is None]
-        seen = self._taken(observations, [agent for agent in spoken if agent not in blind], held)
+        arrived = self._taken(observations, [agent for agent in affected if agent not in blind], held)
         if blind:
-            seen = {agent: self._last_look(agent) if agent in blind else seen[agent] for agent in spoken}
-        self._news = None  # `seen` is newer
-        terminated = {agent: bool(terminations.get(agent, False)) for agent in spoken}
-        truncated = {agent: bool(truncations.get(agent, False)) for agent in spoken}
+            arrived = {agent: self._last_look(agent) if agent in blind else arrived[agent] for agent in affected}
+        self._news = None  # `arrived` is newer
+        terminated = {agent: bool(terminations.get(agent, False)) for agent in affected}
+        truncated = {agent: bool(truncations.get(agent, False)) for agent in affected}
         discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
-        earned = {agent: owned(rewards.get(agent, 0.0)) for agent in spoken}
-        self._seen.update(seen)
+        own_rewards = {agent: owned(rewards.get(agent, 0.0)) for agent in affected}
+        self._seen.update(arrived)
         self._enter_listed(roster, listed)
         if before is not None:
-            earned = self._rewarded(earned, before, actions)
-        heard = self._heard(infos, spoken, discounts)
+            own_rewards = self._rewarded(own_rewards, before, actions)
+        own_infos = self._own_infos(infos, affected, discounts)
         for agent in blind:
-            heard[agent][SYNTHETIC] = True
+            own_infos[agent][SYNTHETIC] = True
         if roster.turn is not None:
-            seen = self._for_turn(seen, heard, ended)
-        return seen, earned, terminated, truncated, discounts, heard
+            arrived = self._for_turn(arrived, own_infos, ended)
+        return arrived, own_rewards, terminated, truncated, discounts, own_infos
 
     def _taken(self, observations: Mapping[Any, Any], agents: Collection[Any], held: bool) -> dict[Any, Any]:
         self._refuse_missing(observations, agents)
@@ -194,10 +194,10 @@ class FromPettingZoo(FromZoo):
         """Returns the agents in play that act next, if the infos name them; None for all."""
         if not playing:
             return None if self._roster.turn is None else ()
-        said = infos.get(playing[0]) or {}
-        if ACTIVES in said:
-            return tuple(said[ACTIVES])
-        return (said[ACTIVE],) if said.get(ACTIVE) in playing else None
+        entry = infos.get(playing[0]) or {}
+        if ACTIVES in entry:
+            return tuple(entry[ACTIVES])
+        return (entry[ACTIVE],) if entry.get(ACTIVE) in playing else None
 
     def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
         """Calls `_enter`, and keeps the source's list of agents, which is the same until an agent ends or joins."""
@@ -205,10 +205,10 @@ class FromPettingZoo(FromZoo):
         self._listed = list(listed) if roster.turn is None and len(listed) == len(roster.playing) else None
         self._enter(roster)
 
-    def _for_turn(self, seen: dict[Any, Any], heard: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:
+    def _for_turn(self, arrived: dict[Any, Any], own_infos: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:
         """Returns the observations of the agents that act next or have ended; takes the turn out of the infos."""
         acting = self._roster.acting
-        for info in heard.values():
+        for info in own_infos.values():
             info.pop(ACTIVE, None)
             info.pop(ACTIVES, None)
-        return {agent: one for agent, one in seen.items() if agent in acting or agent in ended}
+        return {agent: one for agent, one in arrived.items() if agent in acting or agent in ended}

@@ -187,31 +187,38 @@ class FromZoo(ImportedMulti):
         self._roster.check_possible(listed, self.source)
         return self._roster.order(listed)
 
-    def _quiet(self, seen: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
+    def _quiet(self, arrived: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
         """Returns a step in which no agent has ended or joined, but infos, and maybe discounts, are not empty."""
         agents, discounts = self._roster.playing, {}
-        heard = self._heard(infos, agents, discounts)
+        own_infos = self._own_infos(infos, agents, discounts)
         if not discounts:
-            return seen, rewards, None, None, None, heard
-        return seen, rewards, {**self._false}, {**self._false}, {**dict.fromkeys(agents, 1.0), **discounts}, heard
+            return arrived, rewards, None, None, None, own_infos
+        return (
+            arrived,
+            rewards,
+            {**self._false},
+            {**self._false},
+            {**dict.fromkeys(agents, 1.0), **discounts},
+            own_infos,
+        )
 
-    def _heard(
-        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    def _own_infos(
+        self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
         """Converts the source's infos for the core.
 
         Args:
             infos: The source's infos.
-            spoken: The agents of the step.
+            affected: The agents of the step.
             discounts: A dict to which the discounts in the infos are moved; None leaves them in the infos.
         """
-        heard: dict[Any, Any] = {}
+        own_infos: dict[Any, Any] = {}
         common: dict[Any, Any] = {}
         known = 0
-        for agent in spoken:
-            said = infos.get(agent)
+        for agent in affected:
+            entry = infos.get(agent)
             known += agent in infos
-            own = heard[agent] = {**said} if said else {}
+            own = own_infos[agent] = {**entry} if entry else {}
             if own:
                 if MASK in own:  # recorded together with the observation, so it must not change
                     own[MASK] = owned(own[MASK])
@@ -220,17 +227,17 @@ class FromZoo(ImportedMulti):
                 if isinstance(own.get(COMMON), dict):
                     common = own.pop(COMMON)
         for agent in self._masked:
-            if agent in self._roster.acting and MASK not in heard[agent]:
-                heard[agent][MASK] = self._mask(agent)
+            if agent in self._roster.acting and MASK not in own_infos[agent]:
+                own_infos[agent][MASK] = self._mask(agent)
         if len(infos) > known:  # keys of other agents, or of none
-            for key, said in infos.items():
+            for key, entry in infos.items():
                 if key == COMMON:
-                    common = {**common, **said}
+                    common = {**common, **entry}
                 elif key not in self.observation_spec:
-                    common = {**common, key: said}
+                    common = {**common, key: entry}
         if common:
-            heard[COMMON] = {**common}
-        return heard
+            own_infos[COMMON] = {**common}
+        return own_infos
 
     def _mask(self, agent: Any) -> Any:
         return np.array(self._seen[agent][MASK], np.int8 if isinstance(self.action_spec[agent], Discrete) else None)

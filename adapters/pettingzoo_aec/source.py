@@ -70,9 +70,9 @@ class FromPettingZooAEC(FromZoo):
         self._native = native = self._holder()
         now = self._in_play(native.agents)
         self._enter_listed(self._first_roster(now, self._turn_in(now)), native.agents)
-        seen = {agent: self._observed(agent) for agent in self._roster.acting}
-        self._saw, self._current = dict(seen), tuple(seen)
-        return MultiReset(seen, self._heard(native.infos, now))
+        arrived = {agent: self._observed(agent) for agent in self._roster.acting}
+        self._saw, self._current = dict(arrived), tuple(arrived)
+        return MultiReset(arrived, self._own_infos(native.infos, now))
 
     def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         if self.at_once:
@@ -107,15 +107,15 @@ class FromPettingZooAEC(FromZoo):
         except KeyError:
             roster = self._by_turn[agent] = self._roster.with_turn((agent,))
         self._roster, self._current = roster, (agent,)
-        earned: dict[Any, Any] = {}
-        heard: dict[Any, Any] = {}
+        own_rewards: dict[Any, Any] = {}
+        own_infos: dict[Any, Any] = {}
         for each in roster.playing:
             paid = rewards[each]
-            earned[each] = paid if type(paid) not in HOLDERS else owned(paid)
-            heard[each] = {}
+            own_rewards[each] = paid if type(paid) not in HOLDERS else owned(paid)
+            own_infos[each] = {}
         if native.infos != self._silent:
-            return self._quiet({agent: one}, earned, native.infos)
-        return {agent: one}, earned, None, None, None, heard
+            return self._quiet({agent: one}, own_rewards, native.infos)
+        return {agent: one}, own_rewards, None, None, None, own_infos
 
     def _cycle_step(self, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the result of `step_values` if all agents act at once."""
@@ -132,9 +132,9 @@ class FromPettingZooAEC(FromZoo):
             or before is not None
         ):
             return self._any_step(rewards, before, actions)
-        seen: dict[Any, Any] = {}
-        earned: dict[Any, Any] = {}
-        heard: dict[Any, Any] = {}
+        arrived: dict[Any, Any] = {}
+        own_rewards: dict[Any, Any] = {}
+        own_infos: dict[Any, Any] = {}
         for agent, dtype in self._each:
             one = look(agent)
             if (
@@ -145,13 +145,13 @@ class FromPettingZooAEC(FromZoo):
             ):
                 one = self._takes[agent](one)
             paid = rewards[agent]
-            seen[agent], heard[agent] = one, {}
-            earned[agent] = paid if type(paid) not in HOLDERS else owned(paid)
-        self._saw |= seen
+            arrived[agent], own_infos[agent] = one, {}
+            own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+        self._saw |= arrived
         self._current = self._roster.playing
         if native.infos != self._silent:
-            return self._quiet(seen, earned, native.infos)
-        return seen, earned, None, None, None, heard
+            return self._quiet(arrived, own_rewards, native.infos)
+        return arrived, own_rewards, None, None, None, own_infos
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not.
@@ -167,44 +167,44 @@ class FromPettingZooAEC(FromZoo):
         listed = native.agents
         now = self._in_play(listed)
         roster = self._next_roster(now, ended, self._turn_in(now))
-        spoken, acting = roster.affected(before_step), roster.acting
+        affected, acting = roster.affected(before_step), roster.acting
         self._enter_listed(roster, listed)
         infos = {**native.infos, **{agent: info for agent, (_, _, _, info) in ended.items()}}
-        terminated, truncated = dict.fromkeys(spoken, False), dict.fromkeys(spoken, False)
-        discounts = dict.fromkeys(spoken, 1.0)
-        seen: dict[Any, Any] = {}
-        for agent in spoken:
+        terminated, truncated = dict.fromkeys(affected, False), dict.fromkeys(affected, False)
+        discounts = dict.fromkeys(affected, 1.0)
+        arrived: dict[Any, Any] = {}
+        for agent in affected:
             if agent in ended:
                 final, dead, cut, _ = ended[agent]
-                seen[agent] = self._last_look(agent) if final is None else final
+                arrived[agent] = self._last_look(agent) if final is None else final
                 terminated[agent], truncated[agent], discounts[agent] = dead, cut, 0.0 if dead else 1.0
             elif agent in acting:
-                seen[agent] = self._observed(agent)
-        self._seen.update(seen)
-        self._current = tuple(seen)
-        earned = {agent: collected.get(agent, 0.0) for agent in spoken}
+                arrived[agent] = self._observed(agent)
+        self._seen.update(arrived)
+        self._current = tuple(arrived)
+        own_rewards = {agent: collected.get(agent, 0.0) for agent in affected}
         if before is not None:
-            earned = self._rewarded(earned, before, actions)
-        heard = self._heard(infos, spoken, discounts)
+            own_rewards = self._rewarded(own_rewards, before, actions)
+        own_infos = self._own_infos(infos, affected, discounts)
         for agent, (final, *_) in ended.items():
             if final is None:
-                heard[agent][SYNTHETIC] = True
-        return seen, earned, terminated, truncated, discounts, heard
+                own_infos[agent][SYNTHETIC] = True
+        return arrived, own_rewards, terminated, truncated, discounts, own_infos
 
     def _observed(self, agent: Any) -> Any:
-        seen = self.source.observe(agent)  # a local variable, because the converter counts references
-        return self._takes[agent](seen)
+        arrived = self.source.observe(agent)  # a local variable, because the converter counts references
+        return self._takes[agent](arrived)
 
-    def _heard(
-        self, infos: Mapping[Any, Any], spoken: Sequence[Any], discounts: dict[Any, Any] | None = None
+    def _own_infos(
+        self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
     ) -> dict[Any, Any]:
-        heard = super()._heard(infos, spoken, discounts)
+        own_infos = super()._own_infos(infos, affected, discounts)
         if self._form_inside is not None:
             acting = self._roster.acting
-            for agent in spoken:
-                if agent not in acting and MASK in heard[agent] and not np.any(heard[agent][MASK]):
-                    del heard[agent][MASK]  # added by the form
-        return heard
+            for agent in affected:
+                if agent not in acting and MASK in own_infos[agent] and not np.any(own_infos[agent][MASK]):
+                    del own_infos[agent][MASK]  # added by the form
+        return own_infos
 
     def _cycle(self, actions: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Makes each agent's turn with its action; returns the sums of the rewards."""

@@ -27,7 +27,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
@@ -36,6 +35,7 @@ from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
+from ..gymnasium.core_generator import CoreGenerator
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
 from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
@@ -51,7 +51,7 @@ Ended = tuple[Any, bool, bool, Info]
 """The final observation of an agent, its two flags, and its info."""
 
 
-class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
+class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
 
     Args:
@@ -278,18 +278,6 @@ class RLlibMultiEnv(RLlibForm, MultiForm, MultiAgentEnv):
         """Returns the core's state, a value of `state_space` if there is one."""
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
-
-    # gymnasium.Env's own `np_random` reads and writes this.
-    @property
-    def _np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.core.rng
-
-    @_np_random.setter
-    def _np_random(self, generator: np.random.Generator) -> None:
-        self.core.rng = generator
-
-    def __str__(self) -> str:
-        return repr(self)
 
 
 def _space_of_all(by_agent: Mapping[Any, Any]) -> spaces.Dict:

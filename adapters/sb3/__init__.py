@@ -87,9 +87,8 @@ def to_sb3(env: Any, n: int | None = None, *, validate: bool = False) -> VecEnv:
         LossyConversion: Stable-Baselines3 cannot express a part of it, or its lanes cannot be reset as they end.
     """
     as_it_is = not validate and n in (None, getattr(env, "num_envs", n))
-    importers = (FromSB3, FromDummyVecEnv)
     return exported(
-        env, NAME, importers, lambda core: ToSB3(core, validate), as_it_is, lambda env: batch_of(env, n, NAME)
+        env, NAME, (FromSB3, FromDummyVecEnv), lambda c: ToSB3(c, validate), as_it_is, lambda e: batch_of(e, n, NAME)
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
 from envoi import AgentLanes, EpisodeError, LossyConversion, Reset, Step
 from envoi.lane_values import groups_of_equal, lane, take
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
+from envoi.seeding import check_seed
 
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..gymnasium_vector.lane_attributes import LaneAttributes, pictures
@@ -93,6 +93,17 @@ class ToSB3(AnyForm, _VecEnv):
         self._reset_options()
         self._begun, self._last, self._actions = True, None, None
         return result.observation if self._encode is None else self._encode(result.observation)
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Sets the seeds of the next reset, `seed + i` for lane i; see `VecEnv.seed`.
+
+        Args:
+            seed: That of the first lane; None for a random one.
+
+        Raises:
+            SpecError: It is not an integer of at least 0.
+        """
+        return super().seed(check_seed(seed))
 
     def _core_seeds(self, lanes: Any) -> Any:
         """The seeds of a reset of some lanes; agents that are lanes share an episode, and so the first seed."""
@@ -223,6 +234,4 @@ class ToSB3(AnyForm, _VecEnv):
             return [None] * self.num_envs
         return self.env_method("render")
 
-    def render(self, mode: str | None = None) -> Any:
-        """Returns the pictures of all lanes as one, tiled; see `VecEnv.render`."""
-        return VecEnv.render(self, mode)
+    render: Any = VecEnv.render

@@ -65,7 +65,7 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
             self.reward_spec, self.discount_spec = core.reward_spec, core.discount_spec
         self.mode, self.restarts = AutoresetMode.SAME_STEP, frozenset({"reset"})
         self.metadata, self.render_mode = deepcopy(dict(source.metadata)), source.render_mode
-        self._takes_seeds, self._form = type(self.unwrapped).seed is VecEnv.seed, None
+        self._takes_seeds, self._form = type(self.unwrapped).seed in (VecEnv.seed, ToSB3.seed), None
 
     def _reset_source(self, seed: Any, options: dict[str, Any] | None) -> tuple[Any, Infos]:
         if isinstance(seed, list):
@@ -100,8 +100,7 @@ class FromSB3(_SpacesOfOneLane, FromGymnasiumVector):
                     )
             each = zip(over, self.unwrapped.reset_infos, lanes, strict=True)
             begun = [dict(new if done else old) for done, new, old in each]
-            final = [info.get("terminal_observation") for info in infos]
-            entries.update(infos=begun, final_info=lanes, final_obs=final)
+            entries.update(infos=begun, final_info=lanes, final_obs=[one.get("terminal_observation") for one in infos])
         return observation, reward, ended, cut, entries
 
     def _rewards(self, reward: Any) -> Any:

@@ -9,11 +9,9 @@ from envoi import (
     Env,
     LossyConversion,
     MultiEnv,
-    MultiModel,
     MultiWrapper,
     SpecError,
     Validated,
-    ValidatedMulti,
     as_multi,
     as_single,
 )
@@ -75,8 +73,6 @@ def acts_at_once(env: MultiEnv) -> bool | None:
     """Returns True if all agents in play act in every step; None where an episode must begin to know it."""
     while isinstance(env, MultiWrapper):
         env = env.env
-    if isinstance(env, MultiModel):
-        return type(env)._turn_in is MultiModel._turn_in
     return True if type(env).turn is MultiEnv.turn else getattr(env, "at_once", None)
 
 
@@ -86,4 +82,4 @@ def validated(env: Env) -> Env: ...
 def validated(env: MultiEnv) -> MultiEnv: ...
 def validated(env: Env | MultiEnv) -> Env | MultiEnv:
     """Returns a wrapped environment that checks every value against its spec."""
-    return Validated(env) if isinstance(env, Env) else ValidatedMulti(env)
+    return Validated(env)

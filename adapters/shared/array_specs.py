@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Spec, Text
 from envoi.spec import SpecTree
 from envoi.spec.arrays import integer_range
-from envoi.tree import children, map_leaves, rebuild
+from envoi.tree import children, map_leaves
 
-from .value_conversion import Convert, branch_decoder
+from .value_conversion import Convert, branch_decoder, branch_encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
         return _to_integer(spec)
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
-    return _each(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
+    return branch_encoder(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
 
 
 def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Convert | None:
@@ -261,11 +261,3 @@ def _to_array(dtype: np.dtype[Any]) -> Convert:
 def _from_scalar_array(value: Any) -> Any:
     # Authors may use a choice as the key of a dict, and arrays are not hashable.
     return value[()] if type(value) is np.ndarray else value
-
-
-def _each(spec: SpecTree, parts: list[tuple[Any, Convert | None]], fresh: bool) -> Convert | None:
-    if not fresh and not any(part for _, part in parts):
-        return None
-    if type(spec) is dict:
-        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
-    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])

@@ -125,6 +125,11 @@ class TakesContext(ImportedEnv):
                 self._check_declared(full)
             self._context = full
 
+    @property
+    def given_context(self) -> Mapping[str, Any]:
+        """The full context that was set; empty if none was."""
+        return self._context or {}
+
     def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
         """Returns a spec of observations that holds under some contexts, all between, the current one and the default.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envoi import MultiEnv
+from envoi.wrapping.delegate import set_once
 
 
 class CoreHolder:
@@ -14,7 +15,8 @@ class CoreHolder:
         core: The core environment.
     """
 
-    core: Any
+    core: Any = set_once("core", "make a new form of it")
+    _inside: Any
 
 
 class MultiCoreHolder(CoreHolder):

@@ -4,7 +4,7 @@
 |---|---|
 | `_describe` | sets specs, `metadata` and `render_mode` |
 | `_plan` | sets the attributes that steps need, see `Planned` |
-| `_seed_source` | seeds the source before its reset, if the reset itself takes no seed |
+| `seed_source` | seeds the source before its reset, if the reset itself takes no seed |
 | `_begin` | resets the source |
 | `_parts` | the layers of the source, whose attributes snapshots contain |
 | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
@@ -207,13 +207,13 @@ class ImportedEnv(Imported, Env):
             self._give_options(options)
         if seed is not None:
             seed = check_seed(seed)  # a Python integer, because sources may accept no other
-            self._seed_source(seed)
+            self.seed_source(seed)
             self._streams = Streams(seed)
         observation, info = self._begin(seed, options)
         self._observation, self._episode_state = observation, RUNNING
         return Reset(observation, info)
 
-    def _seed_source(self, seed: Any) -> None:
+    def seed_source(self, seed: Any) -> None:
         """Seeds the source before its reset, in addition to the seed that its reset takes."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envoi import BatchEnv, Env, Lanes, MultiEnv
+from envoi import BatchEnv, Env, Lanes, MultiEnv, Rewarder
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
@@ -44,21 +44,21 @@ def innermost(core: Any) -> Any:
     return innermost(base.envs[0]) if isinstance(base, Lanes) else base
 
 
-def rewarder_of(core: Any) -> Any:
+def rewarder_of(core: Any) -> Rewarder | None:
     """Returns the rewarder that was set on an environment, or None if it has its own."""
-    base = innermost(core)
-    return None if base._rewarder is None else base.rewarder
+    found: Rewarder | None = innermost(core).given_rewarder
+    return found
 
 
 def context_of(core: Any) -> Mapping[str, Any] | None:
     """Returns the context that was set on an environment; None if none was, or if lanes may have different ones."""
     base = innermost(core)
-    return None if isinstance(base, BatchEnv) else getattr(base, "_context", None) or None
+    return None if isinstance(base, BatchEnv) else getattr(base, "given_context", None) or None
 
 
 def origin_of(core: Any) -> Origin | None:
     """Returns the origin of an environment as recorded by `mark`, or None."""
-    return core._made_by
+    return core.made_by
 
 
 def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | None = None, spec: Any = None) -> None:
@@ -72,4 +72,4 @@ def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | No
     """
     while isinstance(core, (OneOfMany, Sole)):  # conversions may remove these, so the record goes inside them
         core = core.env
-    core._made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))
+    core.made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))

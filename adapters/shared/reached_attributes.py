@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from envoi import BatchModel, Lanes, Lifted, Model, MultiModel, MultiWrapper, Process, Wrapper
 from envoi.batching.model_batch import ModelBatch
+from envoi.wrapping.delegate import Around
 
 from .contexts import TakesContext
 from .core_holder import CoreHolder
@@ -172,7 +173,7 @@ def inside(core: Any) -> tuple[list[Any], list[Any]]:
     around: list[Any] = []
     while isinstance(core, Process):
         around.append(core)
-        held = attribute(core, "env")
+        held = core.env if isinstance(core, Around) else attribute(core, "env")
         core = held if isinstance(held, Process) else attribute(core, "source")
     last = around[-1]
     if core is None:

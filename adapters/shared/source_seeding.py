@@ -55,7 +55,7 @@ class SeedsSource(Imported):
             hook(seed)
         return hook is not None
 
-    def _seed_source(self, seed: Any) -> None:
+    def seed_source(self, seed: Any) -> None:
         if self._seeder is not None:
             self._seeder(seed)
         elif self._call_seed_method(seed):
@@ -80,7 +80,7 @@ class SeedsSource(Imported):
         if generators:
             generators.replace(generator)
         else:
-            self._seed_source(int(deepcopy(generator).integers(self._most_seeds)))
+            self.seed_source(int(deepcopy(generator).integers(self._most_seeds)))
 
     @property
     def arrival_losses(self) -> list[Loss]:

@@ -1,4 +1,4 @@
-"""Conversion of nested values from a framework, part by part."""
+"""Conversion of nested values to and from a framework, part by part."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from envoi.spec.base import shown
 from envoi.tree import rebuild
 
 Convert = Callable[[Any], Any]
+
+
+def branch_encoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], fresh: bool) -> Convert | None:
+    """Returns a function that converts a core dict, list or tuple for a framework, or None if nothing is to be done.
+
+    Args:
+        spec: The spec of the container, or one of the container that the framework has in its place.
+        parts: The key of each part, and the function that converts it, or None.
+        fresh: If True, the container is copied even if no part needs a conversion.
+    """
+    if not fresh and not any(part for _, part in parts):
+        return None
+    if type(spec) is dict:
+        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
+    if type(spec) is tuple:
+        return lambda value: tuple([part(value[key]) if part else value[key] for key, part in parts])
+    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
 
 
 def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path: str, exact: bool) -> Convert:

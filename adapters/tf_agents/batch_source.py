@@ -69,7 +69,7 @@ class FromTFAgentsBatch(FromTFSource, ImportedBatch):
             return self._reset_lanes(lanes, seed, options)
         self._give_options(options)
         if seed is not None:
-            self._seed_source(seed)
+            self.seed_source(seed)
         time_step = self.source.reset()
         self._streams = batch_streams(seed, n) or self._streams
         self._over, self._begun = np.zeros(n, bool), True

@@ -14,6 +14,7 @@ from envoi.seeding import check_seed
 from ..shared.array_specs import decoder
 from ..shared.exported import AnyForm
 from ..shared.loss import warn_narrowed
+from ..shared.spec_methods import SpecMethods
 from .specs import (
     NAME,
     ArraySpec,
@@ -36,7 +37,7 @@ make_time_step: Callable[[tuple[Any, Any, Any, Any]], TimeStep] = partial(tuple.
 """`TimeStep(*values)` for hot paths; TF-Agents' own `transition` takes hundreds of times as long."""
 
 
-class ToTFAgents(AnyForm, PyEnvironment):
+class ToTFAgents(SpecMethods, AnyForm, PyEnvironment):
     """A core environment as one of TF-Agents.
 
     In TF-Agents `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
@@ -141,23 +142,11 @@ class ToTFAgents(AnyForm, PyEnvironment):
         reward = np.array(reward, dtype) if dtype is not None else self._to_reward(reward)
         return make_time_step((kind, reward, rest, observation))
 
-    def observation_spec(self) -> Any:
-        """Returns the spec of observations."""
-        return self._observation_spec
-
-    def action_spec(self) -> Any:
-        """Returns the spec of actions."""
-        return self._action_spec
-
     def reward_spec(self) -> Any:
         """Returns the spec of rewards, that of the core's current rewarder."""
         if self.core.reward_spec is not self._reward_of:
             self._plan()
         return self._reward_spec
-
-    def discount_spec(self) -> Any:
-        """Returns the spec of discounts."""
-        return self._discount_spec
 
     def time_step_spec(self) -> TimeStep:
         """Returns a `TimeStep` of the specs of its four fields."""

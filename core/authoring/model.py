@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -60,6 +60,11 @@ class HasContext:
         if self.context_space is not None:
             self.context_space.verify(context)
         self._context = dict(context)
+
+    @property
+    def given_context(self) -> Mapping[str, Any]:
+        """The features that were set, without defaults; empty if none were."""
+        return self._context
 
 
 class Model(HasContext, Env):
@@ -270,6 +275,13 @@ class Model(HasContext, Env):
 
     def render(self) -> Any:
         return self.draw(self.state) if self.render_mode == "rgb_array" else None
+
+    def __getstate__(self) -> Any:
+        # Without the plan, which steps of this very model hold.
+        state: Any = super().__getstate__()
+        if not isinstance(state, dict):  # of slots, too
+            return state
+        return {name: value for name, value in cast("dict[str, Any]", state).items() if name != "_layer_plan"} or None
 
 
 def _optional_functions(model: Model) -> tuple[Any, ...]:

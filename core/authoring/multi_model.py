@@ -46,7 +46,7 @@ class _Turn:
         if env is None:
             return self
         is_its_own = cast("Any", type(env)).turn is self  # and not that of a base class
-        return cast("Any", env)._roster.turn if is_its_own else self._function.__get__(env)
+        return HasRoster.turn.__get__(env) if is_its_own else self._function.__get__(env)
 
 
 class MultiModel(HasRoster, HasContext, MultiEnv):
@@ -156,6 +156,11 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         """Returns a picture of `state`: uint8 of shape (height, width, 3). A model that defines it can be rendered."""
         raise NotImplementedError
 
+    @property
+    def at_once(self) -> bool:
+        """True if all agents in play act in every step, because `turn` is not overridden."""
+        return type(self)._turn_in is MultiModel._turn_in
+
     def _turn_in(self, state: Any) -> Collection[Any] | None:
         return None
 
@@ -197,23 +202,23 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
         state = self.transition(before, given, streams.dynamics)
         roster, ended, cut = self._roster_at(state, earlier)
         gone, acting = ended | cut, roster.acting
-        spoken = playing if roster.playing is playing else roster.order({*playing, *roster.playing})
-        infos = self._infos(state, spoken, acting)
+        affected = playing if roster.playing is playing else roster.order({*playing, *roster.playing})
+        infos = self._infos(state, affected, acting)
         if gone:
             for agent in playing:
                 if agent in gone and agent not in self._seen:
                     self.observation(agent)  # it may be repeated, so before any new random number
         seen = {
             agent: self._look(state, agent, agent in gone, infos[agent], streams.observation)
-            for agent in spoken
+            for agent in affected
             if agent in acting or agent in gone
         }
-        rewards = self._rewards((self._rewarder or self.reward)(before, given, state), spoken)
+        rewards = self._rewards((self._rewarder or self.reward)(before, given, state), affected)
         terminated = truncated = discounts = None
         special = self.discount(state)
-        if gone or special or len(spoken) > len(playing):
-            terminated, truncated = ({agent: agent in left for agent in spoken} for left in (ended, cut))
-            discounts = {agent: 0.0 if agent in ended else 1.0 for agent in spoken}
+        if gone or special or len(affected) > len(playing):
+            terminated, truncated = ({agent: agent in left for agent in affected} for left in (ended, cut))
+            discounts = {agent: 0.0 if agent in ended else 1.0 for agent in affected}
             discounts |= {agent: factor for agent, factor in (special or {}).items() if agent in discounts}
         # Only now, so that an error in a function of the author leaves the episode where it was.
         self._state, self._roster = state, roster
@@ -263,10 +268,10 @@ class MultiModel(HasRoster, HasContext, MultiEnv):
             return self.observation(agent)
         return seen
 
-    def _rewards(self, rewards: Any, spoken: tuple[Any, ...]) -> dict[Any, Any]:
+    def _rewards(self, rewards: Any, affected: tuple[Any, ...]) -> dict[Any, Any]:
         if not isinstance(rewards, AnyMapping):
             raise SpecError(f"reward: expected a mapping from agents, got {rewards!r}")
-        return {agent: rewards.get(agent, 0.0) for agent in spoken}
+        return {agent: rewards.get(agent, 0.0) for agent in affected}
 
     def _infos(self, state: Any, agents: tuple[Any, ...], acting: tuple[Any, ...]) -> dict[Any, Info]:
         given = self.info(state)

@@ -284,11 +284,11 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
         outside = env.over(inside)
-        outside._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
+        outside.made_by = env.made_by
         return outside
     if isinstance(env, BatchModel):
         lanes = ModelBatch(copy.deepcopy(env), n)
-        lanes._made_by = env._made_by  # pyright: ignore[reportPrivateUsage]
+        lanes.made_by = env.made_by
     elif isinstance(env, Env):
         return lanes_of(env, n)
     else:

@@ -17,6 +17,7 @@ from .configspace import (
     UniformIntegerContextFeature,
 )
 from .context_set import ContextSet
+from .contexts_by_id import Context, Contexts, fill
 from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
 from .files import load_contexts, save_contexts
 from .sampled import Sampled
@@ -32,7 +33,6 @@ from .selectors import (
     Static,
     StaticSelector,
 )
-from .sets import Context, Contexts, fill
 from .space import ContextSpace
 
 __all__ = [

@@ -7,8 +7,8 @@ from os import PathLike
 from typing import Any
 
 from ..structural_equality import structure
+from .contexts_by_id import Context, Contexts, contexts_of
 from .files import load_contexts
-from .sets import Context, Contexts, contexts_of
 
 
 class ContextSet(Mapping[Any, Context]):

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..atomic_write import write_atomically
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping
+from .contexts_by_id import Context, Contexts, contexts_of
 from .features import plain
-from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
 
 if TYPE_CHECKING:
@@ -71,15 +72,7 @@ def save_contexts(path: str | os.PathLike[str], contexts: Contexts | Sequence[Co
         raise ContextError(f"{path}: expected text that UTF-8 can hold: {error}") from error
     except ContextError as error:
         raise ContextError(f"{path}: {error}") from error.__cause__
-    temporary = file.with_name(f".{file.name}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(file, data)
 
 
 def _format(path: str | os.PathLike[str]) -> tuple[Path, Any, Any]:

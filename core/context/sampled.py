@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ContextError
+from .contexts_by_id import Context, Contexts
 from .distributions import extremes
 from .features import Feature
 from .selectors import Selector
-from .sets import Context, Contexts
 from .space import ContextSpace
 
 _MOST_CORNERS = 256

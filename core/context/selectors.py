@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping, AnyTuple
-from .sets import Context, Contexts, contexts_of
+from .contexts_by_id import Context, Contexts, contexts_of
 from .space import ContextSpace
 
 

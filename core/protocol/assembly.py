@@ -168,6 +168,17 @@ def written(parts: Sequence[Part]) -> str:
     return _written(parts)[0]
 
 
+def library_name(kind: type, otherwise: str) -> str:
+    """Returns the name of a class of the library, for titles, which never have text of a user.
+
+    Args:
+        kind: The class.
+        otherwise: The result for a class of a user.
+    """
+    ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0] and kind.__name__.isidentifier()
+    return kind.__name__ if ours else otherwise
+
+
 # Writing and compiling.
 
 _TEXTS: dict[str, str] = {}

@@ -44,6 +44,7 @@ from .assembly import VALUES as VALUES
 from .assembly import LayerPlan as LayerPlan
 from .assembly import Part as Part
 from .assembly import assemble as assemble
+from .assembly import library_name as library_name
 from .assembly import source_of, written
 from .process import Process
 
@@ -105,8 +106,11 @@ def parts_or_call(env: Env) -> tuple[Part, ...]:
     Args:
         env: An environment of one agent.
     """
-    call = f"{', '.join(VALUES)} = $inner_step(action)"
-    return parts_of(env) or (Part("a layer that is called as it is", outward=call, names={"inner_step": _called(env)}),)
+    parts = parts_of(env)
+    if parts:
+        return parts
+    title, call = library_name(type(env), "a layer"), f"{', '.join(VALUES)} = $inner_step(action)"
+    return (Part(f"{title}: called as it is", outward=call, names={"inner_step": _called(env)}),)
 
 
 def _called(env: Env) -> StepValues:
@@ -172,7 +176,8 @@ def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
 def explain(env: Any) -> str:
     """Returns the source of an environment's assembled step, with a comment above the lines of each layer.
 
-    The text is the same for the same composition of layers.
+    The text is the same for the same composition of layers. For a step that is called as it is, the comment says what
+    it is, and where to look further.
 
     Args:
         env: A form of any framework, or a core environment, for which it is the step that forms and wrappers call.
@@ -185,5 +190,18 @@ def explain(env: Any) -> str:
         raise SpecError(f"env: expected an environment, got {env!r}")
     if isinstance(env, Process) and not hasattr(env, "agents") and getattr(env, "batch_size", None) is None:
         step = step_around(cast("Any", env), lambda constants: SIX_VALUES)
-    own = Part("a step that is called as it is", outward="return $own_step(action)", names={"own_step": step})
-    return source_of(step) or written([own])
+    return source_of(step) or written(
+        [Part(_plain_title(env), outward="return $own_step(action)", names={"own_step": step})]
+    )
+
+
+def _plain_title(env: Any) -> str:
+    """Returns the title of a step that is not assembled."""
+    known = (library_name(kind, "") for kind in type(env).__mro__)
+    name = next(filter(None, known), "")
+    if not name:
+        return "a step that is called as it is"
+    if isinstance(getattr(env, "core", None), Process):
+        return f"{name}: its step is called as it is; explain(form.core) shows what is assembled inside"
+    lanes = "many lanes" if getattr(env, "batch_size", None) is not None else "several agents"
+    return f"{name}: a step of {lanes} is called as it is"

@@ -45,6 +45,7 @@ class Process(ABC):
         render_mode: The kind of result of `render`: None, `"rgb_array"`, `"human"`, …
         takes_options: True if the options of a reset reach the author's code; False for an environment whose framework
             has no reset options. See `untaken`.
+        made_by: A description of its construction, which adapters write and read; None for one that they did not make.
     """
 
     observation_spec: SpecTree
@@ -55,11 +56,11 @@ class Process(ABC):
     metadata: Mapping[str, Any] = {"render_modes": []}
     render_mode: str | None = None
     takes_options: bool = True
+    made_by: Any = None
 
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None
     _declared_reward_spec: SpecTree = None
-    _made_by: Any = None  # a description of its construction, which adapters write and read
 
     @property
     @abstractmethod
@@ -108,6 +109,11 @@ class Process(ABC):
         # The environment's own rewarder is not stored: the reward of an imported environment is part of its step.
         self._rewarder = None if new == self._native_rewarder() else stream_bound(new, self)
         self.reward_spec, self._declared_reward_spec = spec, declared
+
+    @property
+    def given_rewarder(self) -> Rewarder | None:
+        """The rewarder that was set, or None while the environment's own is in use."""
+        return None if self._rewarder is None else self.rewarder
 
     def _spec_under(self, rewarder: Rewarder) -> SpecTree:
         """Returns the reward spec of this environment with a given rewarder."""

@@ -9,9 +9,9 @@ import numpy as np
 from .. import tree
 from ..errors import SpecError
 from ..spec import Array
+from ..wrapping.bounds import Bound, bounds
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .bounds import Bound, bounds
 
 
 class ActionClip(Lifted):

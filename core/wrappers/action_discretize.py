@@ -12,9 +12,9 @@ from ..errors import SpecError
 from ..spec import Array, Discrete, MultiDiscrete, SpecTree
 from ..spec.base import shown
 from ..spec.nested import check_branch
+from ..wrapping.action_leaves import each_leaf
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .action_leaves import each_leaf
 
 
 class ActionDiscretize(Lifted):

@@ -16,10 +16,10 @@ from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK, MultiEnv, MultiStep
 from ..protocol.process import Info
 from ..spec import Array, SpecTree
+from ..wrapping.arguments import at_least, check_waiting
+from ..wrapping.bounds import bounds_or_inf
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted, ended
-from .arguments import at_least, check_waiting
-from .bounds import bounds_or_inf
 
 
 class ActionRepeat(Lifted):

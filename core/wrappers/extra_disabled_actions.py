@@ -12,10 +12,10 @@ from ..errors import SpecError
 from ..protocol.infos import Infos
 from ..protocol.multi_env import MASK
 from ..spec import Array, Discrete, MultiBinary
+from ..wrapping.arguments import at_least
+from ..wrapping.bounds import counts, integers
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .arguments import at_least
-from .bounds import counts, integers
 
 
 class ExtraDisabledActions(Lifted):

@@ -17,12 +17,12 @@ from ..protocol.multi_env import COMMON, MultiReset, MultiStep
 from ..protocol.process import Info
 from ..protocol.roster import check_actions
 from ..spec import SpecTree
+from ..wrapping.arguments import at_least, check_waiting
+from ..wrapping.bounds import with_zero
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 from ..wrapping.lifted_multi import LiftedMultiEnv
 from ..wrapping.lifted_single import LiftedEnv, zeroed
-from .arguments import at_least, check_waiting
-from .bounds import with_zero
 
 PADDING = "padding"
 """The key, in the info, that marks a step after the end of an episode inside a `FixedLength`."""

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from ..wrapping.change import Change, Specs
-from .flattened import Flattened, called
+from ..wrapping.flattened import Flattened, called
 
 
 class FlattenAction(Flattened):

@@ -12,7 +12,7 @@ from ..errors import SpecError, nearest
 from ..spec import SpecTree
 from ..tree import AnyDict
 from ..wrapping.change import Change, Specs
-from .flattened import Flattened, called
+from ..wrapping.flattened import Flattened, called
 
 
 class FlattenObservation(Flattened):

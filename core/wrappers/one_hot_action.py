@@ -10,10 +10,10 @@ from .. import tree
 from ..errors import SpecError
 from ..spec import Array
 from ..spec.base import shown
+from ..wrapping.action_leaves import each_leaf, plus
+from ..wrapping.bounds import bounds, counts, integers
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .action_leaves import each_leaf, plus
-from .bounds import bounds, counts, integers
 
 
 class OneHotAction(Lifted):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SpecError
+from ..wrapping.arguments import at_least
 from ..wrapping.lifted import Lifted
-from .arguments import at_least
 
 if TYPE_CHECKING:
     from cProfile import Profile

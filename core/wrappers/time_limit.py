@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..wrapping.arguments import at_least
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .arguments import at_least
 
 
 class TimeLimit(Lifted):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Validated(Wrapper):
     """Checks every action, observation, reward and discount against its spec; everything passes unchanged.
 
     Args:
-        env: The environment.
+        env: The environment; one of several agents makes a `ValidatedMulti`.
 
     Raises:
         SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On a reset
@@ -32,8 +32,14 @@ class Validated(Wrapper):
 
     memory = ("_episode", "_step")
 
-    def __init__(self, env: Env) -> None:
-        super().__init__(env)
+    if not TYPE_CHECKING:  # which takes it for one of one agent, as it does `Lifted`
+
+        def __new__(cls, env=None, **arguments):
+            several = cls is Validated and isinstance(env, MultiEnv)
+            return ValidatedMulti(env) if several else super().__new__(cls, env, **arguments)
+
+    def __init__(self, env: Env | MultiEnv) -> None:
+        super().__init__(cast("Env", env))
         self._episode = self._step = 0
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:

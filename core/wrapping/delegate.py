@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,22 @@ from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
 from ..spec import SpecTree
 from ..spec.base import shown
+
+
+def set_once(name: str, advice: str) -> Any:
+    """Returns a property that is set at construction and not replaced, because specs and steps follow from its value.
+
+    Args:
+        name: The name of the property; the instance attribute `_inside` holds its value.
+        advice: What to do instead, for the AttributeError.
+    """
+
+    def put(holder: Any, value: Any) -> None:
+        if getattr(holder, "_inside", value) is not value:
+            raise AttributeError(f"{name}: {type(holder).__name__} keeps the one that it was made with; {advice}")
+        holder._inside = value
+
+    return property(attrgetter("_inside"), put)
 
 
 class Inner:
@@ -36,7 +53,7 @@ class Around(Process):
         memory: The names of the attributes that change during an episode; snapshots hold their values.
     """
 
-    env: Any
+    env: Any = set_once("env", "make a new wrapper, as by wrapper.over(env)")
     memory: ClassVar[tuple[str, ...]] = ()
 
     observation_spec: Any = Inner()
@@ -49,6 +66,7 @@ class Around(Process):
     context_space: Any = Inner()
     takes_options: Any = Inner()
 
+    _inside: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -160,6 +178,11 @@ class Around(Process):
     @property
     def unwrapped(self) -> Any:
         return self.env.unwrapped
+
+    @property
+    def construction(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        """The class, and the arguments after `env` by position and by name, that make this wrapper again."""
+        return (self._kind, *self._arguments)
 
     def over(self, env: Any) -> Any:
         """Returns the same wrapper around another environment, such as a batch of the first."""

@@ -7,6 +7,11 @@
 
 These two classes exist as soon as `Sticky` does. They combine it with `LiftedEnv` and `LiftedMultiEnv`, which hold all
 that differs between one agent and several; pickles refer to them by name.
+
+One class could not do both. An instance is either an `Env` or a `MultiEnv`, since everything asks by `isinstance`. It
+also has `Sticky` among its classes, so that `isinstance(x, Sticky)`, a `step` or `reset` of its own, and `super()`
+work. A single static wrapper that holds the change would lose the latter; two classes written by hand would double the
+ten lines of every author.
 """
 
 from __future__ import annotations

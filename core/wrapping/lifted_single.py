@@ -12,7 +12,7 @@ from ..lane_values import put, take
 from ..protocol.batch_env import as_mask
 from ..protocol.env import Reset, Step, full_step, make_step
 from ..protocol.episode import ENDED_LANES, OVER
-from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, parts_or_call
+from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, library_name, parts_or_call
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
@@ -109,7 +109,7 @@ class LiftedEnv(Changing, Wrapper):
         changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
         names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed}
         own = Part(
-            f"a wrapper: changes {', '.join(changed) or 'specs'}",
+            f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}",
             "\n".join(inward),
             "\n".join(outward),
             names={**names, "remember": change.remember, "note": change.note, "wrapper": self},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from ..errors import SpecError
 from ..protocol.multi_env import MultiEnv, MultiReset, MultiStep
+from ..spec.base import shown
 from .delegate import Around
 
 
@@ -20,6 +22,11 @@ class MultiWrapper(Around, MultiEnv):
 
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)
+        if not isinstance(cast("object", env), MultiEnv):
+            raise SpecError(
+                f"env: expected an environment of several agents, got {shown(env)} of one; "
+                "make the wrapper a Lifted or a Wrapper, or give it as_multi(env)"
+            )
         self.possible_agents = env.possible_agents
 
     @property

@@ -12,9 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import SpecError
 from ..lane_values import stack
 from ..protocol.env import Env, Reset, Step
 from ..spec import sample
+from ..spec.base import shown
 from .delegate import Around, Inner
 
 
@@ -32,6 +34,14 @@ class Wrapper(Around, Env):
     batch_size: Any = Inner()
     restarts: Any = Inner()
     lanes_can_wait: Any = Inner()
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        if not isinstance(cast("object", env), Env):
+            raise SpecError(
+                f"env: expected an environment of one agent, or a batch, got {shown(env)} of several agents; "
+                "make the wrapper a Lifted or a MultiWrapper"
+            )
 
     def reset(
         self,

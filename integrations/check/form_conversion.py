@@ -9,9 +9,6 @@ from envoi import batch as make_batch
 from envoi.adapters import FRAMEWORKS, convert
 from envoi.adapters.shared.agent_count import several_agents
 
-LANES_ONLY = ("gymnasium_vector", "sb3")
-"""Frameworks whose environments all have lanes."""
-
 LANES = 2
 """Lanes of the batch that a single-agent environment becomes where a framework has batches only."""
 
@@ -24,7 +21,7 @@ def make_form(framework: str, core: Env | MultiEnv, exact: bool = False) -> Any:
         core: The environment, which the form takes over.
         exact: Convert no spaces for the framework's convenience.
     """
-    if framework in LANES_ONLY and isinstance(core, Env) and core.batch_size is None:
+    if FRAMEWORKS[framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
         return convert(core, framework, n=LANES)
     if framework == "rllib":
         creator = convert(lambda: core, framework, **({"canonical": False} if exact else {}))

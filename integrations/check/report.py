@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..atomic_write import write_atomically
+from envoi.atomic_write import write_atomically
+
 from .html_report import html_page
 from .outcome import LISTED, MARKS, RAN, Status
 from .requirement import Result

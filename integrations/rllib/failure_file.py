@@ -11,7 +11,8 @@ import json
 import traceback
 from pathlib import Path
 
-from ..atomic_write import write_atomically
+from envoi.atomic_write import write_atomically
+
 from ..errors import describe
 from .damaged_files import reading
 

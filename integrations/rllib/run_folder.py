@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import envoi
+from envoi.atomic_write import write_atomically
 
-from ..atomic_write import write_atomically
 from .damaged_files import reading
 from .settings import Settings
 

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from pettingzoo import AECEnv, ParallelEnv
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from stable_baselines3.common.vec_env import VecEnv
 from traces import exact as exact_value
 
 import envoi
@@ -29,6 +30,7 @@ from envoi.adapters.rllib import RLlibEnv
 from envoi.adapters.rllib.multi_form import RLlibMultiEnv
 from envoi.adapters.rllib.multi_source import FromRLlibMulti
 from envoi.adapters.rllib.vector_form import RLlibVectorEnv
+from envoi.adapters.sb3 import FromSB3, ToSB3
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
 from envoi.lane_values import stack
 
@@ -66,7 +68,7 @@ class Walk(envoi.Model):
     def transition(self, state, action, rng):
         envoi.validate(self.action_spec, action, "action")
         self.acted.append(deepcopy(action))
-        action.clear()
+        spoil(action)
         return (state[0] + 1, *state[1:3], rng.random())
 
     def observe(self, state, rng):
@@ -92,6 +94,12 @@ class Walk(envoi.Model):
 
     def close(self):
         self.closed += 1
+
+
+class PlainWalk(Walk):
+    """A walk whose actions are one array that counts from 0, as Stable-Baselines3's algorithms choose them."""
+
+    action_spec = MultiDiscrete([3, 2, 3])
 
 
 ZOE, ADAM, MIA = "zoe", "adam", "mia"
@@ -199,6 +207,7 @@ CORES = {"one": Walk, "several": Crowd, "lanes": lanes}
 
 def models(core):
     """The models inside of a core environment."""
+    core = core.env if isinstance(core, envoi.ActionOffset) else core
     return list(core.envs) if isinstance(core, envoi.Lanes) else [core]
 
 
@@ -473,6 +482,49 @@ class StrangeRLlib(Stranger, MultiAgentEnv):
         return self.lend(observations), self.lend(rewards, ("reward",)), *rest
 
 
+class StrangeVecEnv(Stranger, VecEnv):
+    def __init__(self, held):
+        Stranger.__init__(self, held)
+        VecEnv.__init__(self, held.num_envs, held.observation_space, held.action_space)
+        self.metadata = deepcopy(held.metadata)
+
+    def reset(self):
+        seed, options = self._seeds[0], self._options[0] or None
+        self.resets.append((seed, deepcopy(options)))
+        self.held._seeds = self._seeds
+        self.held.set_options(deepcopy(self._options))
+        for given in self._options:
+            spoil(given)
+        self._reset_seeds()
+        self._reset_options()
+        observation = self.held.reset()
+        self.reset_infos = self.held.reset_infos
+        return self.lend(observation)
+
+    def step_async(self, actions):
+        self.held.step_async(self.take(actions))
+
+    def step_wait(self):
+        observation, reward, over, infos = self.held.step_wait()
+        for index, info in enumerate(infos):
+            if "terminal_observation" in info:
+                info["terminal_observation"] = self.lend(info["terminal_observation"], ("final", index))
+        self.reset_infos = self.held.reset_infos
+        return self.lend(observation), self.lend(reward, ("reward",)), over, infos
+
+    def get_attr(self, attr_name, indices=None):
+        return self.held.get_attr(attr_name, indices)
+
+    def set_attr(self, attr_name, value, indices=None):
+        self.held.set_attr(attr_name, value, indices)
+
+    def env_method(self, method_name, *method_args, indices=None, **method_kwargs):
+        return self.held.env_method(method_name, *method_args, indices=indices, **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class, indices=None):
+        return self.held.env_is_wrapped(wrapper_class, indices)
+
+
 # Playing each form by its own API.
 
 
@@ -531,6 +583,19 @@ def step_dm(form, rng):
     return Told(observation, reward, last & zero, last & ~zero, info)
 
 
+def begin_sb3(form, seed=None, options=None):
+    if seed is not None:  # `VecEnv.seed(None)` takes a random one
+        form.seed(seed)
+    form.set_options(options)
+    return form.reset(), form.reset_infos
+
+
+def step_sb3(form, rng):
+    observation, reward, over, infos = form.step(act(form.core, rng))
+    cut = np.array([info["TimeLimit.truncated"] for info in infos])
+    return Told(observation, reward, over & ~cut, cut, infos)
+
+
 def begin_aec(form, seed=None, options=None):
     form.reset(seed=seed, options=options)
     return form.observe(form.agent_selection), form.infos
@@ -560,6 +625,8 @@ class Form(NamedTuple):
         resets_itself: True if a step after the end begins an episode.
         takes_options: True if third-party environments of this framework take options.
         tells_info: True if third-party environments of this framework have infos.
+        core: The function that makes its core environment; None for that of its kind.
+        counts_from_0: True if the framework refuses actions that count from another number.
     """
 
     kind: str
@@ -571,6 +638,8 @@ class Form(NamedTuple):
     resets_itself: bool = False
     takes_options: bool = True
     tells_info: bool = True
+    core: Callable[[], Any] | None = None
+    counts_from_0: bool = False
 
 
 def rllib_one(core):
@@ -583,6 +652,10 @@ def rllib_several(core):
 
 def rllib_lanes(core):
     return RLlibVectorEnv(core, canonical=False, in_evaluation=True)
+
+
+def plain_lanes():
+    return lanes(PlainWalk())
 
 
 def vector(mode):
@@ -601,6 +674,9 @@ FORMS = {
     "tf_agents batch": Form(
         "lanes", ToTFAgentsBatch, FromTFAgentsBatch, StrangeTFAgents, begin_tf, step_dm, True, False
     ),
+    "sb3": Form(
+        "lanes", ToSB3, FromSB3, StrangeVecEnv, begin_sb3, step_sb3, True, core=plain_lanes, counts_from_0=True
+    ),
     "pettingzoo": Form("several", ToPettingZoo, FromPettingZoo, StrangeParallel),
     "pettingzoo_aec": Form("several", ToPettingZooAEC, FromPettingZooAEC, StrangeAEC, begin_aec, step_aec),
     "rllib several": Form("several", rllib_several, FromRLlibMulti, StrangeRLlib),
@@ -608,9 +684,14 @@ FORMS = {
 """Every form; `rllib` in the spaces of gymnasium, which narrow nothing."""
 
 
+def core_of(name):
+    """A new core environment that a form can take."""
+    return (FORMS[name].core or CORES[FORMS[name].kind])()
+
+
 def made(name):
     """A form of a new core environment."""
-    return FORMS[name].make(CORES[FORMS[name].kind]())
+    return FORMS[name].make(core_of(name))
 
 
 def stranger(name):

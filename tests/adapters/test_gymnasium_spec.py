@@ -197,7 +197,7 @@ def make_padded():
 def test_a_padded_episode_that_terminates_in_its_last_step_is_not_truncated():
     for core in (make_padded(), load(f"python:{__name__}:make_padded"), envoi.History(make_padded(), 2)):
         form = to_gymnasium(core)
-        assert form.spec.max_episode_steps == (None if core._made_by else 9)
+        assert form.spec.max_episode_steps == (None if core.made_by else 9)
         for env in (form, made(form.spec)):
             assert [(len(steps), steps[-1][1][2:4]) for steps in episodes(env)] == [
                 (10, [(bool, True), (bool, False)])

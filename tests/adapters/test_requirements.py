@@ -24,7 +24,7 @@ from nested import specs as any_specs
 from scripted import Line, Scripted, Shaped
 
 import envoi
-from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete
+from envoi import Array, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete, tree
 from envoi.adapters import convert, from_env, losses
 from envoi.adapters.rllib import EnvCreator, WorkerSeeds
 from envoi.adapters.shared.loss import DroppedOptionsWarning
@@ -46,8 +46,16 @@ def there_and_back(name, core):
     return FORMS[name].read(FORMS[name].make(core))
 
 
-def of_kind(name, env):
-    """An environment of one agent as whatever a form takes."""
+def acceptable(name, env):
+    """An environment of one agent whose integer actions count from 0 where a framework refuses others."""
+    spec = env.action_spec
+    from_0 = not isinstance(spec, (Discrete, MultiDiscrete)) or not np.any(spec.start)
+    return env if from_0 or not FORMS[name].counts_from_0 else envoi.ActionOffset(env)
+
+
+def of_kind(name, env, adapt=True):
+    """An environment of one agent as whatever a form takes, with `adapt` also of actions that it takes."""
+    env = acceptable(name, env) if adapt else env
     return {"one": lambda: env, "several": lambda: envoi.as_multi(env), "lanes": lambda: lanes(env)}[FORMS[name].kind]()
 
 
@@ -58,7 +66,8 @@ def single(name, env):
 
 def some_action(name):
     """An action of a `Scripted` environment, or one for each of its lanes."""
-    return np.full(LANES, 6) if FORMS[name].kind == "lanes" else np.int64(6)
+    action = np.int64(1 if FORMS[name].counts_from_0 else 6)
+    return np.full(LANES, action) if FORMS[name].kind == "lanes" else action
 
 
 # Steps: 1 to 6.
@@ -87,7 +96,9 @@ def told_steps(name, script, discount_spec=None):
 
 
 def seed_inside(name, seed):
-    """The seed that reaches the core inside of a form: RLlib's makes one of its own."""
+    """The seed that reaches the core inside of a form: RLlib's makes one of its own, SB3's one for each lane."""
+    if name == "sb3":
+        return [seed + index for index in range(LANES)]
     return WorkerSeeds(in_evaluation=True).core_seed(seed) if name.startswith("rllib") else seed
 
 
@@ -147,6 +158,15 @@ def test_each_row_is_recognised_as_the_table_states(name, flags, discount):
             assert np.all(np.asarray(kind) == expected[0])
             np.testing.assert_array_equal(np.broadcast_to(same, np.shape(told)), told)
             continue
+        if name == "sb3":
+            _, _, done, infos = form.step(action)
+            # It tells of both flags together as it does of a termination.
+            cut = np.array([info["TimeLimit.truncated"] for info in infos])
+            assert (np.all(done), np.all(cut)) == (any(over), over == (False, True))
+            told = [info.get("discount") for info in infos]
+            is_default = discount is None or (np.ndim(discount) == 0 and discount == default)
+            assert told == [None] * LANES if is_default else np.all(np.asarray(told) == discount)
+            continue
         stepped = form.step(action)
         _, _, terminated, truncated, info = stepped if stepped is not None else form.last()
         if FORMS[name].kind == "several" and name != "pettingzoo_aec":
@@ -187,6 +207,12 @@ REWARDS = {
 }
 
 
+REWARDS_REFUSED = {
+    "pettingzoo_aec": ("nested",),  # which sums rewards
+    "sb3": ("array", "array of integers", "nested"),  # whose algorithms learn from one number
+}
+
+
 @every_form
 @pytest.mark.parametrize("kind", REWARDS)
 def test_rewards_keep_dtype_shape_and_every_bit_or_are_refused_at_construction(name, kind):
@@ -194,7 +220,7 @@ def test_rewards_keep_dtype_shape_and_every_bit_or_are_refused_at_construction(n
     env = Scripted(Line(value), Line(value, terminated=True))
     env.reward_spec = spec
     core = of_kind(name, env)
-    if (name, kind) == ("pettingzoo_aec", "nested"):  # which sums rewards
+    if kind in REWARDS_REFUSED.get(name, ()):
         with pytest.raises(LossyConversion, match="reward"):
             FORMS[name].make(core)
         return
@@ -202,7 +228,7 @@ def test_rewards_keep_dtype_shape_and_every_bit_or_are_refused_at_construction(n
     came = single(name, came)
     came.reset(seed=0)
     assert envoi.spec_equal(came.reward_spec, spec)
-    step = came.step(np.full(LANES, 6) if FORMS[name].kind == "lanes" else np.int64(6))
+    step = came.step(some_action(name))
     reward = lane(spec, step.reward, 1) if FORMS[name].kind == "lanes" else step.reward
     if kind == "float64 as a Python number":
         assert reward == value
@@ -223,7 +249,7 @@ def test_the_info_of_a_reset_is_delivered(name):
         assert info[ZOE]["at"] == 0
         common = info["__common__"] if name == "rllib several" else info[ADAM]["__common__"]
         assert common == {"round": 0}
-    elif name == "tf_agents batch":
+    elif name in ("tf_agents batch", "sb3"):
         assert [one["at"] for one in info] == [0] * LANES
     else:
         assert info["at"].tolist() == [0] * LANES
@@ -260,13 +286,12 @@ def test_infos_keep_the_type_of_each_value_in_each_lane(name):
         # A step of RLlib's runner reads names alone: other keys stay in `last.info` of that form.
         has_keys = name != "rllib batch"
         each = [Speaking(offset, has_keys) for offset in range(LANES)]
-        return envoi.batch(each.pop, LANES) if many else of_kind(name, each[0])
+        return envoi.batch(lambda: acceptable(name, each.pop()), LANES) if many else of_kind(name, each[0])
 
     alone, came = single(name, core()), single(name, there_and_back(name, core()))
     assert exact(came.reset(seed=0).info) == exact(alone.reset(seed=0).info)
     for _ in range(len(VALUES) - 1):
-        action = np.full(LANES, 6) if many else np.int64(6)
-        said = [env.step(action).info for env in (came, alone)]
+        said = [env.step(some_action(name)).info for env in (came, alone)]
         assert exact(said[0]) == exact(said[1])
 
 
@@ -315,7 +340,7 @@ def test_final_observations_never_change(name):
     assert [exact(value) for value, _ in held] == [before for _, before in held]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if "array" not in REWARDS_REFUSED.get(name, ())])
 def test_rewards_that_are_arrays_never_change_though_the_source_uses_its_array_again(name):
     core = {"one": forms.Paid, "several": forms.PaidCrowd, "lanes": lambda: lanes(forms.Paid())}[FORMS[name].kind]()
     env, rng, held = FORMS[name].read(FORMS[name].strange(FORMS[name].make(core))), np.random.default_rng(0), []
@@ -347,8 +372,8 @@ def test_an_action_mapping_is_fresh_each_step_in_both_directions(name):
     source = env.source
     assert len(source.given) >= 2
     acted = models(source.held.core)[0].acted
-    assert all(acted)
-    assert all(set(one) == {"y", "b"} for one in acted if FORMS[name].kind != "several")
+    assert all(len(one) for one in acted)
+    assert all(set(one) == {"y", "b"} for one in acted if FORMS[name].kind != "several" and name != "sb3")
     # The form alone, for one agent: the core empties the mapping.
     if name != "pettingzoo_aec":
         form = made(name)
@@ -396,7 +421,7 @@ def test_specs_come_back_equal_and_values_lie_in_them_both_ways_or_are_refused(n
     env = Shaped(seen, done)
     target = {"vector": "gymnasium_vector", "rllib": "gymnasium"}.get(name.split()[0], name.split()[0])
     refused = [loss for loss in losses(env, target) if loss.refused]
-    core = of_kind(name, env)
+    core = of_kind(name, env, adapt=False)
     if refused:
         with pytest.raises(LossyConversion):
             FORMS[name].make(core)
@@ -437,6 +462,10 @@ def keys(value):
 def test_what_a_space_of_the_form_samples_reaches_the_core_within_its_spec(name, kind):
     """Actions come from the form's own space, and the observations lie in its own."""
     seen, done = SPACES[kind]
+    if name == "sb3" and isinstance(done, dict):
+        with pytest.raises(LossyConversion, match="nesting"):
+            FORMS[name].make(of_kind(name, Shaped(seen, done)))
+        return
     form = FORMS[name].make(of_kind(name, Shaped(seen, done)))
     begun, _ = FORMS[name].begin(form, 0)
     rng = np.random.default_rng(0)
@@ -455,6 +484,11 @@ def test_what_a_space_of_the_form_samples_reaches_the_core_within_its_spec(name,
                 begun = form.observe(agent)
             else:
                 begun = form.step({agent: action})[0]
+        elif name == "sb3":  # whose spaces are those of one lane
+            form.action_space.seed(int(rng.integers(100)))
+            each = [lane(seen, begun, index) for index in range(LANES)]
+            assert all(form.observation_space.contains(tree.map_leaves(np.asarray, one)) for one in each)
+            begun = form.step(np.stack([form.action_space.sample() for _ in range(LANES)]))[0]
         elif hasattr(form, "action_space"):
             form.action_space.seed(int(rng.integers(100)))
             assert form.observation_space.contains(begun)
@@ -559,7 +593,7 @@ def test_spaces_and_specs_are_the_same_objects_each_time_and_their_seeds_take_ef
     elif hasattr(form, "action_space"):
         assert form.action_space is form.action_space
         assert form.observation_space is form.observation_space
-        if FORMS[name].kind == "lanes":
+        if hasattr(form, "single_action_space"):
             assert form.single_action_space is form.single_action_space
         space = form.action_space
     else:
@@ -620,7 +654,7 @@ def test_the_seed_reaches_the_reset_of_the_source(name):
 @every_form
 def test_making_reading_and_describing_leave_generator_and_episode_alone(name):
     row = FORMS[name]
-    core, twin = forms.CORES[row.kind](), forms.CORES[row.kind]()
+    core, twin = forms.core_of(name), forms.core_of(name)
     rngs = [np.random.default_rng(1), np.random.default_rng(1)]
     for env, rng in zip((core, twin), rngs, strict=True):
         env.reset(seed=4)
@@ -658,7 +692,7 @@ def test_making_reading_and_describing_leave_generator_and_episode_alone(name):
     assert len(source.resets) == len(other.resets)
 
 
-@pytest.mark.parametrize("name", BATCHED)
+@pytest.mark.parametrize("name", [name for name in BATCHED if name != "sb3"])  # `VecEnv.seed(s)`: s, s + 1, …
 def test_the_lanes_of_a_seed_are_pairwise_distinct_and_share_nothing_with_those_of_the_next(name):
     drawn = []
     for seed in range(4):
@@ -827,6 +861,24 @@ def test_the_step_of_a_form_has_the_name_help_and_signature_of_its_method_also_i
 
 
 @every_form
+def test_the_source_of_a_step_says_whose_it_is_and_where_to_look_if_it_is_called_as_it_is(name):
+    form = made(name)
+    text, kind = envoi.explain(form), type(form).__name__
+    assert f"# {kind}: " in text
+    if name not in ("gymnasium", "dm_env"):
+        assert f"# {kind}: its step is called as it is; explain(form.core) shows what is assembled inside" in text
+        assert envoi.explain(form.core) != text
+
+
+@every_form
+def test_the_core_of_a_form_is_not_replaced_unseen(name):
+    form = made(name)
+    with pytest.raises(AttributeError, match="keeps the one that it was made with; make a new form of it"):
+        form.core = made(name).core
+    assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
+
+
+@every_form
 def test_a_shallow_copy_of_a_form_is_a_working_form(name):
     form = made(name)
     assert native_trace(name, copy.copy(form)) == native_trace(name, made(name))
@@ -894,17 +946,17 @@ def test_pictures_need_no_arguments(name):
     form = made(name)
     FORMS[name].begin(form, 0)
     shape = (4, 5, 3)
-    picture = form.render()
+    picture = np.stack(form.get_images()) if name == "sb3" else form.render()  # which tiles them
     assert np.shape(picture) == ((LANES, *shape) if FORMS[name].kind == "lanes" else shape)
     assert form.render_mode == "rgb_array"
     env = imported(name)
     env.reset(seed=0)
-    assert np.shape(env.render()) == np.shape(picture)
+    assert np.shape(env.render()) == np.shape(form.render())
 
 
 @every_form
 def test_a_form_has_its_core_and_unwrapped_is_the_native_base(name):
-    core = forms.CORES[FORMS[name].kind]()
+    core = forms.core_of(name)
     form = FORMS[name].make(core)
     assert form.core is core
     assert from_env(form) is core
@@ -925,6 +977,7 @@ def frameworks(names):
         "pettingzoo_aec": "pettingzoo_aec",
         "vector next step": "gymnasium_vector",
         "tf_agents batch": "tf_agents",
+        "sb3": "sb3",
     }
     return {name: targets[name] for name in names if name in targets}
 
@@ -935,6 +988,8 @@ IDENTITY = [
     if not (FORMS[a].kind == "several" and b in ("gymnasium", "gymnasium_vector", "dm_env", "tf_agents"))
     and not (FORMS[a].kind == "lanes" and b not in ("gymnasium_vector", "tf_agents", "rllib"))
     and not (FORMS[a].kind == "one" and b == "gymnasium_vector")
+    # It refuses the actions of the others, and lanes that cannot be reset in the step of their end.
+    and not (a != "sb3" and b == "sb3")
 ]
 
 
@@ -950,7 +1005,7 @@ def test_a_to_b_to_a_gives_back_the_same_object(a, b):
     if b != home and getattr(core, "source", None) is source:
         assert from_env(convert(core, b)) is core
     # … and a core environment.
-    mine = forms.CORES[FORMS[a].kind]()
+    mine = forms.core_of(a)
     form = convert(mine, home)
     assert from_env(form) is mine
     assert from_env(convert(form, b)) is mine
@@ -1312,18 +1367,20 @@ def test_lists_of_agents_are_copies_in_the_order_of_the_core(name):
 @pytest.mark.parametrize("name", BATCHED)
 def test_a_lane_is_the_environment_alone_with_the_lanes_seed(name):
     """Through the form and back, with staggered ends; of each lane, the episode of its seed."""
-    core = lanes()
-    came = FORMS[name].read(FORMS[name].make(core))
+    core = forms.core_of(name)
+    came = FORMS[name].read(FORMS[name].make(copy.deepcopy(core)))
     came.reset(seed=0)
-    alone = [forms.Walk() for _ in range(LANES)]
-    for env, seed in zip(alone, lane_seeds(seed_inside(name, 0), LANES), strict=True):
+    alone = [copy.deepcopy(model) for model in models(core)]
+    inside = seed_inside(name, 0)
+    seeds = inside if isinstance(inside, list) else lane_seeds(inside, LANES)
+    for env, seed in zip(alone, seeds, strict=True):
         env.reset(seed=seed)
     rng, over = np.random.default_rng(0), np.zeros(LANES, bool)
     ended = 0
     for _ in range(25):
         action = forms.act(core, rng)
         each = [lane(core.action_spec, action, index) for index in range(LANES)]
-        each = [{key: np.copy(part)[()] for key, part in one.items()} for one in each]
+        each = copy.deepcopy(each)
         if "step" in came.restarts:
             step = came.step(action, over if over.any() else None)
             for index in range(LANES):
@@ -1376,7 +1433,7 @@ def test_batches_of_different_modes_coexist():
         assert "autoreset_mode" not in forms.Walk.metadata
 
 
-@pytest.mark.parametrize("name", [name for name in BATCHED if name != "tf_agents batch"])
+@pytest.mark.parametrize("name", [name for name in BATCHED if name not in ("tf_agents batch", "sb3")])  # have no others
 def test_spaces_are_batched_and_those_of_one_lane_are_there(name):
     form = made(name)
     observation, _ = form.reset(seed=0)

@@ -443,6 +443,28 @@ def test_the_source_of_an_assembled_step_is_explained_with_a_comment_for_each_la
     assert "Drifting" not in text  # no text of a user
 
 
+def test_layers_are_named_by_their_classes_if_these_are_of_the_library():
+    class Own(TimeLimit):
+        """A user's class, whose text must not be in the source."""
+
+    text = explain(Own(TimeLimit(envoi.ActionRepeat(drifting(()), 2), 9), 9))
+    titles = [line.strip() for line in text.splitlines() if line.strip().startswith("# ")][1:]
+    limits = ["# a wrapper: changes truncated", "# TimeLimit: changes truncated"]
+    assert titles == [*limits, "# ActionRepeat: called as it is", *limits[::-1], "# a tuple of six values"]
+
+
+@pytest.mark.parametrize(
+    ("env", "title"),
+    [
+        (lambda: envoi.batch(Walk, 2), "Lanes: a step of many lanes is called as it is"),
+        (lambda: envoi.models.make("pursuit"), "Pursuit: a step of several agents is called as it is"),
+        (Pair, "MultiModel: a step of several agents is called as it is"),
+    ],
+)
+def test_plain_steps_say_what_they_are_of(env, title):
+    assert f"# {title}\n" in explain(env())
+
+
 def test_a_step_that_is_not_assembled_is_explained_as_a_call():
     for env in (OwnStep(), Flock(), envoi.batch(Walk, 2), envoi.models.make("pursuit")):
         assert "called as it is" in explain(env)

@@ -706,3 +706,11 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_what_is_wrapped_passes_all_suites_in_all_forms(name):
     check_env(FORMS[name]).raise_if_failed()
+
+
+@pytest.mark.parametrize("make", [envoi.Wrapper, lambda env: envoi.TimeLimit(env, 5), envoi.Validated])
+def test_the_environment_inside_a_wrapper_is_not_replaced_unseen(make):
+    env = make(Walk())
+    env.env = env.env  # the same
+    with pytest.raises(AttributeError, match=r"env: \w+ keeps the one that it was made with; make a new wrapper"):
+        env.env = Walk()

@@ -746,7 +746,22 @@ def test_validation_names_agents_that_are_missing_or_strange():
             return step
 
     for kind, message in ((Mute, r"observations: expected an entry for each of \['player_0'\]"), (Loud, "nobody")):
-        env = envoi.ValidatedMulti(kind())
+        env = envoi.Validated(kind())
         env.reset(seed=0)
         with pytest.raises(envoi.SpecError, match=message):
             env.step({"player_0": 0, "player_1": 1})
+
+
+def test_validated_of_several_agents_is_what_checks_each_of_them():
+    env = envoi.Validated(Council())
+    assert type(env) is ValidatedMulti
+    assert lived(env) == lived(Council())
+    with pytest.raises(SpecError, match="of several agents; make the wrapper a Lifted or a MultiWrapper"):
+        type("Own", (envoi.Validated,), {})(Council())
+
+
+def test_wrappers_refuse_environments_of_the_other_kind():
+    with pytest.raises(SpecError, match="an environment of one agent, or a batch, got"):
+        envoi.Wrapper(Council())
+    with pytest.raises(SpecError, match="an environment of several agents, got"):
+        MultiWrapper(envoi.models.CartPole())

@@ -89,9 +89,14 @@ def ray_session():
         os.environ["PYTHONPATH"] = before
 
 
-@pytest.fixture(scope="session")
-def trained(ray_session, tmp_path_factory):
-    """The folder of a job that reached its goal: a copy of one that the first test process to need it trains."""
+def copy_of_run(name, tmp_path_factory, **goal):
+    """Returns a copy of a finished job's folder; the first process of a test run that asks for it trains.
+
+    Args:
+        name: The name of the folder; equal names have equal goals.
+        tmp_path_factory: Pytest's.
+        **goal: Settings of the job.
+    """
     from filelock import FileLock
 
     from envoi.integrations.rllib import Settings, train
@@ -99,12 +104,24 @@ def trained(ray_session, tmp_path_factory):
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent  # the folder that the processes of a test run have in common
-    folder, whole = shared / "trained", shared / "trained-whole"
-    with FileLock(shared / "trained.lock"):
+    folder, whole = shared / name, shared / f"{name}-whole"
+    with FileLock(shared / f"{name}.lock"):
         if not whole.exists():
-            outcome = train(Settings("envoi:catch", stop_return=0.2), folder)
+            outcome = train(Settings("envoi:catch", **goal), folder)
             assert outcome.best == 0
             whole.touch()
-    own = tmp_path_factory.mktemp("runs") / "catch"
+    own = tmp_path_factory.mktemp("runs") / name
     shutil.copytree(folder, own, symlinks=True)
     return own
+
+
+@pytest.fixture(scope="session")
+def trained(ray_session, tmp_path_factory):
+    """The folder of a job that reached its goal."""
+    return copy_of_run("trained", tmp_path_factory, stop_return=0.2)
+
+
+@pytest.fixture(scope="session")
+def trained_in_two(ray_session, tmp_path_factory):
+    """The folder of a job of two iterations, and of another seed."""
+    return copy_of_run("trained-in-two", tmp_path_factory, stop_steps=4000, seed=3)

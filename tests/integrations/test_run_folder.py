@@ -1,7 +1,7 @@
 import pytest
 
 import envoi
-from envoi.integrations.atomic_write import write_atomically
+from envoi.atomic_write import write_atomically
 from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -63,19 +64,18 @@ def test_sweep_resumes_each_trial_at_its_checkpoint(cli, tmp_path):
     assert [p.name for p in run.tune.iterdir()] == ["2"]
 
 
-def test_same_seed_gives_the_same_run(trained, tmp_path):
+def test_same_seed_gives_the_same_run(trained, trained_in_two, tmp_path):
     from envoi.integrations.rllib import RunFolder, Settings, train
 
     def course(folder, seed):
-        if not folder.exists():
-            train(Settings("envoi:catch", stop_steps=4000, seed=seed), folder)
         assert RunFolder(folder).read_settings().seed == seed
         rows = RunFolder(folder).read_progress()[:2]
         return [(r["env_steps"], r["return_mean"], r["length_mean"]) for r in rows]
 
-    first = course(tmp_path / "a", 3)
+    first = course(trained_in_two, 3)
     assert len(first) == 2
-    assert course(tmp_path / "b", 3) == first
+    train(Settings("envoi:catch", stop_steps=4000, seed=3), tmp_path / "again")
+    assert course(tmp_path / "again", 3) == first
     assert course(trained, 0) != first
 
 
@@ -98,6 +98,7 @@ def test_late_env_error_is_one_line_and_keeps_the_checkpoint(cli, tmp_path, env,
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
+@pytest.mark.deep  # the test above, with the env in a process of its own
 def test_late_env_error_in_an_env_runner_is_one_line(cli, tmp_path):
     arguments = ("--num-env-runners", 1, *LATE, "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=1500", *arguments)
@@ -108,7 +109,7 @@ def test_late_env_error_in_an_env_runner_is_one_line(cli, tmp_path):
     assert (tmp_path / "run" / "checkpoint" / "learner_group").is_dir()
 
 
-@pytest.mark.deep  # the test above, with a Ray of the job's own
+@pytest.mark.deep  # the same, with a Ray of the job's own
 def test_late_env_error_in_another_process_is_one_line(spawn, tmp_path):
     process = spawn(
         "train", "python:drifting:Drifting?fatal=1500", "--num-env-runners", 1, *LATE, "--out", tmp_path / "run"
@@ -130,6 +131,26 @@ def test_early_env_error_is_found_before_a_file_is_written(cli, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*already in registry")
+def test_no_check_specs_samples_from_an_env_that_violates_its_spec(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    from drifting import Drifting
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    from envoi.integrations.rllib import configure
+
+    def steps(check_specs):
+        config = configure(lambda: Drifting(fatal=100), "PPO", num_envs=1, check_specs=check_specs)
+        runner = SingleAgentEnvRunner(config=config, worker_index=0)
+        return sum(map(len, runner.sample(num_timesteps=300, random_actions=True)))
+
+    assert steps(False) >= 300
+    with pytest.raises(RuntimeError) as caught:
+        steps(True)
+    assert "cart" in str(caught.value.__cause__)
+
+
+@pytest.mark.deep  # the test above, as a job
 def test_no_check_specs_trains_on_an_env_that_violates_its_spec(cli, tmp_path):
     arguments = ("--no-check-specs", "--stop-steps", "2000", "--out", tmp_path / "run")
     code, _, err = cli("train", "python:drifting:Drifting?fatal=100", *arguments)
@@ -172,7 +193,10 @@ def test_real_actions_are_normalised():
 
 
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
-@pytest.mark.parametrize(("env", "runners", "most"), [("lanes", 1, None), ("looped_lanes", 0, 7)])
+@pytest.mark.parametrize(
+    ("env", "runners", "most"),
+    [("lanes", 0, None), ("looped_lanes", 0, 7), pytest.param("lanes", 1, None, marks=pytest.mark.deep)],
+)
 def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
     out = tmp_path / "run"
     code, text, err = cli(

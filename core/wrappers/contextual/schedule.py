@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ...context.binding import Binding, check_names
+from ...context.contexts_by_id import contexts_of, fill
 from ...context.distributions import extremes
 from ...context.files import load_contexts
 from ...context.noise import Noise
 from ...context.sampled import Sampled
 from ...context.selectors import Selector
-from ...context.sets import contexts_of, fill
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...tree import AnyList, AnyMapping, AnyTuple

@@ -26,7 +26,7 @@ from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from . import carl_options
 from .schedule import Chosen, Schedule, full_set
-from .visibility import View, entries, objects
+from .shown_context import View, entries, objects
 
 Logger = Callable[[int, int, dict[str, Any]], Any]
 """`(episode, total steps, context)`, called at the beginning of each episode."""
@@ -136,7 +136,7 @@ class Contextual(Lifted):
         carl_options.check_lanes(n_envs)
         self._binding = binding_of(bind, env)
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
-            env = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
+            env = self._inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         carl_options.check_limit(max_episode_length)
         self.max_episode_length = max_episode_length
         self._lanes: int | None = getattr(env, "batch_size", None)
@@ -446,7 +446,7 @@ class Contextual(Lifted):
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
             self._bound = contexts
             if env is not self.env:
-                self.env = env
+                self._inside = env
                 self._plan()
 
     # Episodes.

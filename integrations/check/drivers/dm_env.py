@@ -45,7 +45,7 @@ class DmEnvDriver(Driver):
 
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
         if seed is not None:
-            self._importer._seed_source(seed)
+            self._importer.seed_source(seed)
             self.env = self._importer.source  # a factory makes another environment for each seed
         step_type, reward, discount, observation = _unpack_time_step(self.env.reset(), "reset")
         if not step_type.first():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envoi import AgentLanes, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
+from envoi import AgentLanes, Env, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
 from envoi.adapters import FRAMEWORKS, Loss, losses
 
 from ..collector import Collector
@@ -124,9 +124,10 @@ class FormUnderTest:
         original = counterpart(returned, env.new_driver().core_env())
         core_seed: Any = form.seeds.core_seed(seed) if self.framework == "rllib" else seed
         episodes = env.extent.episodes
-        if self.framework == "sb3":
-            episodes = 1  # it begins the next one by itself, so that a reset without seeds begins another
-            seeds = [seed + index for index in range(form.num_envs)]
+        if FRAMEWORKS[self.framework].resets_at_end and isinstance(returned, Env):
+            episodes = 1  # a reset without seeds would begin another one than the core's
+            # A seed for each lane, because a framework may make them of one seed in its own way.
+            seeds = [seed + index for index in range(returned.batch_size or 1)]
             # Lanes that share an episode take the seed of the first.
             seed, core_seed = seeds, seed if isinstance(original, AgentLanes) else seeds
         driver, other = core_driver(returned), core_driver(original)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...context.layout import Layout, appended, beside, by_name
+from ...context.observation_layout import Layout, appended, beside, by_name
 from ...context.visibility import Visible
 from ...errors import ContextError, SpecError
 from ...protocol.infos import SomeLanes

@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..errors import SpecError, nearest
 from ..flattening.layout import Flattening
-from ..wrapping.lifted import Lifted
+from .lifted import Lifted
 
 
 class Flattened(Lifted):
