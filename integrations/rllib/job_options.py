@@ -104,9 +104,10 @@ class KeepRates:
 
 
 def _groups(learner: Any) -> list[Any]:
+    module_ids = learner.module.keys()
     return [
         group
-        for module_id in list(learner.module)
+        for module_id in module_ids
         for _, optimizer in learner.get_optimizers_for_module(module_id)
         for group in optimizer.param_groups
     ]

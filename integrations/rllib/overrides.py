@@ -30,6 +30,8 @@ RESERVED = {
     "train_batch_size": "train_batch_size_per_learner, times the learners",
 }
 """What sets the settings that `--set` does not."""
+TUPLES = frozenset({"n_step"})
+"""Settings that RLlib takes as a tuple and not as a list."""
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a word", "list": "a list"}
 _WORDS |= {"dict": "a mapping", "null": "null"}
 
@@ -214,6 +216,7 @@ def apply_overrides(config: AlgorithmConfig, values: Mapping[str, Any], algo: st
         for one in names:
             method = "training" if setting is None else setting.method
             given = _merged(getattr(config, one, None) or {}, inner.split("."), value) if dot else value
+            given = tuple(given) if one in TUPLES and isinstance(given, list) else given
             _call(config, method, one, given)
     if model:
         # `model_config` is complete: with what the algorithm adds, and with a preset of envoi's.

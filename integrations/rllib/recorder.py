@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray import tune
+from ray import cloudpickle, tune
 
 import envoi
 
 from .callbacks import RETURNS
+from .damaged_files import reading
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
@@ -232,8 +233,7 @@ class Recorder(tune.Callback, tune.Stopper):
         """
         index = self.index_of(trial)
         self._running.discard(index)
-        error = trial.get_pickled_error() or trial.get_error()
-        self.failures[index] = f"trial {index} failed: {root_cause(error)}"
+        self.failures[index] = f"trial {index} failed: {root_cause(_error_of(trial))}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Ends the job as soon as an env has failed, in any process."""
@@ -265,6 +265,15 @@ class Recorder(tune.Callback, tune.Stopper):
     def close(self) -> None:
         """Ends the reports to trackers."""
         self._trackers.close(failed=bool(self.failures))
+
+
+def _error_of(trial: TuneTrial) -> BaseException | None:
+    """Returns the error of a trial, which Tune copies to the storage only later."""
+    path = Path(trial.pickled_error_file or "")
+    if not path.is_file():
+        return trial.get_pickled_error() or trial.get_error()
+    with reading(path), path.open("rb") as file:
+        return cloudpickle.load(file)
 
 
 def root_cause(error: BaseException | None) -> str:
