@@ -85,11 +85,12 @@ def given_settings(
     own = parse_assignments(assignments)
     settings = {} if config is None else read_config_file(config)
     overrides = {**settings.get("set", {}), **own}
-    if "lr" in own:
+    if "lr" in own and "lr" not in given:
         settings.pop("lr", None)
-    if "lr" in given:
-        overrides.pop("lr" if "lr" not in own else "", None)
+    if "lr" in given and "lr" not in own:
+        overrides.pop("lr", None)
     settings |= {name: options[name] for name in given}
+    settings.pop("set", None)
     return settings | ({"set": overrides} if overrides else {})
 
 

@@ -16,7 +16,13 @@ from .settings import Settings
 
 WRITTEN = frozenset({"versions", "trials"})
 """Keys of the `config.yaml` of a run that are no settings, so that one can be given as it is."""
-_KINDS: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "Literal": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -108,6 +114,8 @@ def _check_names(settings: Mapping[str, Any], path: Path, lines: Mapping[tuple[A
 
 def _read(name: str, value: Any, place: str) -> Any:
     value = _numbers(value)
+    if name == "check_specs" and value == "full":  # as on the command line
+        return True
     if name in ("lr", "track"):
         items = value if isinstance(value, list) else [value]
         if name == "lr" and all(isinstance(one, int | float) for one in items):

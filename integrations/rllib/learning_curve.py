@@ -106,7 +106,7 @@ def _lines(rows: Rows, figure: Figure, axes: Axes) -> list[_Line]:
     for row in rows:
         of_trial.setdefault(int(row["trial"]), []).append(row)
     trials = dict(sorted(of_trial.items()))
-    if len(trials) == 1:
+    if len(trials) < 2:
         return [
             _Line(own, "mean of the last 100 episodes ± standard deviation", COLOURS[0], 2.0) for own in trials.values()
         ]

@@ -203,7 +203,7 @@ def _plain(value: Any) -> Any:
 
 def main() -> None:
     """Writes the table's file."""
-    from ..atomic_write import write_atomically
+    from envoi.atomic_write import write_atomically
 
     contents = generate()
     blocks = [

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 import envoi
+from envoi.atomic_write import write_atomically
 
-from ..atomic_write import write_atomically
 from .run_folder import RunFolder
 from .settings import TRACKERS, Settings
 
