@@ -19,7 +19,7 @@ def run_comparison(folders: list[Path], out: Path | None, *, as_json: bool) -> N
     """Compares runs: writes the picture, and prints a table or JSON.
 
     Args:
-        folders: The folders of the runs; one that holds runs stands for all of them.
+        folders: The folders of the runs; one that holds runs is replaced by all of them.
         out: The PNG file; None for `comparison.png` here, and for no picture with JSON.
         as_json: Print JSON instead of a table.
 

@@ -1,4 +1,4 @@
-"""What the options of a job change in its `AlgorithmConfig`, `set` apart."""
+"""Sets the options of a job on its `AlgorithmConfig`, `set` apart."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -19,7 +20,7 @@ from .multi_agent.curve import plot_policies, policy_columns
 
 Rows = Sequence[Mapping[str, str]]
 LABELLED = 8
-"""Most trials that a legend names; more are told apart by a colour bar, or only the best is named."""
+"""Most trials that a legend names; more are distinguished by a colour bar, or only the best is named."""
 PANELS = ("loss/policy_loss", "loss/vf_loss", "loss/entropy", "loss/qf_loss", "loss/total_loss")
 """Losses that small panels show, as many as there are, the first of them first."""
 
@@ -101,7 +102,7 @@ def _panel_title(name: str) -> str:
 
 
 def _lines(rows: Rows, figure: Figure, axes: Axes) -> list[_Line]:
-    """Returns how each trial is drawn: by a legend, or by a colour bar of the setting that the sweep samples."""
+    """Returns the line of each trial in the plot, with a label, or by the colour bar of what the sweep samples."""
     of_trial: dict[int, list[Mapping[str, str]]] = {}
     for row in rows:
         of_trial.setdefault(int(row["trial"]), []).append(row)
@@ -139,7 +140,9 @@ def _by_colour_bar(
     colours = ScalarMappable(scale, colormaps["viridis"])
     figure.colorbar(colours, ax=axes, pad=0.01, aspect=35).set_label(_short(name), fontsize=9)
     return [
-        _Line(own, "", "#{:02x}{:02x}{:02x}".format(*colours.to_rgba([numbers[trial]], bytes=True)[0][:3]), 1.5)
+        _Line(
+            own, "", "#{:02x}{:02x}{:02x}".format(*colours.to_rgba(np.array([numbers[trial]]), bytes=True)[0][:3]), 1.5
+        )
         for trial, own in trials.items()
     ]
 

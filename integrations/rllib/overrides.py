@@ -29,7 +29,7 @@ RESERVED = {
     "policies": "--policies",
     "train_batch_size": "train_batch_size_per_learner, times the learners",
 }
-"""What sets the settings that `--set` does not."""
+"""Options that set what `--set` does not, by setting."""
 TUPLES = frozenset({"n_step"})
 """Settings that RLlib takes as a tuple and not as a list."""
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a word", "list": "a list"}

@@ -151,7 +151,7 @@ def split(text: str) -> list[str]:
 
 
 def parse_value(text: str) -> Any:
-    """Reads a value that was typed or stands in a file as text.
+    """Reads a value from text that was typed or comes from a file.
 
     Numbers may be written as `1e-4` or `4_096`; `true`, `false` and `null` (or `none`) in any case; lists and dicts as
     in Python or YAML; anything else is a string.

@@ -159,7 +159,7 @@ def test_interval_is_a_bootstrap_over_seeds(tmp_path):
     assert compare_runs(sorted(tmp_path.iterdir())).groups[0].final == group.final
 
 
-def test_trials_of_a_sweep_are_told_apart_by_what_differs(tmp_path):
+def test_label_of_a_trial_in_a_sweep_is_what_differs(tmp_path):
     swept = Settings("envoi:catch", set={"lr": "grid(1e-4,1e-3)", "gamma": 0.9}, samples=2, stop_steps=300)
     make_run(tmp_path / "sweep", swept, [[0, 1], [0, 3], [0, 2], [0, 5]])
     groups = compare_runs([tmp_path / "sweep"]).groups
