@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
 
 from .figure_style import COLOURS, GREY, finite, new_figure, save, style_axes
@@ -139,12 +139,8 @@ def _by_colour_bar(
     scale = LogNorm(low, high) if low > 0 and high / low > 20 else Normalize(low, high)
     colours = ScalarMappable(scale, colormaps["viridis"])
     figure.colorbar(colours, ax=axes, pad=0.01, aspect=35).set_label(_short(name), fontsize=9)
-    return [
-        _Line(
-            own, "", "#{:02x}{:02x}{:02x}".format(*colours.to_rgba(np.array([numbers[trial]]), bytes=True)[0][:3]), 1.5
-        )
-        for trial, own in trials.items()
-    ]
+    shades = colours.to_rgba(np.array([numbers[trial] for trial in trials]))
+    return [_Line(own, "", to_hex(shade), 1.5) for own, shade in zip(trials.values(), shades, strict=True)]
 
 
 def _settings(row: Mapping[str, str]) -> dict[str, str]:

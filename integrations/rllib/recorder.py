@@ -20,6 +20,8 @@ from .damaged_files import reading
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
+from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League
+from .multi_agent.league_files import LeagueFiles
 from .multi_agent.returns import ended_returns
 from .progress_rows import progress_row, tracked
 from .run_folder import STOPPED, RunFolder, TrialState
@@ -69,6 +71,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._interruption, self._measured = interruption, tuple(measured)
         self._live = {index: copy.deepcopy(state) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
+        self._leagues = LeagueFiles(folder.path)
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
         self._checkpointed: dict[int, float] = {}
@@ -153,7 +156,8 @@ class Recorder(tune.Callback, tune.Stopper):
         state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
         self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
         state.seconds = self._earlier[index] + result["time_total_s"]
-        ended = result.get("env_runners", {}).get(RETURNS, [])
+        # In self-play the sum over both agents would be 0 in each zero-sum game.
+        ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
         if isinstance(ended, list):  # a NaN if none ended
             state.episodes += len(ended)
             state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
@@ -188,6 +192,9 @@ class Recorder(tune.Callback, tune.Stopper):
         overrides = self.overrides_of(trial)
         swept = {name: overrides[name] for name in self._settings.spaces}
         row = progress_row(replace(mine, overrides=overrides), state, result, speed, swept) | self._shares(state)
+        if LEAGUE in result:
+            league = League.from_json(result[LEAGUE])
+            row |= {"elo": self._leagues.write(mine.index, league), "members": len(league.members)}
         self._folder.append_progress(row)
         self._written[mine.index] += 1
         self._trackers.log(mine.index, state.env_steps, tracked(row, result))

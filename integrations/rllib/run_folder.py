@@ -5,6 +5,7 @@
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
+    league.json         the league of self-play; the same in league.csv and league.png
     tensorboard/        events, one folder for each trial
     ending.json         how the job ended: done, interrupted or failed; absent while it runs and after a kill
     trackers.json       the runs of wandb and MLflow that the trials report to
@@ -62,7 +63,9 @@ COLUMNS = (
 """Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
 A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
-the mean return of each policy and each agent, such as `policy/shared/return_mean`.
+the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those of
+the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members` of the
+league.
 """
 
 

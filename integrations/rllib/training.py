@@ -20,6 +20,7 @@ from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
 from .job_report import Observer, Outcome
 from .multi_agent.grouping import Grouping, group_spaces
+from .multi_agent.league_files import LeagueFiles
 from .output_redirection import redirected
 from .run_folder import RunFolder, TrialState, best_trial
 from .settings import Settings
@@ -271,6 +272,9 @@ def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> li
         settings.stop_return,
         ending="" if state == "done" else f"{state}: {message}".rstrip(": "),
     )
+    best = best_trial(folder.read_state(settings))
+    if best is not None:
+        LeagueFiles(folder.path).plot(best, title)
     return []
 
 
