@@ -63,9 +63,9 @@ COLUMNS = (
 """Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
 A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
-the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those of
-the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members` of the
-league.
+the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
+of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
+of the league.
 """
 
 
