@@ -26,10 +26,11 @@ from envoi.wrapping.delegate import Around
 
 from .errors import one_line
 from .first_lane import FirstLane
-from .rllib import RunFolder, load_policy
+from .rllib import RunFolder, Settings, load_policy
 from .rllib.multi_agent.joint_policy import JointPolicy
 from .rllib.multi_agent.play import play
 from .rllib.policy_values import PolicyValues, array_bytes
+from .rllib.run_folder import best_trial
 
 Form = Literal["core", "gymnasium"]
 
@@ -196,7 +197,7 @@ def evaluate(
     settings = run.read_settings()
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
-    name = settings.env if env is None else env
+    name = _trained_on(run, settings) if env is None else env
     if isinstance(policy, JointPolicy):
         return _of_several_agents(run, name, policy, seeds, forms, max_steps, observe, seed)
     found: dict[Form, tuple[Episode, ...]] = {}
@@ -283,6 +284,12 @@ def _written(
     return evaluation
 
 
+def _trained_on(run: RunFolder, settings: Settings) -> str:
+    """Returns the name of the env that the best trial was trained on, with the arguments that a sweep gave it."""
+    best = best_trial(run.read_state(settings)) or 0
+    return settings.env_of(settings.trials[best].overrides)
+
+
 def evaluation_file(run: RunFolder, env: str | None) -> Path:
     """Returns the path of the file that an evaluation is written to.
 
@@ -291,7 +298,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
         env: Name of the evaluated env; None for the one that the policy was trained on. Each other env has a file of
             its own.
     """
-    if env is None or env == run.read_settings().env:
+    if env is None or env == _trained_on(run, run.read_settings()):
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")

@@ -34,5 +34,6 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
     cls = config.env_runner_cls
     if runner == "batched" and not (cls is not None and issubclass(cls, BatchedMultiAgentEnvRunner)):
         raise envoi.EnvoiError(
-            f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or 'sync'"
+            f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or "
+            "'sync'"
         )
