@@ -141,7 +141,7 @@ def configure(
     for step in STEPS:
         step(config, described)
     set_policies(config, described, policies)
-    set_env_runner(config, described, runner)
+    set_env_runner(config, described, runner, exact)
     if exact:
         save_exactly(config)
     return config
