@@ -13,6 +13,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
+from ray.util.debug import log_once
 
 from .array_connectors import ActionChooser
 from .episode_metrics import EpisodeMetrics
@@ -82,7 +83,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         before, self.reason = self.reason, obstacle_in_config(self.config) or obstacle_in_parts(*parts)
         if self.reason != before:
             self._needs_initial_reset = True
-            if self.reason is not None:
+            if self.reason is not None and log_once(f"batched-{self.reason}"):
                 logger.warning("envoi's batched env runner works as RLlib's own, more slowly: %s", self.reason)
 
     def sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
