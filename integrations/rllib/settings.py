@@ -11,6 +11,7 @@ import envoi
 from .algorithms import find
 from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
+from .exact_resume.limits import check_exact
 from .multi_agent.grouping import check_way
 
 DEFAULT_STOP_STEPS = 1_000_000
@@ -58,6 +59,8 @@ class Settings:
         policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
             each policy; None chooses by the agents' spaces and names.
         runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
+        exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
+            `envoi.integrations.rllib.exact_resume`.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -82,6 +85,7 @@ class Settings:
     step_timeout: float = 60.0
     policies: str | Mapping[str, Sequence[str]] | None = None
     runner: Runner = "auto"
+    exact: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
@@ -104,6 +108,8 @@ class Settings:
             if not 0 < rate < 1:
                 raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
         EnvOptions.of(self)
+        if self.exact:
+            check_exact(self.algo)
 
     @property
     def env_options(self) -> EnvOptions:

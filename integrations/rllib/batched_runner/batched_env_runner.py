@@ -41,9 +41,11 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     Attributes:
         reason: Why this runner works as RLlib's does; None if it collects arrays.
+        sampling_state: The attributes, beside those of RLlib's runner, that an exact checkpoint holds.
     """
 
     reason: str | None = None
+    sampling_state = ("_rollout", "_observations", "_ended", "_last_manner", "_sum_of_lengths")
 
     config: Any
     env: Any
