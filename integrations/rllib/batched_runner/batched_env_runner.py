@@ -13,6 +13,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
+from ray.util.debug import log_once
 
 from .array_connectors import ActionChooser
 from .episode_metrics import EpisodeMetrics
@@ -40,9 +41,11 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     Attributes:
         reason: Why this runner works as RLlib's does; None if it collects arrays.
+        sampling_state: The attributes, beside those of RLlib's runner, that an exact checkpoint holds.
     """
 
     reason: str | None = None
+    sampling_state = ("_rollout", "_observations", "_ended", "_last_manner", "_sum_of_lengths")
 
     sampling_state = ("_ended", "_last_manner", "_observations", "_rollout", "_sum_of_lengths")
     """Attributes that change while it samples, for exact checkpoints."""
@@ -85,7 +88,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         before, self.reason = self.reason, obstacle_in_config(self.config) or obstacle_in_parts(*parts)
         if self.reason != before:
             self._needs_initial_reset = True
-            if self.reason is not None:
+            if self.reason is not None and log_once(f"batched-{self.reason}"):
                 logger.warning("envoi's batched env runner works as RLlib's own, more slowly: %s", self.reason)
 
     def sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
