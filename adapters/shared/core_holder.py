@@ -16,7 +16,7 @@ class CoreHolder:
     """
 
     core: Any = set_once("core", "make a new form of it")
-    _inside: Any
+    _core_inside: Any
 
 
 class MultiCoreHolder(CoreHolder):

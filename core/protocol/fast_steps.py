@@ -202,6 +202,6 @@ def _plain_title(env: Any) -> str:
     if not name:
         return "a step that is called as it is"
     if isinstance(getattr(env, "core", None), Process):
-        return f"{name}: its step is called as it is; explain(form.core) shows what is assembled inside"
+        return f"{name}: its step is called as it is; see also explain(form.core)"
     lanes = "many lanes" if getattr(env, "batch_size", None) is not None else "several agents"
     return f"{name}: a step of {lanes} is called as it is"

@@ -20,16 +20,17 @@ def set_once(name: str, advice: str) -> Any:
     """Returns a property that is set at construction and not replaced, because specs and steps follow from its value.
 
     Args:
-        name: The name of the property; the instance attribute `_inside` holds its value.
+        name: The name of the property; the instance attribute `_NAME_inside` holds its value.
         advice: What to do instead, for the AttributeError.
     """
+    attribute = f"_{name}_inside"
 
     def put(holder: Any, value: Any) -> None:
-        if getattr(holder, "_inside", value) is not value:
+        if getattr(holder, attribute, value) is not value:
             raise AttributeError(f"{name}: {type(holder).__name__} keeps the one that it was made with; {advice}")
-        holder._inside = value
+        setattr(holder, attribute, value)
 
-    return property(attrgetter("_inside"), put)
+    return property(attrgetter(attribute), put)
 
 
 class Inner:
@@ -66,7 +67,7 @@ class Around(Process):
     context_space: Any = Inner()
     takes_options: Any = Inner()
 
-    _inside: Any
+    _env_inside: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

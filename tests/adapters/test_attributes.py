@@ -313,9 +313,9 @@ def test_making_a_form_leaves_the_attributes_of_what_it_steps_as_quick_as_they_w
 def test_making_a_form_leaves_its_own_attributes_quick():
     form = to_dm_env(Plain())
     held = [held for held in gc.get_referents(form) if type(held) is dict]
-    assert all("_inside" not in one for one in held)
+    assert all("_core_inside" not in one for one in held)
     vars(form)
-    assert any("_inside" in held for held in gc.get_referents(form) if type(held) is dict)
+    assert any("_core_inside" in held for held in gc.get_referents(form) if type(held) is dict)
 
 
 def test_a_form_has_attributes_that_were_set_from_outside_too():

@@ -866,7 +866,7 @@ def test_the_source_of_a_step_says_whose_it_is_and_where_to_look_if_it_is_called
     text, kind = envoi.explain(form), type(form).__name__
     assert f"# {kind}: " in text
     if name not in ("gymnasium", "dm_env"):
-        assert f"# {kind}: its step is called as it is; explain(form.core) shows what is assembled inside" in text
+        assert f"# {kind}: its step is called as it is; see also explain(form.core)" in text
         assert envoi.explain(form.core) != text
 
 

@@ -136,7 +136,7 @@ class Contextual(Lifted):
         carl_options.check_lanes(n_envs)
         self._binding = binding_of(bind, env)
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
-            env = self._inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
+            env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
         carl_options.check_limit(max_episode_length)
         self.max_episode_length = max_episode_length
         self._lanes: int | None = getattr(env, "batch_size", None)
@@ -446,7 +446,7 @@ class Contextual(Lifted):
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)
             self._bound = contexts
             if env is not self.env:
-                self._inside = env
+                self._env_inside = env
                 self._plan()
 
     # Episodes.
