@@ -21,6 +21,7 @@ from ray.rllib.algorithms.bc import BCConfig  # noqa: E402
 from ray.rllib.algorithms.cql import CQLConfig  # noqa: E402
 from ray.rllib.algorithms.dqn import DQNConfig  # noqa: E402
 from ray.rllib.algorithms.impala import IMPALAConfig  # noqa: E402
+from ray.rllib.algorithms.iql.iql import IQLConfig  # noqa: E402
 from ray.rllib.algorithms.marwil import MARWILConfig  # noqa: E402
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.algorithms.sac import SACConfig  # noqa: E402
@@ -332,7 +333,7 @@ def test_images_are_trained_on(kind, env):
     trained.sample(4)
 
 
-@pytest.mark.parametrize("kind", [SACConfig, TQCConfig, CQLConfig, MARWILConfig, BCConfig])
+@pytest.mark.parametrize("kind", [SACConfig, TQCConfig, CQLConfig, IQLConfig, MARWILConfig, BCConfig])
 def test_other_algorithms_take_images_beside_other_leaves(kind):
     space = spaces.Dict({"cam": spaces.Box(0, 255, (9, 9, 3), np.uint8), "vector": spaces.Box(-1, 1, (4,))})
     module = build(kind, space, spaces.Box(-1, 1, (2,)))

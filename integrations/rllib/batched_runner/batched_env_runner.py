@@ -47,9 +47,6 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     reason: str | None = None
     sampling_state = ("_rollout", "_observations", "_ended", "_last_manner", "_sum_of_lengths")
 
-    sampling_state = ("_ended", "_last_manner", "_observations", "_rollout", "_sum_of_lengths")
-    """Attributes that change while it samples, for exact checkpoints."""
-
     config: Any
     env: Any
     _ongoing_episodes: Any
