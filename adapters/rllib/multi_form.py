@@ -199,7 +199,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     @property
     def can_follow(self) -> bool:
         """True if `follow` suits the form: it is canonical, without masks, and steps the core itself."""
-        return self._canonical and self._env is self.core and not self._masks
+        return bool(self._canonical) and self._env is self.core and not self._masks
 
     def follow(self, last: Callable[[], MultiReset | MultiStep]) -> None:
         """Records a reset or step that the core made as a lane of a batch rather than by this form.

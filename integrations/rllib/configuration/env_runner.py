@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 import envoi
@@ -37,8 +39,8 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner, e
     if exact or runner == "sync":
         return
     set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
-    cls = config.env_runner_cls
-    if runner == "batched" and not (cls is not None and issubclass(cls, BatchedMultiAgentEnvRunner)):
+    cls: Any = config.env_runner_cls
+    if runner == "batched" and not issubclass(cls, BatchedMultiAgentEnvRunner):
         raise envoi.EnvoiError(
             f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or "
             "'sync'"

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow.fs
-from ray import cloudpickle
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.utils import force_list
 
 from ..callbacks import EnvoiCallbacks
 from .learner_state import learner_state, set_learner_state
 from .limits import check_exact
+from .pickles import pickled, unpickled
 from .random_streams import random_streams, set_random_streams
 from .runner_state import RunnerState, runner_state, set_runner_state
 
@@ -73,7 +73,7 @@ def _save(
             _log.warning("this checkpoint is not exact, and a run resumed from it starts new episodes: %s", held)
         where, file = _file(saved, filesystem)
         with where.open_output_stream(file) as out:
-            out.write(cloudpickle.dumps(held))
+            out.write(pickled(held))
     return saved
 
 
@@ -88,7 +88,7 @@ def _restore(
         _log.warning("%s was not saved with exact=True; the run starts new episodes", path)
         return
     with where.open_input_stream(file) as stream:
-        held = cloudpickle.loads(stream.read())
+        held = unpickled(stream.read())
     reason = held if isinstance(held, str) else _set_algorithm_state(algorithm, held)
     if reason:
         _log.warning("the run starts new episodes, because its state cannot be restored exactly: %s", reason)

@@ -6,12 +6,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from ray import cloudpickle
-
 import envoi
 from envoi.adapters.shared.introspection import Content
 
 from .limits import HASH_SEED
+from .pickles import pickled, unpickled
 from .random_streams import random_streams, set_random_streams
 
 SAMPLING = (
@@ -65,8 +64,8 @@ def runner_state(runner: Any) -> RunnerState:
         held = {name: getattr(runner, name) for name in _names(runner) if hasattr(runner, name)}
         connectors = runner._env_to_module.get_state(), runner._module_to_env.get_state()
         # One pickle, so that an episode that two attributes hold stays one.
-        rest = cloudpickle.dumps((envs, held, connectors, runner.metrics.get_state(), random_streams()))
-        return RunnerState(runner.worker_index, cloudpickle.dumps(runner.module.get_state()), rest)
+        rest = pickled((envs, held, connectors, runner.metrics.get_state(), random_streams()))
+        return RunnerState(runner.worker_index, pickled(runner.module.get_state()), rest)
     except (envoi.SnapshotUnsupported, TypeError, AttributeError, ValueError) as error:
         return RunnerState(runner.worker_index, refusal=f"{type(error).__name__}: {error}")
 
@@ -83,12 +82,12 @@ def set_runner_state(runner: Any, state: RunnerState) -> None:
     """
     if not state.rest:
         return
-    envs, held, (to_module, to_env), metrics, streams = cloudpickle.loads(state.rest)
+    envs, held, (to_module, to_env), metrics, streams = unpickled(state.rest)
     envs.put_back(_layers(runner.env))
     runner._env_to_module.set_state(to_module)
     runner._module_to_env.set_state(to_env)
     # RLlib passes weights on only if the runner's are older than the learner's.
-    runner.module.set_state(cloudpickle.loads(state.weights))
+    runner.module.set_state(unpickled(state.weights))
     for name, value in held.items():
         setattr(runner, name, value)
     runner.metrics.set_state(metrics)
