@@ -249,3 +249,32 @@ def test_asha_and_pbt_run_and_resume(cli, tmp_path):
     code, _, err = cli("train", "envoi:catch", *swept, "--scheduler", "asha", "--stop-steps", 6000, "--out", out)
     assert (code, err) == (0, "")
     assert any(s.stopped_early for s in RunFolder(out).read_state(RunFolder(out).read_settings()).values())
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+@pytest.mark.usefixtures("ray_session")
+def test_trial_that_takes_over_a_checkpoint_keeps_its_own_learning_rate(tmp_path):
+    from envoi.integrations.rllib import configure
+    from envoi.integrations.rllib.job_options import KeepRates
+
+    def rates(algorithm):
+        return algorithm.learner_group.foreach_learner(
+            lambda learner: [group["lr"] for _, o in learner.get_optimizers_for_module("default_policy") for group in
+                             o.param_groups]
+        )  # fmt: skip
+
+    donor = configure("envoi:catch", lr=1e-3).build_algo()
+    donor.save_checkpoint(str(tmp_path))
+    keep = KeepRates()
+    config = configure("envoi:catch", lr=1e-5)
+    config.callbacks(on_algorithm_init=keep.note, on_checkpoint_loaded=keep.set_again)
+    plain, kept = configure("envoi:catch", lr=1e-5).build_algo(), config.build_algo()
+    for algorithm in (plain, kept):
+        algorithm.load_checkpoint(str(tmp_path))
+    held = [one for result in rates(kept) for one in getattr(result, "get", lambda result=result: result)()]
+    lost = [one for result in rates(plain) for one in getattr(result, "get", lambda result=result: result)()]
+    assert held == [1e-5]
+    assert lost == [1e-3], "RLlib has mended this; KeepRates can go"
+    for algorithm in (donor, plain, kept):
+        algorithm.stop()
