@@ -17,4 +17,4 @@ def pickled(value: Any) -> bytes:
 
 def unpickled(data: bytes) -> Any:
     """Returns the value that was pickled by `pickled`."""
-    return pickle.loads(data)
+    return pickle.loads(data)  # noqa: S301 - of a checkpoint, which RLlib unpickles too
