@@ -163,8 +163,9 @@ def _train(
     Ctrl-C saves and stops; --resume continues, also after a kill, from the last checkpoint, which is at most some 15 s
     old, or from the one before it if files of the last are damaged.
 
-    The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if time ran out before the
-    first iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
+    The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if nothing was learned (time
+    ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails or a damaged
+    file, and 130 after Ctrl-C.
     """
     del debug  # read by `main` in `entry_point`
     values: dict[str, Any] = {

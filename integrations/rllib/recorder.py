@@ -18,6 +18,7 @@ import envoi
 
 from .callbacks import RETURNS
 from .failure_file import read_failure
+from .faults.losses import has_learned
 from .interruption import Interruption
 from .job_report import Observer, Report
 from .multi_agent.returns import ended_returns
@@ -89,6 +90,7 @@ class Recorder(tune.Callback, tune.Stopper):
         state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
         self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
         state.seconds = self._earlier[index] + result["time_total_s"]
+        state.learned = state.learned or has_learned(result)
         ended = result.get("env_runners", {}).get(RETURNS, [])
         if isinstance(ended, list):  # a NaN if none ended
             state.episodes += len(ended)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 import envoi
 from envoi.atomic_write import write_atomically
 
-from .damaged_files import reading
+from .damaged_files import reading, writing
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class TrialState:
         returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
         best: The highest mean return so far.
         reached: The goal that stopped it; None if it can continue.
+        learned: True once a policy was updated.
         shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
             `policy/<id>`; empty for one agent.
     """
@@ -84,6 +85,7 @@ class TrialState:
     returns: list[float] = field(default_factory=list)
     best: float | None = None
     reached: str | None = None
+    learned: bool = False
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     @property
@@ -273,7 +275,8 @@ class RunFolder:
         document: dict[str, Any] = {"format": 1}
         for key, of_trials in (("trials", states), ("earlier", earlier or {})):
             document[key] = {str(index): asdict(state) for index, state in of_trials.items()}
-        write_atomically(self.state, json.dumps(document, indent=1))
+        with writing(self.state):
+            write_atomically(self.state, json.dumps(document, indent=1))
         index = best_trial(states)
         target = states[index].checkpoint if index is not None else None
         if target is None:
@@ -290,7 +293,7 @@ class RunFolder:
         """
         names = (*COLUMNS, *(name for name in row if name not in COLUMNS))
         head = "" if self.progress.exists() else _csv(names)
-        with self.progress.open("ab", buffering=0) as file:
+        with writing(self.progress), self.progress.open("ab", buffering=0) as file:
             file.write(f"{head}{_csv(row[name] for name in names)}".encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:

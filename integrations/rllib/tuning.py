@@ -36,6 +36,7 @@ try:
 
     from .algorithm_config import configure, load_algorithm
     from .failure_file import write_failure
+    from .faults import shared_records
     from .recorder import Recorder, root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
@@ -87,7 +88,7 @@ def run(
             ),
         )
         try:
-            with interruption.patience():
+            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW))):
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count
