@@ -9,17 +9,17 @@ from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from envoi.integrations.rllib import configure, register
 
 
-def count_episodes(*, metrics_logger, **_):
+def _count_episodes(*, metrics_logger, **_):
     metrics_logger.log_value("episodes_seen", 1, reduce="sum")
 
 
-def main():
+def _main():
     register("my-catch", "envoi:catch", step_timeout=10)
     config = PPOConfig().training(lr=1e-3, train_batch_size_per_learner=512, minibatch_size=128, num_epochs=4)
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=8)
     config.debugging(log_level="ERROR")
     configure(config, "my-catch", on_env_error="restart", max_env_restarts=2)
-    config.callbacks(on_episode_end=count_episodes)
+    config.callbacks(on_episode_end=_count_episodes)
 
     run = tune.RunConfig(stop={"training_iteration": 2}, verbose=0)
     result = tune.Tuner(PPO, param_space=config, run_config=run).fit()[0]
@@ -28,4 +28,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    _main()
