@@ -15,6 +15,7 @@ from .faults.env_guard import BatchGuard
 from .faults.guarded_envs import GuardedVectorEnv, guards_of
 from .faults.losses import check_losses
 from .faults.runner_process import RunnerProcess
+from .multi_agent import self_play
 from .multi_agent.returns import log_returns
 from .registration import registered
 
@@ -52,7 +53,7 @@ class EnvoiCallbacks(RLlibCallback):
             guard.bind(self._runner, lane)
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Watches the env runners of an algorithm.
+        """Watches the env runners of an algorithm, and begins the league of self-play.
 
         Args:
             algorithm: The algorithm.
@@ -61,11 +62,14 @@ class EnvoiCallbacks(RLlibCallback):
         name = algorithm.config.env
         known = registered(name) if isinstance(name, str) else None
         self._watch = DriverWatch(algorithm, (known.options if known is not None else EnvOptions()).max_env_restarts)
+        self_play.begin(algorithm)
 
-    def on_train_result(self, *, result: Any, **_: Any) -> None:
-        """Stops the algorithm if an env has failed, or a loss is not finite.
+    def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
+        """Stops the algorithm if an env has failed, or a loss is not finite, and advances the league of self-play.
 
         Args:
+            algorithm: The algorithm.
+            metrics_logger: Its logger.
             result: The result of the iteration.
             **_: Arguments of RLlib that are not used.
         """
@@ -73,17 +77,22 @@ class EnvoiCallbacks(RLlibCallback):
             self._watch.poll()
             self._watch.check()
         check_losses(result)
+        self_play.advance(algorithm, metrics_logger, result)
 
-    def on_episode_end(self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, **_: Any) -> None:
+    def on_episode_end(
+        self, *, episode: Any, prev_episode_chunks: Any, metrics_logger: Any, env_runner: Any = None, **_: Any
+    ) -> None:
         """Logs the return of a whole episode, and of each agent and policy if there are several.
 
         Args:
             episode: The last chunk of the episode.
             prev_episode_chunks: Its earlier chunks.
             metrics_logger: The logger of the env runner.
+            env_runner: The env runner.
             **_: Arguments of RLlib that are not used.
         """
         total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
         metrics_logger.log_value(RETURNS, float(total), reduce="item_series")
         if hasattr(episode, "agent_episodes"):
             log_returns(episode, prev_episode_chunks, metrics_logger)
+            self_play.log_score(episode, prev_episode_chunks, metrics_logger, env_runner)
