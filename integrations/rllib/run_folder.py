@@ -360,7 +360,8 @@ class RunFolder:
         missing = [name for name in (*COLUMNS, *row) if name not in columns]
         if missing:
             columns = [*columns, *dict.fromkeys(missing)]
-            self._write_progress(columns, self.read_progress())
+            with writing(self.progress):
+                self._write_progress(columns, self.read_progress())
         with writing(self.progress), self.progress.open("ab", buffering=0) as file:
             file.write(_csv(columns, [row]).encode())
 
