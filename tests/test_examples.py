@@ -28,6 +28,7 @@ EXPECTED = {
     "frameworks.py": r"gymnasium: \(8, 1\) observations, [1-9]\d arrivals in 40 steps\ndm_env: LAST with discount 1, "
     r"\[10\.\]\nPettingZoo: \['agent_0'\] earned -0\.1\nRLlib: Box\(.*\), Discrete\(2\)\nand back: True\n",
     "generalisation.py": r"short: .*, return .*\ninside: .*\nlong: .*\nlongest: 3\.0 m, return ",
+    "own_tuner.py": r"error: None\nepisodes: \d+\n",
     "planning.py": r"(episode \d: return \+1\n){5}",
     "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
@@ -43,11 +44,12 @@ def test_every_example_is_run() -> None:
 
 TRAINS = ("generalisation.py", "self_play.py", "train.py")
 """The examples that train until they have learned something, each in a Ray of its own."""
+SLOW = (*TRAINS, "own_tuner.py")
 
 
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(path, marks=[pytest.mark.deep] if path.name in TRAINS else [], id=path.stem) for path in EXAMPLES],
+    [pytest.param(path, marks=[pytest.mark.deep] if path.name in SLOW else [], id=path.stem) for path in EXAMPLES],
 )
 def test_example_runs_from_any_folder_and_shows_what_it_promises(example: Path, tmp_path: Path) -> None:
     assert re.search(EXPECTED[example.name], run(sys.executable, str(example), cwd=tmp_path))

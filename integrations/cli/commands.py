@@ -283,8 +283,9 @@ def _train(
     A sweep: --set lr=log(1e-5,1e-3) samples each trial's rate. The search spaces are log(low,high), uniform(low,high),
     int(low,high), choice(a,b,…) and grid(a,b,…).
 
-    The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if time ran out before the
-    first iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
+    The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if nothing was learned (time
+    ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails or a damaged
+    file, and 130 after Ctrl-C.
     """
     del debug  # read by `main` in `entry_point`
     options: dict[str, Any] = {

@@ -43,7 +43,7 @@ def run_training(job: Job) -> int:
         console.print(_conclusion(outcome))
         if outcome.interrupted:
             return 130
-        return 0 if outcome.best is not None else 1
+        return 0 if outcome.best is not None and outcome.learned else 1
 
 
 def _print_note(console: Console, note: str) -> None:
@@ -74,6 +74,11 @@ def _conclusion(outcome: Outcome) -> str:
     if outcome.best is None:
         return f"[bold]out of time[/bold]: {_more_time_hint(outcome)}"
     state = outcome.states[outcome.best]
+    if not outcome.learned and not outcome.interrupted:
+        return (
+            f"[bold]nothing was learned[/bold]: {state.env_steps:,} env steps, and no update of a policy; "
+            f"{_resume_hint(folder)} --stop-steps {max(10 * state.env_steps, 10_000)}"
+        )
     trial = outcome.settings.trials[outcome.best]
     which = ""
     if len(outcome.states) > 1:

@@ -35,6 +35,25 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
         raise envoi.EnvoiError(f"{damaged(path) or _unread(path, error)}; {advice}") from error
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file.
+
+    Args:
+        path: The file that is written.
+
+    Raises:
+        envoi.EnvoiError: The file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise envoi.EnvoiError(
+            f"{path} cannot be written: {error.strerror or error}; make room, then continue from the last checkpoint "
+            "by --resume"
+        ) from error
+
+
 def _unread(path: Path, error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or path} cannot be read: {error.strerror or error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Self
@@ -46,15 +46,29 @@ class Interruption:
             raise KeyboardInterrupt
 
     @contextmanager
-    def patience(self) -> Iterator[None]:
+    def patience(self, is_stuck: Callable[[], bool] | None = None) -> Iterator[None]:
         """Makes the first Ctrl-C inside set `asked` rather than raise.
 
+        Args:
+            is_stuck: Asked each second after that; once it returns True, KeyboardInterrupt is raised all the same.
+
         Raises:
-            KeyboardInterrupt: Ctrl-C was pressed before.
+            KeyboardInterrupt: Ctrl-C was pressed before, twice, or once while `is_stuck`.
         """
         self.check()
         self._patient = True
+        over = threading.Event()
+        if is_stuck is not None and self._installed:
+            threading.Thread(target=self._insist, args=(over, is_stuck), name="envoi-interruption", daemon=True).start()
         try:
             yield
         finally:
             self._patient = False
+            over.set()
+
+    def _insist(self, over: threading.Event, is_stuck: Callable[[], bool]) -> None:
+        main = threading.main_thread().ident
+        while not over.wait(1.0):
+            if self.asked and main is not None and is_stuck() and not over.is_set():
+                signal.pthread_kill(main, signal.SIGINT)
+                return

@@ -45,6 +45,11 @@ class Outcome:
     interrupted: bool
     notes: tuple[str, ...] = ()
 
+    @property
+    def learned(self) -> bool:
+        """True if a policy was updated, in any trial."""
+        return any(state.learned for state in self.states.values())
+
 
 Observer = Callable[[Report], None]
 """Called after each iteration of each trial."""

@@ -18,6 +18,7 @@ import envoi
 from .callbacks import RETURNS
 from .damaged_files import reading
 from .failure_file import read_failure
+from .faults.losses import has_learned
 from .interruption import Interruption
 from .job_report import Observer, Report
 from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League
@@ -156,6 +157,7 @@ class Recorder(tune.Callback, tune.Stopper):
         state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
         self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
         state.seconds = self._earlier[index] + result["time_total_s"]
+        state.learned = state.learned or has_learned(result)
         # In self-play the sum over both agents would be 0 in each zero-sum game.
         ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
         if isinstance(ended, list):  # a NaN if none ended

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 import envoi
 from envoi.atomic_write import write_atomically
 
-from .damaged_files import reading
+from .damaged_files import reading, writing
 from .settings import Settings
 
 try:
@@ -86,6 +86,7 @@ class TrialState:
         returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
         best: The highest mean return so far.
         reached: The goal or the scheduler that stopped it; None if it can continue.
+        learned: True once a policy was updated.
         overrides: The settings that it runs with, where they are no longer those that it began with.
         perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
         rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
@@ -101,6 +102,7 @@ class TrialState:
     returns: list[float] = field(default_factory=list)
     best: float | None = None
     reached: str | None = None
+    learned: bool = False
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     overrides: dict[str, Any] | None = None
     perturbations: list[dict[str, Any]] = field(default_factory=list)
@@ -339,7 +341,8 @@ class RunFolder:
         document: dict[str, Any] = {"format": 1}
         for key, of_trials in (("trials", states), ("earlier", earlier or {})):
             document[key] = {str(index): asdict(state) for index, state in of_trials.items()}
-        write_atomically(self.state, json.dumps(document, indent=1))
+        with writing(self.state):
+            write_atomically(self.state, json.dumps(document, indent=1))
         index = best_trial(states)
         target = states[index].checkpoint if index is not None else None
         if target is None:
@@ -357,8 +360,9 @@ class RunFolder:
         missing = [name for name in (*COLUMNS, *row) if name not in columns]
         if missing:
             columns = [*columns, *dict.fromkeys(missing)]
-            self._write_progress(columns, self.read_progress())
-        with self.progress.open("ab", buffering=0) as file:
+            with writing(self.progress):
+                self._write_progress(columns, self.read_progress())
+        with writing(self.progress), self.progress.open("ab", buffering=0) as file:
             file.write(_csv(columns, [row]).encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:

@@ -41,6 +41,7 @@ try:
 
     from .algorithm_config import configure, load_algorithm
     from .failure_file import write_failure
+    from .faults import shared_records
     from .job_options import KeepRates, apply_job_options, check_gpus
     from .recorder import Recorder, root_cause
     from .schedulers import make_scheduler
@@ -103,7 +104,7 @@ def run(
             ),
         )
         try:
-            with interruption.patience():
+            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW))):
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count

@@ -79,3 +79,8 @@ class FailingGame(envoi.models.RockPaperScissors):
     def observe(self, state, agent, rng):
         wrong = state.round == 3 and self.how == "spec" and agent == "player_1"
         return np.int64(9) if wrong else super().observe(state, agent, rng)
+
+
+def sleeping():
+    """Hangs after its first thousand steps, which a preflight plays."""
+    return Failing("sleep", at=1001)

@@ -11,6 +11,12 @@ from ...errors import EnvFailure
 LEARNERS, ALL_MODULES, TRAINED = "learners", "__all_modules__", "num_module_steps_trained"
 
 
+def has_learned(result: Mapping[str, Any]) -> bool:
+    """Returns True if a policy was updated in the iteration of a result."""
+    policies = (result.get(LEARNERS) or {}).values()
+    return any(isinstance(metrics, Mapping) and _is_positive(metrics.get(TRAINED)) for metrics in policies)
+
+
 def check_losses(result: Mapping[str, Any]) -> None:
     """Checks the losses of each policy that has learned in an iteration; RLlib fills in NaN where none has.
 
