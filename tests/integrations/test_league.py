@@ -98,8 +98,11 @@ def equal(one, other):
 
 
 def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_checkpoint(ray_session, tmp_path):
+    import gymnasium
+
     from envoi.integrations.rllib import configure
 
+    gymnasium.registry.pop("rllib-multi-agent-env-v0", None)  # of another runner in this process
     config = configure("envoi:nim", policies="self-play", seed=0, training={"train_batch_size_per_learner": 512})
     algorithm = config.build_algo()
     learner = algorithm.learner_group._learner.module

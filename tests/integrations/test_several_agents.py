@@ -228,3 +228,39 @@ def test_policies_that_the_user_has_set_stay():
     assert set(configure(own, "envoi:nim").policies) == {"mine"}
     with pytest.raises(envoi.EnvoiError, match=r"the config has policies of its own, mine, so that policies='shared'"):
         configure(own, "envoi:nim", policies="shared")
+
+
+def test_replay_buffer_of_several_agents_keeps_its_settings():
+    from envoi.integrations.rllib import configure
+
+    buffer = configure(
+        "envoi:nim", algo="DQN", training={"replay_buffer_config": {"capacity": 77}}
+    ).replay_buffer_config
+    assert buffer["type"] == "MultiAgentPrioritizedEpisodeReplayBuffer"
+    assert (buffer["capacity"], buffer["beta"]) == (77, 0.4)
+    assert configure("envoi:catch", algo="DQN").replay_buffer_config["type"] == "PrioritizedEpisodeReplayBuffer"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("env", "algo", "policies"),
+    [
+        ("envoi:pursuit", "DQN", "per-agent"),
+        ("envoi:rps", "SAC", None),
+        ("envoi:nim", "DQN", "self-play"),
+        ("envoi:nim", "APPO", "self-play"),
+        ("pettingzoo:classic/connect_four_v3", "PPO", "shared"),
+        ("pettingzoo:classic/tictactoe_v3", "PPO", "self-play"),
+        ("python:crowds:spread", "PPO", None),
+    ],
+)
+def test_algorithms_train_several_agents(ray_session, cli, tmp_path, env, algo, policies):
+    from envoi.integrations.rllib import RunFolder
+
+    way = () if policies is None else ("--policies", policies)
+    code, _, err = cli("train", env, "--algo", algo, *way, "--stop-steps", 2500, "--out", tmp_path / "run")
+    assert code == 0, err  # which has RLlib's greetings, once a process
+    *_, row = RunFolder(tmp_path / "run").read_progress()
+    assert all(value for column, value in row.items() if column.startswith(("policy/", "agent/")))
+    code, _, err = cli("evaluate", tmp_path / "run", "--episodes", 2)
+    assert code == 0, err

@@ -49,4 +49,5 @@ def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies 
     )
     buffer: dict[str, Any] = getattr(config, "replay_buffer_config", None) or {}
     if buffer.get("type") in _BUFFERS:
-        config.training(replay_buffer_config={"type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]
+        # With all of its settings, which RLlib drops where the type changes.
+        config.training(replay_buffer_config={**buffer, "type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]

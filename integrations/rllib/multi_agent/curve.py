@@ -14,13 +14,19 @@ def policy_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def plot_policies(axes: Any, rows: Sequence[Mapping[str, str]], colours: Sequence[str]) -> None:
-    """Plots a line for the mean return of each policy.
+    """Plots a line for the mean return of each policy; in self-play also the rating, against an axis on the right.
 
     Args:
         axes: The axes of matplotlib.
         rows: Rows of `progress.csv` of one trial, as text.
         colours: The colours of the lines, in turn.
     """
+    if rows and rows[0].get("elo"):
+        right = axes.twinx()
+        steps, ratings = [int(row["env_steps"]) for row in rows], [float(row["elo"]) for row in rows]
+        right.plot(steps, ratings, color="#888888", linewidth=1.5, linestyle=(0, (4, 2)))
+        right.set_ylabel("Elo (dashed)", color="#666666")
+        right.spines["top"].set_visible(False)
     for index, column in enumerate(policy_columns(rows)):
         own = [row for row in rows if row[column]]
         if not own:
