@@ -126,13 +126,16 @@ def _shared_config(
     settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
 ) -> AlgorithmConfig:
     """Returns the config that all trials have in common, without what `settings.set` and `settings.lr` give."""
+    options = asdict(settings.env_options)
+    if settings.module is not None and options["action_masks"] == "auto":
+        options["action_masks"] = False  # a module of the user's own sees masks if they ask for these
     config = configure(
         settings.env_of(settings.trials[0].overrides),
         settings.algo,
         num_envs=settings.num_envs_per_runner,
         num_env_runners=settings.num_env_runners,
         seed=settings.seed,
-        **asdict(settings.env_options),
+        **options,
         failure=folder.failure.resolve(),
         policies=settings.policies,
         exact=settings.exact,
