@@ -57,6 +57,7 @@ bench: $(VENV)/ready
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
 	$(BIN)/python benchmarks/contexts.py
 	$(BIN)/python benchmarks/wrappers.py
+	$(BIN)/python benchmarks/rllib_multi_agent.py
 	$(BIN)/python benchmarks/rllib_sampling.py
 
 bench-tf: $(TF_VENV)/ready

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from . import wrappers as wrappers
     from .authoring.multi_model import MultiModel
     from .batching.agents_as_lanes import AgentLanes
+    from .batching.multi_model_batch import MultiBatchModel, MultiModelBatch
     from .context import (
         Categorical,
         ContextSpace,
@@ -112,6 +113,7 @@ else:
     _LATER = {
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",
+        "batching.multi_model_batch": "MultiBatchModel MultiModelBatch",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
         "flattening": "Flattening",
@@ -192,10 +194,12 @@ __all__ = [
     "Model",
     "ModelBatch",
     "ModelReward",
+    "MultiBatchModel",
     "MultiBinary",
     "MultiDiscrete",
     "MultiEnv",
     "MultiModel",
+    "MultiModelBatch",
     "MultiReset",
     "MultiStep",
     "MultiWrapper",

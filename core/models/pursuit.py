@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..authoring.multi_model import MultiModel
+from ..batching.multi_model_batch import MultiBatchModel
 from ..context import ContextSpace, UniformFloat, UniformInteger
 from ..spec import Array, Discrete
 
@@ -19,10 +19,15 @@ SIZE = 9
 """The sides of the torus."""
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 """Up, right, down, left, stay; only the prey may stay."""
+OTHERS = [[other for other in range(len(AGENTS)) if other != index] for index in range(len(AGENTS))]
+"""The indices of the agents that each one observes."""
 
 
 class PursuitState(NamedTuple):
-    """Rows and columns of `AGENTS`, of shape (3, 2); the step, the largest number of steps, the chance to stumble."""
+    """Rows and columns of `AGENTS`, of shape (3, 2); the step, the largest number of steps, the chance to stumble.
+
+    In a batch of n lanes, each has a leading axis of n.
+    """
 
     places: Any
     step: Any
@@ -30,7 +35,7 @@ class PursuitState(NamedTuple):
     stumble: Any
 
 
-class Pursuit(MultiModel):
+class Pursuit(MultiBatchModel):
     """Benda's pursuit game (1985) with two hunters, all moving at once.
 
     Each agent observes the positions of the others relative to itself. A hunter on the prey's field catches it: the
@@ -54,31 +59,33 @@ class Pursuit(MultiModel):
         [UniformFloat("stumble", 0, 1, default=0.2), UniformInteger("max_steps", 1, 10_000, default=100)]
     )
 
-    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> PursuitState:
-        fields = rng.choice(SIZE * SIZE, len(AGENTS), replace=False)  # all on different fields
-        places = np.stack(np.divmod(fields, SIZE), 1).astype(np.int64)
-        return PursuitState(places, np.int64(0), np.int64(context["max_steps"]), np.float64(context["stumble"]))
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int | None = None) -> PursuitState:
+        lanes = () if size is None else (size,)
+        fields = rng.random((*lanes, SIZE * SIZE)).argsort(-1)[..., : len(AGENTS)]  # all on different fields
+        places = np.stack(np.divmod(fields, SIZE), -1).astype(np.int64)
+        limit, stumble = np.int64(context["max_steps"]), np.float64(context["stumble"])
+        return PursuitState(places, np.int64(np.zeros(lanes)), limit, stumble)
 
     def transition(self, state: PursuitState, actions: Mapping[Any, Any], rng: np.random.Generator) -> PursuitState:
-        moves = MOVES[[int(actions[agent]) for agent in AGENTS]]
-        if rng.random() < state.stumble:
-            moves[-1] = 0
-        return state._replace(places=(state.places + moves) % SIZE, step=np.int64(state.step + 1))
+        moves = MOVES[np.array([actions[agent] for agent in AGENTS]).T]
+        walks = rng.random(np.shape(state.step)) >= state.stumble
+        moves[..., -1, :] *= walks[..., None]
+        return state._replace(places=(state.places + moves) % SIZE, step=state.step + 1)
 
     def observe(self, state: PursuitState, agent: str, rng: np.random.Generator) -> NDArray[np.int64]:
-        index = AGENTS.index(agent)
-        offsets = np.delete(state.places, index, 0) - state.places[index]
+        places, index = state.places, AGENTS.index(agent)
+        offsets = places[..., OTHERS[index], :] - places[..., index : index + 1, :]
         return (offsets + SIZE // 2) % SIZE - SIZE // 2
 
-    def reward(self, state: PursuitState, actions: Mapping[Any, Any], next_state: PursuitState) -> dict[str, float]:
-        caught = bool(self.terminal(next_state))
-        return {**dict.fromkeys(HUNTERS, 0.5 if caught else 0.0), PREY: -1.0 if caught else 0.01}
+    def reward(self, state: PursuitState, actions: Mapping[Any, Any], next_state: PursuitState) -> dict[str, Any]:
+        caught = self.terminal(next_state)
+        return {**dict.fromkeys(HUNTERS, 0.5 * caught), PREY: 0.01 - 1.01 * caught}
 
-    def terminal(self, state: PursuitState) -> Collection[str] | bool:
-        return bool((state.places[:-1] == state.places[-1]).all(1).any())
+    def terminal(self, state: PursuitState) -> Any:
+        return (state.places[..., :-1, :] == state.places[..., -1:, :]).all(-1).any(-1)
 
-    def truncated(self, state: PursuitState) -> Collection[str] | bool:
-        return bool(state.step >= state.limit)
+    def truncated(self, state: PursuitState) -> Any:
+        return state.step >= state.limit
 
     def draw(self, state: PursuitState) -> NDArray[np.uint8]:
         picture = np.full((SIZE, SIZE, 3), 235, np.uint8)

@@ -1,0 +1,396 @@
+"""The env runner for several agents collects the episodes, metrics and calls of RLlib's own."""
+
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from depth import examples
+from hypothesis import Phase, given
+from hypothesis import strategies as st
+
+pytest.importorskip("ray.rllib")
+torch = pytest.importorskip("torch")
+
+from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
+from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
+from ray.rllib.connectors.connector_v2 import ConnectorV2  # noqa: E402
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig  # noqa: E402
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer  # noqa: E402
+from ray.rllib.examples.envs.classes.multi_agent.tic_tac_toe import TicTacToe  # noqa: E402
+from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule  # noqa: E402
+from ray.tune.registry import register_env  # noqa: E402
+
+import envoi  # noqa: E402
+from envoi.adapters import load, to_rllib  # noqa: E402
+from envoi.adapters.rllib import EnvCreator  # noqa: E402
+from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
+from envoi.integrations.rllib.multi_agent_runner.model_lanes import ModelLanes  # noqa: E402
+from envoi.integrations.rllib.multi_agent_runner.vector_env import SyncForms  # noqa: E402
+from envoi.integrations.rllib.registration import register  # noqa: E402
+from envoi.models import Pursuit  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from crowd import Crowd, Turns  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
+    pytest.mark.filterwarnings("ignore:.*already in registry:UserWarning"),
+]
+
+TIMED = ("time", "throughput", "duration", "per_second")
+"""Parts of the names of metrics that are times; beside them there is `"sample"`."""
+
+
+def config(env, lanes=3, seed=11, **settings):
+    """A config with one policy for the first agents and one for the others, where their specs are equal."""
+    creator = env if isinstance(env, EnvCreator) else to_rllib(env)
+    register_env("envoi-multi-runner", creator)
+    form = creator({})
+    agents = list(form.possible_agents)
+    kinds = {a: str((form.observation_spaces[a], form.action_spaces[a])) for a in agents}
+    halves = {a: f"{kinds[a]}-{2 * i // len(agents)}" for i, a in enumerate(agents)}
+    names = {kind: f"policy_{i}" for i, kind in enumerate(dict.fromkeys(halves.values()))}
+    made = (
+        PPOConfig()
+        .environment("envoi-multi-runner", disable_env_checking=True)
+        .env_runners(num_envs_per_env_runner=lanes, num_env_runners=0, rollout_fragment_length=5)
+        .multi_agent(policies=set(names.values()), policy_mapping_fn=lambda agent, *_, **__: names[halves[agent]])
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[4]))
+        .debugging(seed=seed)
+    )
+    for part, arguments in settings.items():
+        getattr(made, part)(**arguments)
+    return made
+
+
+def runner(kind, made, worker=1):
+    gymnasium.registry.pop("rllib-multi-agent-env-v0", None)
+    return kind(config=made, worker_index=worker)
+
+
+def plain(value):
+    """Values as lists and dicts, without the ids and times that no two runs share."""
+    if isinstance(value, InfiniteLookbackBuffer):
+        return {"data": plain(value.data), "lookback": value.lookback, "finalized": value.finalized}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return (value.dtype, value.shape, value.tolist()) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def said(episode):
+    """Everything in an episode but ids and times."""
+    return {
+        "steps": (episode.env_t_started, episode.env_t),
+        "flags": (episode.is_terminated, episode.is_truncated),
+        "places": plain(dict(episode.env_t_to_agent_t)),
+        "started": dict(episode.agent_t_started),
+        "modules": dict(episode._agent_to_module_mapping),
+        "hanging": plain(
+            [
+                dict(episode._hanging_actions_end),
+                dict(episode._hanging_extra_model_outputs_end),
+                dict(episode._hanging_rewards_end),
+                dict(episode._hanging_rewards_begin),
+            ]
+        ),
+        "agents": {
+            agent: {
+                "ids": (one.agent_id, one.module_id, one.multi_agent_episode_id == episode.id_),
+                "steps": (one.t_started, one.t),
+                "flags": (one.is_terminated, one.is_truncated),
+                "observations": plain(one.observations),
+                "actions": plain(one.actions),
+                "rewards": plain(one.rewards),
+                "infos": plain(one.infos),
+                "outputs": plain(one.extra_model_outputs),
+                "last": plain([one._last_added_observation, one._last_added_infos]),
+                "timed": (one._start_time is None, one._last_step_time is None),
+                "spaces": (one.observation_space, one.action_space),
+            }
+            for agent, one in episode.agent_episodes.items()
+        },
+        "order": list(episode.agent_episodes),
+        "lookback": episode._len_lookback_buffers,
+    }
+
+
+def numbers(metrics, path=()):
+    """The metrics by path; of times only that there are some."""
+    if isinstance(metrics, dict):
+        return {k: v for key, value in metrics.items() for k, v in numbers(value, (*path, key)).items()}
+    timed = path == ("sample",) or any(word in str(part) for part in path for word in TIMED)
+    return {path: "time" if timed else metrics.peek() if hasattr(metrics, "peek") else metrics}
+
+
+def collected(kind, made, calls):
+    """The episodes and metrics of a runner's samples."""
+    one = runner(kind, made)
+    for lane, env in enumerate(one.env.envs):
+        for place, space in enumerate(env.unwrapped.action_spaces.values()):
+            space.seed(100 * lane + place)
+    found = []
+    for call in calls:
+        try:
+            found.append(([said(episode) for episode in one.sample(**call)], numbers(one.get_metrics())))
+        except Exception as error:  # RLlib fails where it loses track of agents that wait
+            found.append((repr(error), {}))
+            break
+    one.stop()
+    return found
+
+
+def check_equal(made, calls, begin=lambda: None):
+    found = []
+    for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
+        begin()
+        found.append(collected(kind, made, calls))
+    for (mine, measured), (theirs, expected) in zip(*found, strict=True):
+        if mine != theirs:
+            np.testing.assert_equal(mine, theirs)  # which names the difference, but is slow
+        np.testing.assert_equal(shared(measured), shared(expected))
+
+
+def shared(measured):
+    """Without the timers of connectors, several of which the runner has in one."""
+    return {path: value for path, value in measured.items() if "connectors" not in path}
+
+
+CALLS = st.lists(
+    st.one_of(
+        st.builds(dict, num_timesteps=st.integers(1, 30), explore=st.sampled_from([True, False])),
+        st.builds(dict, num_episodes=st.integers(1, 5)),
+        st.builds(dict, num_timesteps=st.integers(1, 10), force_reset=st.just(True)),
+        st.just({}),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@examples(200, deadline=None, phases=[Phase.generate])
+@given(
+    kind=st.sampled_from([Crowd, Turns]),
+    ends=st.sampled_from([0, 0.05, 0.3]),
+    joins=st.sampled_from([0, 0.1, 0.5]),
+    longest=st.integers(1, 12),
+    reals=st.booleans(),
+    lanes=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+    count=st.sampled_from(["env_steps", "agent_steps"]),
+    mode=st.sampled_from(["truncate_episodes", "complete_episodes"]),
+    lookback=st.integers(0, 3),
+    randomly=st.booleans(),
+    calls=CALLS,
+)
+def test_its_episodes_and_metrics_are_those_of_rllibs_runner(
+    kind, ends, joins, longest, reals, lanes, seed, count, mode, lookback, randomly, calls
+):
+    made = config(
+        lambda: kind(ends=ends, joins=joins, longest=longest, reals=reals),
+        lanes,
+        seed,
+        multi_agent={"count_steps_by": count},
+        env_runners={"batch_mode": mode, "episode_lookback_horizon": lookback},
+    )
+    check_equal(made, [{**call, "random_actions": randomly} for call in calls])
+
+
+CHUNKS = [{"num_timesteps": 40}, {"num_timesteps": 25}, {"num_episodes": 4}]
+
+
+@pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
+def test_models_of_envoi_are_sampled_as_by_rllib(name):
+    made = config(lambda: load(f"envoi:{name}"))
+    register("envoi-multi-runner", f"envoi:{name}", vectorize=False)
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
+    check_equal(made, CHUNKS)
+
+
+class Chase(Pursuit):
+    """Pursuit without random numbers, from places that differ between the lanes by their contexts."""
+
+    context_space = envoi.ContextSpace([*Pursuit.context_space.features.values(), envoi.UniformInteger("at", 0, 80, 0)])
+    made = 0
+
+    def __init__(self, ends=20):
+        Chase.made += 1
+        self.context = {"at": Chase.made % 3, "stumble": 0, "max_steps": ends}
+
+    def initial(self, rng, context, size=None):
+        state = super().initial(rng, context, size)
+        at = np.asarray(context["at"])[..., None]
+        places = np.stack([(at + np.array([3, 40, 77])) % 9, np.array([1, 5, 7]) + 0 * at], -1)
+        return state._replace(places=places)
+
+    def info(self, state):
+        return {"prey": {"row": state.places[..., 2, 0]}, "__common__": {"step": state.step}}
+
+
+@pytest.mark.parametrize("game", [lambda: load("envoi:rps"), Chase], ids=["rps", "chase"])
+@pytest.mark.parametrize("randomly", [False, True])
+def test_models_that_step_as_one_batch_give_the_episodes_of_environments_stepped_one_by_one(game, randomly):
+    calls = [*CHUNKS, {"num_timesteps": 7}, {}, {"num_timesteps": 30, "force_reset": True, "explore": False}]
+    made = config(game, lanes=4)
+    check_equal(made, [{**call, "random_actions": randomly} for call in calls], begin=lambda: setattr(Chase, "made", 0))
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is ModelLanes
+
+
+def test_callbacks_read_the_state_of_their_lane_in_the_model():
+    def state(*, episode, env, env_index, **_):
+        form = env.envs[env_index].unwrapped
+        assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
+        for agent, one in episode.agent_episodes.items():
+            np.testing.assert_array_equal(form.observation(agent), one.get_observations(-1))
+            np.testing.assert_array_equal(form.seen(form.last.observations, {})[agent], one.get_observations(-1))
+        seen.append(int(form.core.state.step))
+
+    seen = []
+    made = config("envoi:pursuit", callbacks={"on_episode_step": state, "on_episode_end": state})
+    one = runner(BatchedMultiAgentEnvRunner, made)
+    one.sample(num_timesteps=600)
+    assert type(one.env) is ModelLanes
+    assert max(seen) > 1
+
+
+def test_failures_of_a_batch_come_out_of_the_wrappers_of_its_environments(tmp_path):
+    class Broken(Chase):
+        def transition(self, state, actions, rng):
+            raise RuntimeError("broken")
+
+    made = config(Broken)
+    register("envoi-multi-runner", Broken, failure=tmp_path / "failure")
+    one = runner(BatchedMultiAgentEnvRunner, made)
+    assert type(one.env) is ModelLanes
+    with pytest.raises(RuntimeError):
+        one.sample(num_timesteps=9)
+    assert "broken" in (tmp_path / "failure").read_text()
+
+
+def test_environments_that_cannot_step_as_one_batch_are_stepped_one_by_one():
+    class Scaled(Pursuit):
+        made = []
+
+        def __init__(self):
+            self.factor = len(self.made)
+            self.made.append(1)
+
+    class Rewarded(Pursuit):
+        def __init__(self):
+            self.rewarder = 2 * self.rewarder
+
+    for env in (Scaled, Rewarded, Crowd, lambda: envoi.ValidatedMulti(load("envoi:rps"))):
+        assert type(runner(BatchedMultiAgentEnvRunner, config(env)).env) is SyncForms
+    made = config("envoi:rps")
+    register_env("envoi-multi-runner", to_rllib("envoi:rps", validate=True))
+    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
+
+
+def test_masked_observations_are_sampled_as_by_rllib():
+    module = RLModuleSpec(module_class=ActionMaskingTorchRLModule, model_config={"head_fcnet_hiddens": [4]})
+    made = config(to_rllib("envoi:nim", action_masks=True), rl_module={"rl_module_spec": module})
+    check_equal(made, CHUNKS)
+
+
+class Halving(ConnectorV2):
+    """Halves the observations for the policy, and in the episodes."""
+
+    def __call__(self, *, rl_module, batch, episodes, explore=None, shared_data=None, **_):
+        for one in self.single_agent_episode_iterator(episodes):
+            one.set_observations(at_indices=-1, new_data=one.get_observations(-1) / 2)
+        return batch
+
+
+def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code():
+    settings = {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}
+    assert list(runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings)).obstacles) == ["env-to-module"]
+    check_equal(config(Crowd, **settings), CHUNKS)
+    settings = {"rl_module": {"model_config": DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)}}
+    parts = runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).obstacles
+    assert parts == dict.fromkeys(("env-to-module", "module-to-env"), "a policy keeps a state")
+    check_equal(config(Turns, **settings), CHUNKS)
+
+
+def test_actions_are_normalized_and_clipped_for_each_agent():
+    for scaling in ({"normalize_actions": True}, {"normalize_actions": False, "clip_actions": True}):
+        check_equal(config(lambda: Crowd(reals=True), environment=scaling), CHUNKS)
+
+
+def heard(kind):
+    """The calls of callbacks, of both kinds, with the episode as it is then."""
+    calls = []
+
+    def hear(which):
+        def on(self=None, *, episode, env_index, env, metrics_logger, prev_episode_chunks=(), **_):
+            steps = metrics_logger.peek(("num_env_steps_sampled",), default=0)
+            assert env.envs[env_index].unwrapped.core is not None
+            calls.append((which, env_index, said(episode), steps, [said(chunk) for chunk in prev_episode_chunks]))
+
+        return on
+
+    events = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
+    listener = type("Listener", (RLlibCallback,), {which: hear(which) for which in events})
+    made = config(Crowd, callbacks={"callbacks_class": listener, "on_episode_end": hear("function")})
+    made.callbacks(on_sample_end=lambda *, samples, **_: calls.append([said(one) for one in samples]))
+    collected(kind, made, CHUNKS)
+    return calls
+
+
+def test_callbacks_get_the_calls_and_episodes_that_rllib_gives_them():
+    mine, theirs = heard(BatchedMultiAgentEnvRunner), heard(MultiAgentEnvRunner)
+    assert {call[0] for call in mine if isinstance(call, tuple)} == {
+        "function",
+        *("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end"),
+    }
+    if mine != theirs:
+        np.testing.assert_equal(mine, theirs)
+
+
+def test_environments_of_others_are_stepped_by_rllibs_vector_environment():
+    settings = {"environment": {"env": TicTacToe}, "multi_agent": {"policies": {"one"}}}
+    settings["multi_agent"]["policy_mapping_fn"] = lambda *_, **__: "one"
+    made = config(Crowd, **settings)
+    assert list(runner(BatchedMultiAgentEnvRunner, made).obstacles) == ["stepping"]
+    check_equal(made, CHUNKS)
+
+
+def test_its_state_is_that_of_rllibs_runner():
+    made = config(Crowd)
+    mine, theirs = runner(BatchedMultiAgentEnvRunner, made), runner(MultiAgentEnvRunner, made)
+    state = theirs.get_state()
+    mine.set_state(state)
+    assert mine.get_state().keys() == state.keys()
+    np.testing.assert_equal(mine.get_state()["rl_module"], state["rl_module"])
+
+
+class Failing(Crowd):
+    """Fails in its fourth step in the first environment that gets there."""
+
+    failed = []
+
+    def transition(self, state, actions, rng):
+        if state.step == 3 and not self.failed:
+            self.failed.append(1)
+            raise RuntimeError("broken")
+        return super().transition(state, actions, rng)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_failed_step_restarts_the_environments_or_is_raised_as_by_rllib():
+    made = config(lambda: Failing(ends=0), fault_tolerance={"restart_failed_sub_environments": True})
+    found = []
+    for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
+        Failing.failed.clear()
+        found += [[(len(chunks), measured) for chunks, measured in collected(kind, made, [{"num_timesteps": 30}])]]
+        assert Failing.failed
+    assert found[0][0][0] == found[1][0][0]
+    Failing.failed.clear()
+    with pytest.raises(RuntimeError) as caught:
+        runner(BatchedMultiAgentEnvRunner, config(lambda: Failing(ends=0))).sample(num_timesteps=30)
+    assert "broken" in str(caught.value.__cause__)
