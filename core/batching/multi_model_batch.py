@@ -194,7 +194,10 @@ class MultiModelBatch:
 
     def _check_rewards(self) -> None:
         if not all(model.is_unchanged for model in self.models):
-            raise SpecError("rewarder: expected the model's own rewards, as lanes that step together share them")
+            raise SpecError(
+                "rewarder: expected the model's own rewards, as lanes that step together share them; step "
+                "the models one by one instead (under RLlib, register the environment with vectorize=False)"
+            )
 
 
 def why_not_together(models: Sequence[Any]) -> str | None:
