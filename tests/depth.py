@@ -6,12 +6,16 @@ from hypothesis import settings
 
 LONGEST = (
     "integrations/test_train.py",
+    "integrations/test_check.py",
+    "integrations/test_several_agents.py",
+    "test_examples.py",
+    "adapters/test_ecosystem.py",
     "integrations/test_killed_jobs.py",
     "integrations/test_damaged_files.py",
-    "test_examples.py",
     "integrations/test_evaluation.py",
+    "adapters/test_requirements.py",
+    "adapters/test_rllib_contexts.py",
     "integrations/test_rllib_evaluation.py",
-    "integrations/test_check.py",
 )
 """The files that run first, longest first, so that no process is left with one of them at the end."""
 

@@ -31,6 +31,7 @@ EXPECTED = {
     "planning.py": r"(episode \d: return \+1\n){5}",
     "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
+    "self_play.py": r"Elo: 0 [1-9]\d*( -?\d+)*\nsticks: 15( \d+)+ - the first player gets -?1\.0\n",
     "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
     "train.py": r"walks [0-4]( \d+)* 10\n",
 }
@@ -40,7 +41,7 @@ def test_every_example_is_run() -> None:
     assert {example.name for example in EXAMPLES} == set(EXPECTED)
 
 
-TRAINS = ("generalisation.py", "train.py")
+TRAINS = ("generalisation.py", "self_play.py", "train.py")
 """The examples that train until they have learned something, each in a Ray of its own."""
 
 

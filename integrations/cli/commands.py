@@ -155,6 +155,9 @@ def _train(
     step_timeout: Annotated[
         float, typer.Option(help="Seconds after which a step of the env counts as hanging, which is an error.")
     ] = 60.0,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Checkpoints from which --resume continues bit for bit.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
@@ -184,6 +187,7 @@ def _train(
         "on_env_error": on_env_error,
         "max_env_restarts": max_env_restarts,
         "step_timeout": step_timeout,
+        "exact": exact,
     }
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")

@@ -25,6 +25,7 @@ try:
     from .configuration.faults import set_faults
     from .configuration.policies import set_policies
     from .configuration.table_defaults import set_table_defaults
+    from .exact_resume.checkpoint import save_exactly
     from .registration import RegisteredEnv, register, registered
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
@@ -68,6 +69,7 @@ def configure(
     on_env_error: Literal["stop", "restart"] = "stop",
     max_env_restarts: int = 3,
     step_timeout: float = 60.0,
+    exact: bool = False,
     algo: str | None = None,
     lr: float | None = None,
     num_envs: int | None = None,
@@ -98,6 +100,8 @@ def configure(
         on_env_error: See `EnvOptions`.
         max_env_restarts: See `EnvOptions`.
         step_timeout: See `EnvOptions`.
+        exact: True makes checkpoints from which training continues bit for bit as if it had not stopped; see
+            `envoi.integrations.rllib.exact_resume`.
         algo: Without a config of the user's, the name of an algorithm in `ALGORITHMS`; "PPO" if left out.
         lr: Without a config of the user's, the learning rate; None for the default of `ALGORITHMS`.
         num_envs: Likewise, the envs that each runner steps together; None for the default of `ALGORITHMS`, or the lanes
@@ -132,6 +136,8 @@ def configure(
     for step in STEPS:
         step(config, described)
     set_policies(config, described, policies)
+    if exact:
+        save_exactly(config)
     return config
 
 

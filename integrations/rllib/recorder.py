@@ -20,6 +20,8 @@ from .callbacks import RETURNS
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
+from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League
+from .multi_agent.league_files import LeagueFiles
 from .multi_agent.returns import ended_returns
 from .run_folder import RunFolder, TrialState
 from .settings import Settings, Trial
@@ -62,6 +64,7 @@ class Recorder(tune.Callback, tune.Stopper):
         self._interruption, self._measured = interruption, tuple(measured)
         self._live = {index: copy.deepcopy(state) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
+        self._leagues = LeagueFiles(folder.path)
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
         self._checkpointed: dict[int, float] = {}
@@ -89,7 +92,8 @@ class Recorder(tune.Callback, tune.Stopper):
         state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
         self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
         state.seconds = self._earlier[index] + result["time_total_s"]
-        ended = result.get("env_runners", {}).get(RETURNS, [])
+        # In self-play the sum over both agents would be 0 in each zero-sum game.
+        ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
         if isinstance(ended, list):  # a NaN if none ended
             state.episodes += len(ended)
             state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
@@ -121,6 +125,9 @@ class Recorder(tune.Callback, tune.Stopper):
         state = self._live[mine.index]
         speed = self._speed[mine.index]
         row = _row(mine, state, result, speed) | self._shares(state)
+        if LEAGUE in result:
+            league = League.from_json(result[LEAGUE])
+            row |= {"elo": self._leagues.write(mine.index, league), "members": len(league.members)}
         self._folder.append_progress(row)
         self._write_events(mine.index, state, row, result)
         now = time.monotonic()

@@ -5,6 +5,7 @@
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
+    league.json         the league of self-play; the same in league.csv and league.png
     tensorboard/        events, one folder for each trial
     train.log           the output of Ray, RLlib and their workers
     tune/               Ray Tune's own folders, one for each start or resumption of the job
@@ -55,7 +56,8 @@ COLUMNS = (
 """Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
 With several agents, a column for the mean return of each policy and each agent follows, such as
-`policy/shared/return_mean`.
+`policy/shared/return_mean`. In self-play the returns are those of the learning policy against frozen ones, and two more
+columns have its rating (`elo`) and the number of `members` of the league.
 """
 
 

@@ -10,6 +10,7 @@ import envoi
 
 from .algorithms import find
 from .env_options import EnvOptions
+from .exact_resume.limits import check_exact
 from .multi_agent.grouping import check_way
 
 DEFAULT_STOP_STEPS = 1_000_000
@@ -56,6 +57,8 @@ class Settings:
         step_timeout: See `EnvOptions`.
         policies: The policies of several agents: "shared", "per-agent", "by-prefix" or "self-play", or the agents of
             each policy; None chooses by the agents' spaces and names.
+        exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
+            `envoi.integrations.rllib.exact_resume`.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
@@ -79,6 +82,7 @@ class Settings:
     max_env_restarts: int = 3
     step_timeout: float = 60.0
     policies: str | Mapping[str, Sequence[str]] | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algo", find(self.algo).name)
@@ -100,6 +104,8 @@ class Settings:
             if not 0 < rate < 1:
                 raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
         EnvOptions.of(self)
+        if self.exact:
+            check_exact(self.algo)
 
     @property
     def env_options(self) -> EnvOptions:

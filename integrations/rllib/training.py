@@ -19,6 +19,7 @@ from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
 from .job_report import Observer, Outcome
 from .multi_agent.grouping import Grouping, group_spaces
+from .multi_agent.league_files import LeagueFiles
 from .output_redirection import redirected
 from .run_folder import RunFolder, TrialState, best_trial
 from .settings import Settings
@@ -130,7 +131,7 @@ class Job:
                 measured=() if self.grouping is None else self.grouping.measured,
             )
             self.folder.drop_sessions(saved)
-            notes = [*self.notes, *failures, *_plot(self.folder, self.settings)]
+            notes = [*self.notes, *failures, *_plot(self.folder, self.settings, best_trial(saved))]
         return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
 
 
@@ -215,14 +216,15 @@ def _check(settings: Settings) -> Grouping | None:
     return grouping
 
 
-def _plot(folder: RunFolder, settings: Settings) -> list[str]:
+def _plot(folder: RunFolder, settings: Settings, best: int | None) -> list[str]:
     try:
         from .learning_curve import plot_learning_curve
     except ImportError:
         return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
-    plot_learning_curve(
-        folder.read_progress(), folder.curve, f"{settings.algo} on {settings.env}", settings.stop_return
-    )
+    title = f"{settings.algo} on {settings.env}"
+    plot_learning_curve(folder.read_progress(), folder.curve, title, settings.stop_return)
+    if best is not None:
+        LeagueFiles(folder.path).plot(best, title)
     return []
 
 

@@ -18,6 +18,7 @@ import envoi
 
 from .algorithms import find
 from .damaged_files import reading
+from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
 from .run_folder import RunFolder, TrialState
@@ -113,6 +114,7 @@ def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, Tr
         failure=folder.failure.resolve(),
         training=_rates(settings, {trial.seed: trial.lr for trial in todo}),
         policies=settings.policies,
+        exact=settings.exact,
     )
     seeds: Any = tune.grid_search([trial.seed for trial in todo])
     config.debugging(seed=seeds)
@@ -173,11 +175,13 @@ def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) ->
 
 
 def _start(settings: Settings, log_to_driver: bool) -> None:
+    if settings.exact:
+        os.environ.setdefault(HASH_SEED, "0")  # for Ray's processes
     shared: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": "ERROR"}
     try:
         if settings.address not in (None, "local"):
             _reach(settings.address)
-            variables = {"OMP_NUM_THREADS": os.environ["OMP_NUM_THREADS"]}
+            variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
             ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
         else:
             runners = settings.num_env_runners

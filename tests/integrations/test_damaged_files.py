@@ -32,10 +32,15 @@ def checkpoint_files(run):
     return [path for path in sorted(run.checkpoint.rglob("*")) if path.is_file()]
 
 
-def cuts(path):
-    """Truncates the file to several lengths in turn, and restores it at the end."""
+every_length = pytest.mark.parametrize(
+    "parts", [pytest.param((0,), id="empty"), pytest.param((0, 0.5, 1), id="cut", marks=pytest.mark.deep)]
+)
+
+
+def cuts(path, parts):
+    """Truncates the file to parts of its length in turn, of which 1 leaves one byte out, and restores it at the end."""
     whole = path.read_bytes()
-    for length in sorted({0, len(whole) // 2, len(whole) - 1}):
+    for length in sorted({min(int(part * len(whole)), len(whole) - 1) for part in parts}):
         path.write_bytes(whole[:length])
         yield length
     path.write_bytes(whole)
@@ -48,12 +53,13 @@ def check_message(path, code, err):
     assert "interrupted" not in err
 
 
-def test_evaluate_names_each_truncated_file(cli, copied):
+@every_length
+def test_evaluate_names_each_truncated_file(cli, copied, parts):
     files = [copied.config, copied.state, copied.progress, *checkpoint_files(copied)]
     assert len(files) > 20
     refused = set()
     for path in files:
-        for length in cuts(path):
+        for length in cuts(path, parts):
             code, _, err = cli("evaluate", copied.path, "--episodes", "1")
             if code == 0:  # it does not need the file
                 continue
@@ -65,11 +71,12 @@ def test_evaluate_names_each_truncated_file(cli, copied):
     assert cli("evaluate", copied.path, "--episodes", "1")[0] == 0  # all are restored
 
 
-def test_resume_names_each_truncated_file(cli, copied):
+@every_length
+def test_resume_names_each_truncated_file(cli, copied, parts):
     goal = ("--stop-return", "2")
     assert len(checkpoint_files(copied)) > 20
     for path in [copied.state, *checkpoint_files(copied)]:
-        for _ in cuts(path):
+        for _ in cuts(path, parts):
             code, _, err = cli("train", "--resume", "--out", copied.path, *goal)
             # A job continues from the folder that the link `checkpoint` points to.
             check_message(path.resolve().relative_to(copied.path.resolve()), code, err)

@@ -205,3 +205,26 @@ def test_job_of_several_agents_records_evaluates_and_loads_each_policy(ray_sessi
     assert set(again) == {"hunter_1", "prey"}
     with pytest.raises(envoi.EnvoiError, match="'pray'; did you mean 'prey'"):
         load_policy(out, policy_id="pray")
+
+
+def test_the_code_of_the_page_configures(tmp_path):
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "several_agents.md").read_text()
+    code, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(code, names)
+    mapping = names["config"].policy_mapping_fn
+    assert [mapping(agent) for agent in ("hunter_0", "hunter_1", "prey")] == ["hunters", "hunters", "prey"]
+    assert set(names["config"].policies) == {"hunters", "prey"}
+
+
+def test_policies_that_the_user_has_set_stay():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from envoi.integrations.rllib import configure
+
+    own = PPOConfig().multi_agent(policies={"mine"}, policy_mapping_fn=lambda agent, *_, **__: "mine")
+    assert set(configure(own, "envoi:nim").policies) == {"mine"}
+    with pytest.raises(envoi.EnvoiError, match=r"the config has policies of its own, mine, so that policies='shared'"):
+        configure(own, "envoi:nim", policies="shared")

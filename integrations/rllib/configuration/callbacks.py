@@ -38,7 +38,7 @@ class KeepsCallbacks(AlgorithmConfig):
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key == "callbacks_class":
-            value = with_envois(value)
+            value = with_envois([*_envois(self.__dict__.get(key)), *force_list(value)])
         elif key == "evaluation_config" and isinstance(value, Mapping):
             kept = {name: with_envois(value[name]) for name in ("callbacks", "callbacks_class") if name in value}
             value = {**value, **kept}
@@ -51,8 +51,15 @@ def with_envois(callbacks: Any) -> Any:
     Args:
         callbacks: A class, a list of classes, or None.
     """
-    others = [each for each in force_list(callbacks) if each not in (EnvoiCallbacks, RLlibCallback)]
-    return [EnvoiCallbacks, *others] if others else EnvoiCallbacks
+    listed = force_list(callbacks)
+    ours = next((each for each in _envois(listed) if each is not EnvoiCallbacks), EnvoiCallbacks)
+    others = [each for each in listed if each is not RLlibCallback and each not in _envois(listed)]
+    return [ours, *others] if others else ours
+
+
+def _envois(callbacks: Any) -> list[type[EnvoiCallbacks]]:
+    """Returns envoi's own among classes of callbacks: `EnvoiCallbacks`, or a class that extends it."""
+    return [each for each in force_list(callbacks) if isinstance(each, type) and issubclass(each, EnvoiCallbacks)]
 
 
 @cache

@@ -1,0 +1,241 @@
+"""A run that continues from an exact checkpoint has the weights of one that never stopped, bit for bit."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envoi
+from envoi.context import ContextSpace, UniformFloat
+from envoi.integrations.rllib import RunFolder, Settings, configure
+
+pytest.importorskip("ray")
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+
+from envoi.integrations.rllib.exact_resume.checkpoint import FILE
+
+pytestmark = [
+    pytest.mark.usefixtures("ray_session"),
+    pytest.mark.filterwarnings("ignore:.*Overriding environment rllib:UserWarning"),  # RLlib registers it per runner
+]
+
+# RLlib's own checkpoints leave out what becomes of the two coefficients.
+ON_POLICY = {
+    "train_batch_size_per_learner": 48,
+    "minibatch_size": 16,
+    "num_epochs": 2,
+    "kl_coeff": 0.3,
+    "entropy_coeff": [[0, 0.1], [400, 0.0]],
+}
+OFF_POLICY = {
+    "num_steps_sampled_before_learning_starts": 20,
+    "train_batch_size_per_learner": 8,
+    "replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 2000},
+}
+
+
+def in_contexts():
+    space = ContextSpace([UniformFloat("length", 0.3, 0.8, default=0.5)])
+    return envoi.wrappers.Contextual(envoi.models.CartPole(), contexts=space.sample(5, seed=1))
+
+
+def in_a_loop():
+    return envoi.batch(lambda: envoi.TimeLimit(envoi.models.Catch(), 5), 2)
+
+
+ENVS = {"foreign": "gymnasium:CartPole-v1", "native batch": "envoi:catch", "contexts": in_contexts, "loop": in_a_loop}
+
+
+def build(env, kind=PPOConfig, exact=True, runners=0, **settings):
+    config = kind().training(**(settings or ON_POLICY)).debugging(seed=3, log_level="ERROR")
+    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
+    config.reporting(min_sample_timesteps_per_iteration=60, min_train_timesteps_per_iteration=0)
+    return configure(config, env, exact=exact).build_algo()
+
+
+def weights(algorithm):
+    digest = hashlib.sha256()
+
+    def add(tree):
+        for name in sorted(tree):
+            add(tree[name]) if isinstance(tree[name], dict) else digest.update(np.ascontiguousarray(tree[name]))
+
+    add(algorithm.learner_group.get_weights())
+    return digest.hexdigest()
+
+
+def train(algorithm, iterations):
+    found = []
+    for _ in range(iterations):
+        algorithm.train()
+        found.append(weights(algorithm))
+    return found
+
+
+def uninterrupted_and_resumed(make, folder):
+    """Returns the weights of two iterations after a checkpoint: of the run that went on, and of one restored."""
+    first = make()
+    try:
+        train(first, 2)
+        first.save_to_path(str(folder))
+        went_on = train(first, 2)
+    finally:
+        first.stop()
+    second = make()
+    try:
+        second.restore_from_path(str(folder))
+        return went_on, train(second, 2)
+    finally:
+        second.stop()
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_resumed_weights_are_those_of_an_uninterrupted_run(env, tmp_path):
+    went_on, resumed = uninterrupted_and_resumed(lambda: build(ENVS[env]), tmp_path)
+    assert resumed == went_on
+    assert len({*went_on}) == 2
+
+
+def test_checkpoint_without_exact_continues_otherwise(tmp_path):
+    went_on, resumed = uninterrupted_and_resumed(lambda: build("envoi:catch", exact=False), tmp_path)
+    assert resumed != went_on
+    assert not (tmp_path / FILE).exists()
+
+
+def test_algorithm_returns_to_its_own_checkpoint(tmp_path):
+    algorithm = build("gymnasium:CartPole-v1")
+    try:
+        train(algorithm, 1)
+        algorithm.save_to_path(str(tmp_path))
+        first = train(algorithm, 2)
+        algorithm.restore_from_path(str(tmp_path))
+        assert train(algorithm, 2) == first
+    finally:
+        algorithm.stop()
+
+
+def test_callbacks_of_the_user_leave_checkpoints_exact(tmp_path):
+    def make():
+        config = PPOConfig().training(**ON_POLICY).debugging(seed=3, log_level="ERROR")
+        config.env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+        config = configure(config, "envoi:catch", exact=True)
+        config.callbacks(on_algorithm_init=lambda **_: seen.append(1), on_train_result=lambda **_: None)
+        return config.build_algo()
+
+    seen = []
+    went_on, resumed = uninterrupted_and_resumed(make, tmp_path)
+    assert resumed == went_on
+    assert seen == [1, 1]
+
+
+class Uncopyable(gymnasium.Env):
+    """An env that has no snapshot, because of a lock."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+def test_env_without_snapshot_is_resumed_as_before_with_the_reason(tmp_path, caplog):
+    first, second = build(Uncopyable), build(Uncopyable)
+    try:
+        train(first, 1)
+        first.save_to_path(str(tmp_path))
+        assert "this checkpoint is not exact" in caplog.text
+        assert "Uncopyable" in caplog.text
+        caplog.clear()
+        second.restore_from_path(str(tmp_path))
+        assert "the run starts new episodes" in caplog.text
+        assert "Uncopyable" in caplog.text
+        assert weights(second) == weights(first)
+    finally:
+        first.stop()
+        second.stop()
+
+
+def test_checkpoint_that_was_not_saved_exactly_is_named(tmp_path, caplog):
+    plain, exact = build("envoi:catch", exact=False), build("envoi:catch")
+    try:
+        plain.save_to_path(str(tmp_path))
+        exact.restore_from_path(str(tmp_path))
+        assert f"{tmp_path} was not saved with exact=True" in caplog.text
+    finally:
+        plain.stop()
+        exact.stop()
+
+
+def test_algorithms_that_do_not_wait_for_their_runners_are_refused():
+    with pytest.raises(envoi.EnvoiError, match=r"exact: expected an algorithm that waits for its env runners.*APPO"):
+        configure(APPOConfig(), "envoi:catch", exact=True)
+    with pytest.raises(envoi.EnvoiError, match="IMPALA"):
+        Settings("envoi:catch", "impala", exact=True)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("kind", "env"), [(DQNConfig, "gymnasium:CartPole-v1"), (SACConfig, "envoi:pendulum")])
+def test_replay_buffers_targets_and_temperatures_are_resumed(kind, env, tmp_path):
+    went_on, resumed = uninterrupted_and_resumed(lambda: build(env, kind, **OFF_POLICY), tmp_path)
+    assert resumed == went_on
+
+
+@pytest.mark.deep
+def test_remote_env_runners_are_resumed(tmp_path):
+    went_on, resumed = uninterrupted_and_resumed(lambda: build("gymnasium:CartPole-v1", runners=2), tmp_path)
+    assert resumed == went_on
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:cartpole", 2), ("envoi:rps", 2)])
+def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(env, runners, tmp_path):
+    def job(name, *arguments):
+        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "14000"]
+        command += ["--num-env-runners", str(runners), "--out", str(tmp_path / name), *arguments]
+        return subprocess.Popen(
+            command, start_new_session=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
+
+    assert job("whole").wait() == 0
+    killed = job("killed")
+    folder = RunFolder(tmp_path / "killed")
+    try:
+        deadline = time.monotonic() + 120
+        while not folder.checkpoint.exists():
+            assert time.monotonic() < deadline
+            assert killed.poll() is None
+            time.sleep(0.2)
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    assert job("killed", "--resume").wait() == 0
+    assert saved_weights(tmp_path / "killed") == saved_weights(tmp_path / "whole")
+
+
+def saved_weights(folder):
+    from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+
+    root = RunFolder(folder).checkpoint.resolve() / "learner_group" / "learner" / "rl_module"
+    module = MultiRLModule.from_checkpoint(root)
+    return {
+        (name, key): value.numpy().tobytes()
+        for name in module.keys()  # noqa: SIM118
+        for key, value in module[name].state_dict().items()
+    }

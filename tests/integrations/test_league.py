@@ -1,0 +1,179 @@
+"""The league of self-play: its ratings, its members, and the algorithm that plays in it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from envoi.integrations.rllib.multi_agent.grouping import SLOTS
+from envoi.integrations.rllib.multi_agent.league import GAMES, League, Member, elo_ratings
+from envoi.integrations.rllib.multi_agent.league_files import LeagueFiles
+from envoi.integrations.rllib.multi_agent.mapping import LEARNER, opponents
+
+
+@given(arrays(float, st.integers(2, 6), elements=st.floats(-400, 400)))
+def test_ratings_are_those_by_which_the_games_were_scored(true):
+    games = np.full((len(true), len(true)), 1e6)
+    np.fill_diagonal(games, 0)
+    points = games / (1 + 10 ** ((true[None, :] - true[:, None]) / 400))
+    np.testing.assert_allclose(elo_ratings(games, points, 5000), true - true[0], atol=1)
+
+
+def test_ratings_stay_finite_and_put_who_wins_first():
+    games = np.array([[0, 50, 0], [50, 0, 10], [0, 10, 0]], float)
+    points = np.array([[0, 0, 0], [50, 0, 0], [0, 10, 0]], float)
+    ratings = elo_ratings(games, points)
+    assert np.isfinite(ratings).all()
+    assert ratings[0] == 0 < ratings[1] < ratings[2]
+    games, points = np.zeros((2, 3, 3))
+    games[0, 1] = games[1, 0] = 4
+    points[0, 1], points[1, 0] = 1, 3
+    assert elo_ratings(games, points)[2] == elo_ratings(games, points)[1] > 0
+
+
+def test_version_that_beats_all_slots_becomes_a_member_in_place_of_the_easiest():
+    league = League.new(3)
+    league.record({0: [1.0] * (GAMES - 1)})
+    assert not league.is_due
+    league.record({2: [0.0]})
+    assert league.is_due
+    assert league.score == pytest.approx((GAMES - 1) / GAMES)
+    assert league.slots[league.admit(4, 8000)] == 1
+    assert sorted(league.slots) == [0, 0, 1]
+    assert (league.version, league.members[1]) == (2, Member(4, 8000))
+    assert league.score is None
+    assert not league.is_due
+    while league.slots.count(0) > 1:
+        league.record({slot: [1.0] * GAMES for slot in range(3)})
+        league.admit(5, 9000)
+    hard = league.slots.index(max(league.slots))
+    league.record({slot: [1.0 if slot == hard else 0.5] * GAMES for slot in range(3)})
+    before = list(league.slots)
+    assert league.admit(6, 9000) == hard
+    assert [member for slot, member in enumerate(before) if slot != hard] == [
+        member for slot, member in enumerate(league.slots) if slot != hard
+    ]
+    assert League.from_json(league.to_json()) == league
+
+
+def test_version_that_loses_or_has_not_met_all_members_stays_out():
+    league = League([0, 1], [Member(), Member(1, 100)])
+    league.record({0: [1.0] * 10 * GAMES})
+    assert not league.is_due
+    league.record({1: [0.0] * GAMES})
+    assert league.score == 0.5
+    assert not league.is_due
+
+
+def test_files_hold_every_trial_and_games_of_each_pair(tmp_path):
+    league = League.new(2)
+    league.record({0: [1.0, 0.5], 1: [1.0, 1.0]})
+    files = LeagueFiles(tmp_path)
+    elo = files.write(1, league)
+    assert elo > 0
+    LeagueFiles(tmp_path).write(0, League.new(2))
+    held = LeagueFiles(tmp_path).read()
+    assert set(held) == {"0", "1"}
+    assert held["1"]["games"] == [[0, 4], [4, 0]]
+    assert held["1"]["points"] == [[0, 0.5], [3.5, 0]]
+    lines = files.csv.read_text().splitlines()
+    assert lines[0] == "trial,version,name,env_steps,elo,games,score,slots"
+    assert lines[-2:] == ["1,0,untrained,0,0.0,4,0.125,0 1", f"1,1,learning,,{elo},4,0.875,"]
+    files.plot(1, "PPO on a game")
+    assert files.picture.read_bytes().startswith(b"\x89PNG")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def weights(module):
+    return {name: np.asarray(value) for name, value in module.get_state(inference_only=True).items()}
+
+
+def equal(one, other):
+    one, other = weights(one), weights(other)
+    return all((one[name] == other[name]).all() for name in one)
+
+
+def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_checkpoint(ray_session, tmp_path):
+    from envoi.integrations.rllib import configure
+
+    config = configure("envoi:nim", policies="self-play", seed=0, training={"train_batch_size_per_learner": 512})
+    algorithm = config.build_algo()
+    learner = algorithm.learner_group._learner.module
+    try:
+        assert all(equal(learner[LEARNER], learner[slot]) for slot in opponents(SLOTS))
+        before = {slot: weights(learner[slot]) for slot in opponents(SLOTS)}
+        league = League.from_json(algorithm.train()["league"])
+        assert sum(league.games.values()) > 20
+        for slot in opponents(SLOTS):  # only the learning policy learns
+            np.testing.assert_equal(weights(learner[slot]), before[slot])
+            assert not equal(learner[LEARNER], learner[slot])
+        # The next version wins enough to become a member.
+        league.record({slot: [1.0] * GAMES for slot in range(SLOTS)})
+        algorithm.metrics.log_value("league", league.to_json(), reduce="item")
+        league = League.from_json(algorithm.train()["league"])
+        (slot,) = (index for index, member in enumerate(league.slots) if member == 1)
+        assert equal(learner[LEARNER], learner[opponents(SLOTS)[slot]])
+        acting = algorithm.env_runner.module
+        assert all(equal(learner[name], acting[name]) for name in (LEARNER, *opponents(SLOTS)))
+        algorithm.save_to_path(tmp_path / "checkpoint")
+
+        algorithm.train()
+        algorithm.restore_from_path(tmp_path / "checkpoint")
+        continued = League.from_json(algorithm.train()["league"])
+        assert continued.members == league.members
+        assert all(continued.games[pair] == count for pair, count in league.games.items())
+        assert any(pair.startswith("2-") for pair in continued.games)
+        assert all(equal(learner[name], acting[name]) for name in opponents(SLOTS))
+    finally:
+        algorithm.stop()
+
+
+@pytest.mark.deep
+def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session, cli, tmp_path):
+    from envoi.adapters import to_rllib
+    from envoi.integrations.rllib import RunFolder, load_policy
+    from envoi.integrations.rllib.multi_agent.play import play
+
+    out = tmp_path / "run"
+    code, text, err = cli("train", "envoi:nim", "--policies", "self-play", "--stop-steps", 20_000, "--out", out)
+    assert (code, err) == (0, "")
+    half = json.loads((out / "league.json").read_text())["trials"]["0"]
+    code, text, err = cli("train", "--resume", "--stop-steps", 60_000, "--out", out)
+    assert (code, err) == (0, "")
+    whole = json.loads((out / "league.json").read_text())["trials"]["0"]
+    assert whole["versions"][1]["env_steps"] == half["versions"][1]["env_steps"]
+    elo = [float(row["elo"]) for row in RunFolder(out).read_progress()]
+    assert elo[-1] > elo[len(elo) // 2] > elo[0] + 50
+    assert len(whole["versions"]) > len(half["versions"]) > 2
+    assert (out / "league.png").read_bytes().startswith(b"\x89PNG")
+
+    # Against moves at random, from either side.
+    policy = load_policy(out)
+    env = to_rllib("envoi:nim", action_masks=policy.sees_masks)({})
+    rng = np.random.default_rng(0)
+
+    class AgainstRandom:
+        def __init__(self, side):
+            self.side = side
+
+        def reset(self, seed, seats):
+            policy.reset(seed, {self.side: LEARNER})
+
+        def __call__(self, observations, rewards, ended):
+            mine = {agent: value for agent, value in observations.items() if agent == self.side}
+            chosen = policy(mine, {agent: rewards.get(agent, 0.0) for agent in mine}, {}) if mine else {}
+            others = observations.keys() - mine.keys()
+            return chosen | {agent: int(rng.integers(min(3, env.core.state.sticks))) for agent in others}
+
+    won = [
+        play(env, AgainstRandom(side), seed).returns[side] > 0 for side in env.possible_agents for seed in range(100)
+    ]
+    assert np.mean(won) > 0.9
+
+    code, text, err = cli("evaluate", out, "--episodes", 2 * SLOTS)
+    assert (code, err) == (0, "")
+    assert re.search(r"policy main: return 0?\.?\d", text)
