@@ -164,6 +164,19 @@ class MultiModelBatch:
         model._enter(take(self._state, lane), bool(self._over[lane]), seen)  # pyright: ignore[reportPrivateUsage]
         return seen
 
+    def content(self) -> Any:
+        """Returns the episodes and random streams of all lanes, for `put_back`."""
+        return self._state, self._seen, self._over.copy(), self.streams.copy()
+
+    def put_back(self, content: Any) -> None:
+        """Restores what `content` returned.
+
+        Args:
+            content: The result of `content`.
+        """
+        self._state, self._seen, over, streams = content
+        self._over, self.streams = over.copy(), streams.copy()
+
     def _initial(self, lanes: Sequence[int]) -> Any:
         """Returns initial states of some lanes, each with the context of its model."""
         contexts = [self.models[lane].context for lane in lanes]
