@@ -164,6 +164,19 @@ class MultiModelBatch:
         model._enter(take(self._state, lane), bool(self._over[lane]), seen)  # pyright: ignore[reportPrivateUsage]
         return seen
 
+    def content(self) -> Any:
+        """Returns the episodes and random streams of all lanes, for `put_back`."""
+        return self._state, self._seen, self._over.copy(), self.streams.copy()
+
+    def put_back(self, content: Any) -> None:
+        """Restores what `content` returned.
+
+        Args:
+            content: The result of `content`.
+        """
+        self._state, self._seen, over, streams = content
+        self._over, self.streams = over.copy(), streams.copy()
+
     def _initial(self, lanes: Sequence[int]) -> Any:
         """Returns initial states of some lanes, each with the context of its model."""
         contexts = [self.models[lane].context for lane in lanes]
@@ -194,7 +207,10 @@ class MultiModelBatch:
 
     def _check_rewards(self) -> None:
         if not all(model.is_unchanged for model in self.models):
-            raise SpecError("rewarder: expected the model's own rewards, as lanes that step together share them")
+            raise SpecError(
+                "rewarder: expected the model's own rewards, as lanes that step together share them; step "
+                "the models one by one instead (under RLlib, register the environment with vectorize=False)"
+            )
 
 
 def why_not_together(models: Sequence[Any]) -> str | None:

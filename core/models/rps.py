@@ -50,10 +50,10 @@ class RockPaperScissors(MultiBatchModel):
         return RpsState(choices, state.round + 1, state.rounds)
 
     def observe(self, state: RpsState, agent: str, rng: np.random.Generator) -> Any:
-        return state.choices[..., 1 - PLAYERS.index(agent)]
+        return state.choices[..., 1 - PLAYERS.index(agent)][()]  # a scalar, where there are no lanes
 
     def reward(self, state: RpsState, actions: Mapping[Any, Any], next_state: RpsState) -> dict[str, Any]:
-        first, second = (next_state.choices[..., index] for index in range(2))
+        first, second = (next_state.choices[..., index][()] for index in range(2))
         gain = GAINS[(first - second) % 3]
         return {PLAYERS[0]: gain, PLAYERS[1]: -gain}
 

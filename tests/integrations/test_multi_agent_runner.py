@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ from ray.tune.registry import register_env  # noqa: E402
 import envoi  # noqa: E402
 from envoi.adapters import load, to_rllib  # noqa: E402
 from envoi.adapters.rllib import EnvCreator  # noqa: E402
+from envoi.adapters.shared.introspection import Content  # noqa: E402
+from envoi.integrations.rllib.exact_resume.runner_state import _layers as layers_of  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner.model_lanes import ModelLanes  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner.vector_env import SyncForms  # noqa: E402
@@ -257,6 +260,30 @@ def test_callbacks_read_the_state_of_their_lane_in_the_model():
     one.sample(num_timesteps=600)
     assert type(one.env) is ModelLanes
     assert max(seen) > 1
+
+
+@pytest.mark.parametrize("game", ["pursuit", "rps", "nim"])
+def test_snapshots_of_an_env_runner_hold_the_lanes(game):
+    one = runner(BatchedMultiAgentEnvRunner, config(f"envoi:{game}", lanes=3))
+    one.sample(num_timesteps=20, random_actions=True)
+    content = cloudpickle.loads(cloudpickle.dumps(Content(layers_of(one.env))))
+    rng = np.random.default_rng(0)
+    plans = [[{a: int(rng.integers(3)) for a in ("hunter_0", "hunter_1", "prey")} for _ in range(3)] for _ in range(40)]
+
+    def steps():
+        for plan in plans:
+            cores = [env.unwrapped.core for env in one.env.envs]
+            actions = [
+                {a: i % 3 for i, a in enumerate(core.acting)} if game == "nim" else given
+                for core, given in zip(cores, plan, strict=True)
+            ]
+            if game == "rps":
+                actions = [{"player_0": given["hunter_0"], "player_1": given["prey"]} for given in plan]
+            yield plain(list(one.env.step(actions)))
+
+    went_on = list(steps())
+    content.put_back(layers_of(one.env))
+    assert list(steps()) == went_on
 
 
 def test_failures_of_a_batch_come_out_of_the_wrappers_of_its_environments(tmp_path):

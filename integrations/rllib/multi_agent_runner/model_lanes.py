@@ -151,6 +151,22 @@ class ModelLanes(SyncForms):
         """Makes the model of a lane show the lane's state, for callbacks that read it."""
         self._batch.show(lane)
 
+    def content(self) -> Any:
+        """Returns the state of the batch, for snapshots of the env runner; the forms copy themselves."""
+        for form in self._forms:
+            _ = form.last  # made of the batch's values while they are those of the last step
+        return self._batch.content(), list(self._ended)
+
+    def put_back(self, content: Any) -> None:
+        """Restores what `content` returned.
+
+        Args:
+            content: The result of `content`.
+        """
+        batch, ended = content
+        self._batch.put_back(batch)
+        self._ended = list(ended)
+
     def _last_reset(self, lane: int, infos: dict[Any, Any]) -> MultiReset:
         return MultiReset(self._batch.show(lane), infos)
 
@@ -194,6 +210,21 @@ class _Lane(gymnasium.Env[Any, Any]):
     def unwrapped(self) -> Any:
         """The form."""
         return self._form
+
+    @property
+    def env(self) -> Any:
+        """The form, so that readers of layers find it."""
+        return self._form
+
+    def content(self) -> None:
+        """Returns nothing, for snapshots: the place has no state of its own."""
+
+    def put_back(self, content: None) -> None:
+        """Restores nothing.
+
+        Args:
+            content: The result of `content`.
+        """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
