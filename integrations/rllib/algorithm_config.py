@@ -141,7 +141,7 @@ def configure(
     for step in STEPS:
         step(config, described)
     set_policies(config, described, policies)
-    set_env_runner(config, described, runner, exact)
+    set_env_runner(config, described, runner)
     if exact:
         save_exactly(config)
     return config

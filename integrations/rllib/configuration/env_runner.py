@@ -14,14 +14,13 @@ from .described_env import DescribedEnv
 from .user_settings import set_default
 
 
-def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner, exact: bool) -> None:
+def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
     """Sets envoi's env runner for one agent or for several, whose episodes are those of RLlib's.
 
     Args:
         config: The config.
         env: The env.
         runner: See `Runner`.
-        exact: True for exact checkpoints, which the runner of several agents cannot make; "auto" is RLlib's then.
 
     Raises:
         envoi.UnknownName: There is no env runner of that name.
@@ -31,12 +30,7 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner, e
         use_runner(config, runner)
         return
     check_runner(runner)
-    if exact and runner == "batched":
-        raise envoi.EnvoiError(
-            "runner: expected 'auto' or 'sync' for several agents with exact=True, because the batched runner has no "
-            "exact checkpoints, got 'batched'"
-        )
-    if exact or runner == "sync":
+    if runner == "sync":
         return
     set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
     cls: Any = config.env_runner_cls
