@@ -4,6 +4,7 @@
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make lint      run ruff, and pyright on the built wheel
+# make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make bench     measure the core and the conversions beside their peers; make bench-tf for TF-Agents
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-all lint bench bench-tf clean
+.PHONY: demo test test-deep test-tf test-all lint bench bench-tf learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -57,10 +58,15 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/contexts.py
 	$(BIN)/python benchmarks/wrappers.py
 	$(BIN)/python benchmarks/rllib_multi_agent.py
+	$(BIN)/python benchmarks/rllib_sampling.py
 
 bench-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
 	$(TF_VENV)/bin/python benchmarks/wrappers.py --only TF
+
+learning: $(VENV)/ready
+	$(BIN)/python benchmarks/rllib_learning.py --mode truncate_episodes
+	$(BIN)/python benchmarks/rllib_learning.py --mode complete_episodes
 
 INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 # Bytecode for all that was installed, on all cores; pip would take one. Some packages hold templates that do not compile.

@@ -10,8 +10,19 @@ from pathlib import Path
 import envoi
 
 
+class EnvFailure(envoi.EnvoiError):
+    """An env has failed during training. The first line of the message says all; the env's traceback follows."""
+
+    @property
+    def line(self) -> str:
+        """The first line of the message."""
+        return str(self).partition("\n")[0]
+
+
 def describe(error: BaseException) -> str:
     """Returns an error as one line: envoi's errors as they are, all others with the place that raised them."""
+    if isinstance(error, EnvFailure):
+        return error.line
     text = " ".join(str(error).split())
     if isinstance(error, envoi.EnvoiError):
         return text

@@ -19,7 +19,6 @@ import numpy as np
 
 import envoi
 from envoi.adapters import load, to_gymnasium, to_rllib
-from envoi.adapters.rllib import Codec
 from envoi.adapters.shared.agent_count import one_agent
 from envoi.atomic_write import write_atomically
 from envoi.protocol.process import Process
@@ -27,9 +26,11 @@ from envoi.wrapping.delegate import Around
 
 from .errors import one_line
 from .first_lane import FirstLane
-from .rllib import RunFolder, load_policy
+from .rllib import RunFolder, Settings, load_policy
 from .rllib.multi_agent.joint_policy import JointPolicy
 from .rllib.multi_agent.play import play
+from .rllib.policy_values import PolicyValues, array_bytes
+from .rllib.run_folder import best_trial
 
 Form = Literal["core", "gymnasium"]
 
@@ -119,7 +120,7 @@ class _EvaluatedEnv(Protocol):
 
     def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]: ...
 
-    def step(self, action: Any) -> tuple[Any, float, bool]: ...
+    def step(self, action: Any) -> tuple[Any, float, bool, dict[str, Any]]: ...
 
     def close(self) -> None: ...
 
@@ -131,9 +132,9 @@ class _CoreForm:
     def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         return self._env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> tuple[Any, float, bool]:
+    def step(self, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
         step = self._env.step(action)
-        return step.observation, float(step.reward), bool(step.terminated or step.truncated)
+        return step.observation, float(step.reward), bool(step.terminated or step.truncated), step.info
 
     def close(self) -> None:
         self._env.close()
@@ -146,9 +147,9 @@ class _GymnasiumForm:
     def begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         return self._env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> tuple[Any, float, bool]:
-        observation, reward, terminated, truncated, _ = self._env.step(action)
-        return observation, float(reward), bool(terminated or truncated)
+    def step(self, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self._env.step(action)
+        return observation, float(reward), bool(terminated or truncated), info
 
     def close(self) -> None:
         self._env.close()
@@ -196,7 +197,7 @@ def evaluate(
     settings = run.read_settings()
     policy = load_policy(folder, explore=explore)
     seeds = [int(s) >> 1 for s in np.random.SeedSequence(seed).generate_state(episodes)]
-    name = settings.env if env is None else env
+    name = _trained_on(run, settings) if env is None else env
     if isinstance(policy, JointPolicy):
         return _of_several_agents(run, name, policy, seeds, forms, max_steps, observe, seed)
     found: dict[Form, tuple[Episode, ...]] = {}
@@ -207,9 +208,8 @@ def evaluate(
             core = FirstLane(cast("envoi.BatchEnv", core))
         played: _EvaluatedEnv = _CoreForm(core) if form == "core" else _GymnasiumForm(core)
         try:
-            codec = Codec(core)
-            _check_fits(name, codec, policy)
-            found[form] = tuple(_episodes(played, codec, policy, seeds, _context_ids(core), max_steps, observe))
+            values = PolicyValues(name, core, policy)
+            found[form] = tuple(_episodes(played, values, policy, seeds, _context_ids(core), max_steps, observe))
         finally:
             played.close()
     first, *others = found.values()
@@ -231,7 +231,7 @@ def _of_several_agents(
     if tuple(forms) != ("core",):
         raise envoi.EnvoiError("form: several agents are evaluated in RLlib's form alone; leave it out")
     with one_line():
-        env: Any = to_rllib(name, action_masks=policy.sees_masks)({})
+        env: Any = to_rllib(name, canonical="structured", action_masks=policy.sees_masks)({})
     try:
         policy.check_fits(name, env)
         contexts = _context_ids(env.core)
@@ -284,6 +284,12 @@ def _written(
     return evaluation
 
 
+def _trained_on(run: RunFolder, settings: Settings) -> str:
+    """Returns the name of the env that the best trial was trained on, with the arguments that a sweep gave it."""
+    best = best_trial(run.read_state(settings)) or 0
+    return settings.env_of(settings.trials[best].overrides)
+
+
 def evaluation_file(run: RunFolder, env: str | None) -> Path:
     """Returns the path of the file that an evaluation is written to.
 
@@ -292,7 +298,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
         env: Name of the evaluated env; None for the one that the policy was trained on. Each other env has a file of
             its own.
     """
-    if env is None or env == run.read_settings().env:
+    if env is None or env == _trained_on(run, run.read_settings()):
         return run.evaluation
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     return run.evaluation.with_name(f"{run.evaluation.stem}-{name}{run.evaluation.suffix}")
@@ -300,7 +306,7 @@ def evaluation_file(run: RunFolder, env: str | None) -> Path:
 
 def _episodes(
     env: _EvaluatedEnv,
-    codec: Codec,
+    values: PolicyValues,
     policy: Any,
     seeds: Sequence[int],
     contexts: Sequence[Any],
@@ -311,8 +317,8 @@ def _episodes(
         policy.reset(seed)
         with one_line():
             first, info = env.begin(seed, {"context_id": contexts[index % len(contexts)]} if contexts else None)
-        observation = codec.encode(first)
-        trace = hashlib.sha256(np.ascontiguousarray(observation).tobytes())
+        observation = values.encode(first, info)
+        trace = hashlib.sha256(b"".join(array_bytes(observation)))
         rewards: list[float] = []
         over = False
         while not over:
@@ -322,9 +328,9 @@ def _episodes(
                 )
             action = policy(observation, rewards[-1] if rewards else 0.0)
             with one_line():
-                observed, reward, over = env.step(codec.decode(action))
-            observation = codec.encode(observed)
-            trace.update(np.ascontiguousarray(observation).tobytes())
+                observed, reward, over, last_info = env.step(values.decode(action))
+            observation = values.encode(observed, last_info)
+            trace.update(b"".join(array_bytes(observation)))
             rewards.append(reward)
         episode = Episode(seed, sum(rewards), len(rewards), trace.hexdigest(), info.get("context_id"))
         if observe is not None:
@@ -400,13 +406,6 @@ def context_labels(ids: Iterable[Any]) -> list[str]:
 def _plain(value: Any) -> Any:
     """Converts a value that JSON cannot hold, such as a context id: numpy numbers to numbers, all else to text."""
     return value.item() if isinstance(value, np.generic) else str(value)
-
-
-def _check_fits(env: str, codec: Codec, policy: Any) -> None:
-    for name in ("observation_space", "action_space"):
-        has, wants = getattr(codec, name), getattr(policy, name)
-        if has.shape != wants.shape or has.dtype != wants.dtype or getattr(has, "n", None) != getattr(wants, "n", None):
-            raise envoi.EnvoiError(f"{env}: the policy was trained with the {name} {wants}, and this env has {has}")
 
 
 def _compare(one_form: Sequence[Episode], other_form: Sequence[Episode], name: Form, other_name: Form) -> None:

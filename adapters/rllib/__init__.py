@@ -7,6 +7,7 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 |---|---|
 | an image: `Array` of shape (h, w, c), h = w in `IMAGE_SIZES` | `Box` float32 of that shape; integers scaled to 0 … 1 |
 | any other observation, nested or not | one flat `Box` float32; integers with few values one-hot |
+| `Array` of two axes or more that is no such image | flattened; images of unsigned integers scaled to 0 … 1 |
 | `Discrete` action | `Discrete(n)`, from 0 |
 | `MultiDiscrete`, `MultiBinary`, narrow integer `Array` actions | one flat `MultiDiscrete`, from 0 |
 | floating `Array` actions | one flat `Box` float32 |
@@ -16,7 +17,9 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 | a `MultiEnv` | `RLlibMultiEnv`, a `MultiAgentEnv` (see `envoi.adapters.rllib.multi_form`) |
 | a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
-With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and nothing is narrowed.
+With `canonical="structured"`, any image stays an image, beside a vector of the other leaves; see
+`envoi.adapters.rllib.codec.structured`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and
+nothing is narrowed.
 
 What is lost:
 
@@ -29,6 +32,7 @@ What is lost:
 | rewards that are not one number | shape | refused |
 | float64 observations and actions | precision | narrowed |
 | integer observations beyond 2²⁴ that are not one-hot | precision | narrowed |
+| observations of two axes or more, but images as above | shape | flattened |
 
 RLlib itself ignores discounts: it bootstraps across a discount of 0 if the episode continues.
 
@@ -70,7 +74,7 @@ from ..registry import from_env
 from .codec import Codec, losses
 from .creator import EnvCreator
 from .form import RLlibEnv
-from .form_base import WorkerSeeds
+from .form_base import ActionMasks, Canonical, WorkerSeeds
 from .worker_callback import bind_worker
 
 __all__ = [
@@ -106,8 +110,8 @@ def to_rllib(
     env: Any,
     *,
     validate: bool = False,
-    canonical: bool = True,
-    action_masks: bool = False,
+    canonical: Canonical = True,
+    action_masks: ActionMasks = False,
     num_envs: int | None = None,
     **arguments: Any,
 ) -> EnvCreator:
@@ -117,10 +121,13 @@ def to_rllib(
         env: A name for `envoi.adapters.load`, a callable that makes an environment of any framework, or an
             environment, of which each lane gets a copy. It may have one agent, several, or be a batch.
         validate: If True, every value is checked against its spec, with errors that name leaf, step and episode.
-        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's, for use with
-            connectors of your own.
-        action_masks: If True, each observation is a dict of `action_mask` and `observations`, as RLlib's
-            `ActionMaskingRLModule` requires.
+        canonical: If True, the spaces are those that RLlib's own networks support; "structured" for those of networks
+            that take images beside other leaves, as `envoi.integrations.rllib.configure` sets them up; if False,
+            gymnasium's, for use with connectors of your own.
+        action_masks: If True, each observation is a dict of `action_mask` and `observations`, as the masked modules of
+            `envoi.integrations.rllib.modules` and RLlib's `ActionMaskingRLModule` require; "auto" for True where the
+            environment has masks: it declares them (an `action_mask` in its observations, `MultiModel.mask`), or has
+            one in an info of its first reset.
         num_envs: The number of lanes of each batch, or None. It may be left out if RLlib sets it, with
             `gym_env_vectorize_mode="vector_entry_point"`.
         **arguments: Arguments for `load` or the callable.

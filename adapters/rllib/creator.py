@@ -16,15 +16,19 @@ from ..loading import load
 from ..registry import from_env
 from ..shared.loss import warn_narrowed
 from .codec import losses
+from .codec.masks import has_masks
 
 if TYPE_CHECKING:
     from .multi_form import RLlibMultiEnv
     from .vector_form import RLlibVectorEnv
 
 from .form import RLlibEnv
-from .form_base import Place, RLlibForm
+from .form_base import ActionMasks, Canonical, Place, RLlibForm
 
-RESERVED = ("in_evaluation", "num_envs")
+FORM = "envoi_form"
+"""The entry of RLlib's `env_config` whose `canonical` and `action_masks` override those of the creator."""
+
+RESERVED = ("in_evaluation", "num_envs", FORM)
 """Entries of RLlib's `env_config` that are for envoi or RLlib, and not arguments of the environment."""
 
 
@@ -33,10 +37,12 @@ class _Made:
 
     Attributes:
         warned: True if the creator has warned of narrowed precision.
+        has_masks: True if the environment has action masks; None until it was asked.
     """
 
     def __init__(self) -> None:
         self.warned = False
+        self.has_masks: bool | None = None
         self._context: Any = None
         self._forms: list[weakref.ref[RLlibForm]] = []
 
@@ -69,16 +75,17 @@ class EnvCreator:
             lane gets a copy.
         validate: If True, every value is checked against its spec.
         arguments: Arguments for `load` or the callable; entries of RLlib's `env_config` are added and override these.
-        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
-        action_masks: If True, each observation is a dict with the mask of the actions.
+        canonical: The spaces of the form, see `Canonical`.
+        action_masks: If True, each observation is a dict with the mask of the actions; "auto" for True where the
+            environment has masks, see `has_masks`.
         num_envs: The number of lanes of each batch; None to make batches only if RLlib sets the number.
     """
 
     env: Any
     validate: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    canonical: bool = True
-    action_masks: bool = False
+    canonical: Canonical = True
+    action_masks: ActionMasks = False
     num_envs: int | None = None
     _made: _Made = field(default_factory=_Made, init=False, repr=False, compare=False)
 
@@ -89,12 +96,17 @@ class EnvCreator:
             **{name: value for name, value in config.items() if name not in RESERVED},
         }
         core = self._core(arguments, self._lanes(config.get("num_envs")))
-        if self.canonical and not self._made.warned:
+        form_settings = config.get(FORM) or {}
+        canonical: Canonical = form_settings.get("canonical", self.canonical)
+        masks: ActionMasks = form_settings.get("action_masks", self.action_masks)
+        if masks == "auto":
+            masks = self._has_masks(arguments)
+        if canonical and not self._made.warned:
             self._made.warned = True
             warn_narrowed(losses(core))
         worker = int(getattr(env_context, "worker_index", 0) or 0)
         in_evaluation = bool(config.get("in_evaluation", False))
-        settings = (worker, in_evaluation, self.validate, self.canonical, self.action_masks)
+        settings = (worker, in_evaluation, self.validate, canonical, masks)
         if isinstance(core, MultiEnv):
             from .multi_form import RLlibMultiEnv
 
@@ -110,6 +122,16 @@ class EnvCreator:
         if hasattr(env_context, "worker_index"):
             self._made.place(form, env_context)
         return form
+
+    def _has_masks(self, arguments: Mapping[str, Any]) -> bool:
+        """Returns True if the environment has action masks; asks one that is made for it, once per process."""
+        if self._made.has_masks is None:
+            probe = self._make(arguments)
+            try:
+                self._made.has_masks = has_masks(probe)
+            finally:
+                probe.close()
+        return self._made.has_masks
 
     def _lanes(self, asked: int | None) -> int | None:
         """Returns the number of lanes, set by the creator or by RLlib, or None if the environment is no batch."""

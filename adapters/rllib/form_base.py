@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from envoi import Discrete, LossyConversion
-from envoi.protocol.multi_env import MASK
 from envoi.seeding import check_seed
-from envoi.spec import SpecTree
 
 from ..gymnasium.specs import like_source, to_space
 from ..shared.exported import AnyForm
 from .codec import Codec
+from .codec.masks import Masks
 
 NAME = "rllib"
 
-OBSERVATIONS = "observations"
-"""The key of the observation in a dict with its mask, as RLlib's `ActionMaskingRLModule` expects it."""
+Canonical = bool | Literal["structured"]
+"""The spaces of a form: True for those that RLlib's networks support, "structured" for those of networks that take
+images beside other leaves, and False for gymnasium's."""
+
+ActionMasks = bool | Literal["auto"]
+"""True if observations have action masks; "auto" for True where the environment has them."""
 
 
 class WorkerSeeds:
@@ -70,53 +69,6 @@ class Place:
     in_evaluation: bool = False
 
 
-class Masks:
-    """Makes observations with action masks: `{"action_mask": …, "observations": …}`.
-
-    Args:
-        spec: The action spec.
-        path: The spec's path, for the error.
-
-    Attributes:
-        size: The number of actions.
-
-    Raises:
-        LossyConversion: The action spec is not a `Discrete`; others cannot be masked.
-    """
-
-    def __init__(self, spec: SpecTree, path: str = "action") -> None:
-        if not isinstance(spec, Discrete):
-            raise LossyConversion(path, "mask", repr(spec), NAME, "leave action_masks=False; masks are for Discrete")
-        self.size = spec.n
-
-    def space(self, observations: spaces.Space[Any]) -> spaces.Dict:
-        """Returns the space of an observation with its mask."""
-        mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
-        return spaces.Dict(OrderedDict([(MASK, mask), (OBSERVATIONS, observations)]))
-
-    def beside(self, observation: Any, info: Mapping[Any, Any]) -> dict[str, Any]:
-        """Returns an observation with its mask.
-
-        Args:
-            observation: The observation.
-            info: The info, whose `"action_mask"` is the mask; without one all actions are legal.
-        """
-        return {MASK: self._of(info), OBSERVATIONS: observation}
-
-    def beside_all(self, observations: Any, infos: Any) -> dict[str, Any]:
-        """Returns the observations of n lanes with their masks, of shape (n, size).
-
-        Args:
-            observations: The observations of all lanes.
-            infos: One info per lane.
-        """
-        return {MASK: np.stack([self._of(info) for info in infos]), OBSERVATIONS: observations}
-
-    def _of(self, info: Mapping[Any, Any]) -> NDArray[np.float32]:
-        mask = info.get(MASK)
-        return np.ones(self.size, np.float32) if mask is None else np.array(mask, np.float32)
-
-
 class RLlibForm(AnyForm):
     """Base of RLlib's forms, whose worker and lane RLlib makes known only after construction.
 
@@ -156,7 +108,7 @@ class CodedForm(RLlibForm):
         worker: The index of the env runner.
         in_evaluation: True if the env runner evaluates, see `WorkerSeeds`.
         validate: If True, every value is checked against its spec.
-        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
+        canonical: The spaces of the form, see `Canonical`.
         action_masks: If True, each observation is a dict with the mask of the actions.
 
     Attributes:
@@ -176,7 +128,7 @@ class CodedForm(RLlibForm):
         worker: int = 0,
         in_evaluation: bool = False,
         validate: bool = False,
-        canonical: bool = True,
+        canonical: Canonical = True,
         action_masks: bool = False,
     ) -> None:
         self._canonical, self._action_masks = canonical, action_masks
@@ -196,8 +148,9 @@ class CodedForm(RLlibForm):
 
     def _plan(self) -> None:
         super()._plan()
-        self.codec = Codec(self.core) if self._canonical else None
         self._masks = Masks(self.core.action_spec) if self._action_masks else None
+        is_structured = self._canonical == "structured"
+        self.codec = Codec(self.core, structured=is_structured, masked=self._action_masks) if self._canonical else None
 
     @classmethod
     def _opens(cls, core: Any) -> bool:

@@ -30,7 +30,7 @@ from typing import Any
 from gymnasium import spaces
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from envoi import Discrete, MultiEnv, MultiReset, MultiStep
+from envoi import MultiEnv, MultiReset, MultiStep
 from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
@@ -40,7 +40,8 @@ from ..gymnasium.specs import decoder, encoder, like_source, to_space
 from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
 from .codec import Codec
-from .form_base import Masks, RLlibForm, WorkerSeeds
+from .codec.masks import Masks, can_mask
+from .form_base import Canonical, RLlibForm, WorkerSeeds
 
 __all__ = ["RLlibMultiEnv"]
 
@@ -59,8 +60,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         worker: The index of the env runner.
         in_evaluation: True if the env runner evaluates, see `WorkerSeeds`.
         validate: If True, every value is checked against its spec.
-        canonical: If True, the spaces are those that RLlib's networks support; if False, gymnasium's.
-        action_masks: If True, each observation of an agent with `Discrete` actions is a dict with the action mask.
+        canonical: The spaces of the form, see `Canonical`.
+        action_masks: If True, each observation of an agent whose actions can be masked is a dict with the action mask.
 
     Attributes:
         core: The core environment.
@@ -81,7 +82,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         worker: int = 0,
         in_evaluation: bool = False,
         validate: bool = False,
-        canonical: bool = True,
+        canonical: Canonical = True,
         action_masks: bool = False,
     ) -> None:
         self._canonical, self._action_masks = canonical, action_masks
@@ -115,7 +116,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     def _plan(self) -> None:
         core = self.core
         agents = core.possible_agents
-        self.codecs = Codec.each(core) if self._canonical else {}
+        is_structured = self._canonical == "structured"
+        self.codecs = Codec.each(core, structured=is_structured, masked=self._action_masks) if self._canonical else {}
         if self._canonical:
             self._encode: dict[Any, Any] = {agent: codec.encode for agent, codec in self.codecs.items()}
             self._decode: dict[Any, Any] = {agent: codec.decode for agent, codec in self.codecs.items()}
@@ -124,8 +126,8 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
             self._decode = _converters(decoder, core.action_spec)
         self._masks: dict[Any, Masks] = {}
         if self._action_masks:
-            discrete = [agent for agent in agents if isinstance(core.action_spec[agent], Discrete)]
-            self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in discrete or agents}
+            able = [agent for agent in agents if can_mask(core.action_spec[agent])]
+            self._masks = {agent: Masks(core.action_spec[agent], f"action[{agent!r}]") for agent in able or agents}
         self._is_plain = not self._encode and not self._masks
         self._step = fast_multi_step(self._env)
         self._encode_state = None if core.state_spec is None else encoder(core.state_spec)
@@ -222,7 +224,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         if masks:
             for agent in seen:
                 if agent in masks:
-                    seen[agent] = masks[agent].beside(seen[agent], infos.get(agent, {}))
+                    seen[agent] = masks[agent].beside(seen[agent], infos.get(agent, {}), observations[agent])
         return seen
 
     def observation(self, agent: Any) -> Any:

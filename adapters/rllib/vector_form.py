@@ -81,7 +81,9 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
         return self._beside(observation), reward, terminated, truncated, _with_string_keys(infos)
 
     def _beside(self, observation: Any) -> Any:
-        return observation if self._masks is None else self._masks.beside_all(observation, self.infos)
+        if self._masks is None:
+            return observation
+        return self._masks.beside_all(observation, self.infos, self._last[0])  # the core's own observations
 
 
 def _with_string_keys(infos: dict[Any, Any]) -> dict[Any, Any]:

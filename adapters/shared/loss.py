@@ -22,6 +22,10 @@ class DroppedOptionsWarning(UserWarning):
     """A reset was given options in a framework whose `reset` takes none; they have no effect."""
 
 
+_WORDS = {"precision": "narrowed", "shape": "flattened"}
+"""The word for a loss that is not refused, by its field."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """A part of an environment that a framework cannot express.
@@ -49,7 +53,7 @@ class Loss:
         return cls(error.path, error.field, error.source, error.target, True, error.hint)
 
     def __str__(self) -> str:
-        word = "refused" if self.refused else "narrowed" if self.field == "precision" else "lost"
+        word = "refused" if self.refused else _WORDS.get(self.field, "lost")
         return f"{self.path}: {self.field} {word} ({self.source}){'; ' + self.hint if self.hint else ''}"
 
 

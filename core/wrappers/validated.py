@@ -47,7 +47,7 @@ class Validated(Wrapper):
             _check_options(self.env, options)
         self._episode, self._step = self._episode + 1, 0
         result = super().reset(seed=seed, options=options, mask=mask)
-        self._check(self.observation_spec, result.observation, "observation")
+        self._check_result(result)
         return result
 
     def step(self, action: Any, restart: Any = None) -> Step:
@@ -58,10 +58,29 @@ class Validated(Wrapper):
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise
-        self._check(self.observation_spec, result.observation, "observation")
-        self._check(self.reward_spec, result.reward, "reward", restart)
-        self._check(self.discount_spec, result.discount, "discount", restart)
+        self._check_result(result, restart)
         return result
+
+    def check(self, result: Reset | Step, *, step: int, episode: int, restart: Any = None) -> None:
+        """Checks a result of the environment inside that did not pass through this wrapper.
+
+        Args:
+            result: The result of its reset or step.
+            step: The number of the step in the episode, for the message; 0 for a reset.
+            episode: The number of the episode, for the message.
+            restart: Mask of the lanes that began a new episode in the step.
+
+        Raises:
+            SpecError: A value leaves its spec.
+        """
+        self._episode, self._step = episode, step
+        self._check_result(result, restart)
+
+    def _check_result(self, result: Reset | Step, restart: Any = None) -> None:
+        self._check(self.observation_spec, result.observation, "observation")
+        if isinstance(result, Step):
+            self._check(self.reward_spec, result.reward, "reward", restart)
+            self._check(self.discount_spec, result.discount, "discount", restart)
 
     def _check(self, spec: SpecTree, value: Any, what: str, skip: Any = None) -> None:
         if self.batch_size is None:
@@ -106,9 +125,7 @@ class ValidatedMulti(MultiWrapper):
             _check_options(self.env, options)
         self._episode, self._step = self._episode + 1, 0
         result = self.env.reset(seed=seed, options=options)
-        self._check_agents(result.observations, self.env.acting, "observations")
-        self._check_agents(result.infos, self.env.agents, "infos")
-        self._check(self.observation_spec, result.observations, "observation")
+        self._check_result(result)
         return result
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
@@ -120,14 +137,36 @@ class ValidatedMulti(MultiWrapper):
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise
-        ended = [agent for agent in result.terminated if result.terminated[agent] or result.truncated[agent]]
-        self._check_agents(result.observations, (*self.env.acting, *ended), "observations")
-        for what in ("rewards", "terminated", "truncated", "discounts", "infos"):
-            self._check_agents(getattr(result, what), (*self.env.agents, *ended), what)
-        self._check(self.observation_spec, result.observations, "observation")
-        self._check(self.reward_spec, result.rewards, "reward")
-        self._check(self.discount_spec, result.discounts, "discount")
+        self._check_result(result)
         return result
+
+    def check(self, result: MultiReset | MultiStep, *, step: int, episode: int) -> None:
+        """Checks the latest result of the environment inside, where it did not pass through this wrapper.
+
+        Args:
+            result: The result of its reset or step.
+            step: The number of the step in the episode, for the message; 0 for a reset.
+            episode: The number of the episode, for the message.
+
+        Raises:
+            SpecError: A value leaves its spec, or the entry of an agent is missing.
+        """
+        self._episode, self._step = episode, step
+        self._check_result(result)
+
+    def _check_result(self, result: MultiReset | MultiStep) -> None:
+        ended: list[Any] = []
+        if isinstance(result, MultiStep):
+            ended = [agent for agent in result.terminated if result.terminated[agent] or result.truncated[agent]]
+        self._check_agents(result.observations, (*self.env.acting, *ended), "observations")
+        self._check_agents(result.infos, (*self.env.agents, *ended), "infos")
+        if isinstance(result, MultiStep):
+            for what in ("rewards", "terminated", "truncated", "discounts"):
+                self._check_agents(getattr(result, what), (*self.env.agents, *ended), what)
+        self._check(self.observation_spec, result.observations, "observation")
+        if isinstance(result, MultiStep):
+            self._check(self.reward_spec, result.rewards, "reward")
+            self._check(self.discount_spec, result.discounts, "discount")
 
     def _check_agents(self, values: Mapping[Any, Any], needed: Iterable[Any], what: str) -> None:
         """Checks that a mapping has an entry for each of these agents, and for no unknown one."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +15,11 @@ import envoi
 
 from ..rllib.algorithms import ALGORITHMS, find
 from ..rllib.multi_agent.grouping import WAYS
-from ..rllib.run_folder import FolderTaken, RunFolder
+from ..rllib.run_folder import RunFolder
 from ..rllib.settings import DEFAULT_STOP_STEPS, Settings
+from ..rllib.sweep import SCHEDULERS
 from ..rllib.training import Job
+from .train_options import given_settings, new_job, rates, spec_checks, spell_out
 
 
 class _EndOfFile(Exception):
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         envoi.EnvoiError: Bad input, bad usage included.
     """
     try:
-        code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
+        code = typer.main.get_command(app).main(spell_out(arguments), "envoi", standalone_mode=False)
     except _usage_error() as error:
         context: Any = getattr(error, "ctx", None)
         help_hint = f" (see `{context.command_path} --help`)" if context is not None else ""
@@ -100,6 +100,11 @@ def _envoi(
     """Any reinforcement-learning environment, in every framework: train on it, evaluate, inspect and check it."""
 
 
+STOP, LEARN, SWEEP, PLACE, ENV, REPORT = (
+    "When to stop", "How to learn", "Sweeps", "Where to run", "How to treat the env", "What to report"
+)  # fmt: skip
+
+
 @app.command("train")
 def _train(
     context: typer.Context,
@@ -110,54 +115,163 @@ def _train(
         typer.Option(help="The output folder, new or empty.", show_default="runs/<env>-<algo>"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A YAML file of settings, such as a run's config.yaml; options win.", show_default=False),
+    ] = None,
     stop_return: Annotated[
         float | None,
-        typer.Option(help="Stop at this mean return over the last 100 episodes.", show_default=False),
+        typer.Option(help="Mean return over the last 100 episodes.", show_default=False, rich_help_panel=STOP),
     ] = None,
     stop_steps: Annotated[
         int | None,
-        typer.Option(help="Stop after this many env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…"),
+        typer.Option(help="Env steps.", show_default=f"{DEFAULT_STOP_STEPS:,} if no --stop-…", rich_help_panel=STOP),
     ] = None,
     stop_minutes: Annotated[
-        float | None, typer.Option(help="Stop after this many minutes of this call.", show_default=False)
+        float | None, typer.Option(help="Minutes of this call.", show_default=False, rich_help_panel=STOP)
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of RLlib, such as train_batch_size_per_learner=4096, model.fcnet_hiddens=[64,64] or "
+            "env_config.size=5; several times for several.",
+            show_default=False,
+            rich_help_panel=LEARN,
+        ),
     ] = None,
     lr: Annotated[
         str | None,
-        typer.Option(help="Learning rates to try, such as 1e-4,1e-3.", show_default="the algorithm's"),
+        typer.Option(
+            help="Learning rate; several are tried one by one, such as 1e-4,1e-3.",
+            show_default="the algorithm's",
+            rich_help_panel=LEARN,
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Trials for each learning rate, with seeds of their own.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the first trial.")] = 0,
-    num_env_runners: Annotated[
-        int, typer.Option(help="Processes that step envs; 0 steps them where the policy learns.")
-    ] = 0,
-    num_envs_per_runner: Annotated[
-        int | None,
-        typer.Option(help="Envs that each process steps together.", show_default="the algorithm's"),
+    seed: Annotated[int, typer.Option(help="Seed of the first trial.", rich_help_panel=LEARN)] = 0,
+    module: Annotated[
+        str | None,
+        typer.Option(
+            help="An RLModule class of your own, as python:module:Class.", show_default=False, rich_help_panel=LEARN
+        ),
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option(help=f"Policies of several agents: {', '.join(WAYS)}.", show_default="by the agents' spaces"),
+        typer.Option(
+            help=f"The policies of several agents: {', '.join(WAYS)}.",
+            show_default="by the agents' spaces",
+            rich_help_panel=LEARN,
+        ),
     ] = None,
+    runner: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|sync|batched",
+            help="How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
+            rich_help_panel=PLACE,
+        ),
+    ] = "auto",
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Trials for each combination of values, with seeds of their own.",
+            show_default="1, or 8 if --set samples",
+            rich_help_panel=SWEEP,
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Stop or change poor trials: {', '.join(SCHEDULERS)}.", show_default="none", rich_help_panel=SWEEP
+        ),
+    ] = None,
+    num_env_runners: Annotated[
+        int,
+        typer.Option(help="Processes that step envs; 0 steps them where the policy learns.", rich_help_panel=PLACE),
+    ] = 0,
+    num_envs_per_runner: Annotated[
+        int | None,
+        typer.Option(
+            help="Envs that each process steps together.", show_default="the algorithm's", rich_help_panel=PLACE
+        ),
+    ] = None,
+    num_learners: Annotated[
+        int,
+        typer.Option(help="Processes that update the policy; 0 does so in the trial's own.", rich_help_panel=PLACE),
+    ] = 0,
+    gpus: Annotated[float, typer.Option(help="GPUs of each trial, for its learners.", rich_help_panel=PLACE)] = 0,
     address: Annotated[
         str | None,
-        typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local"),
+        typer.Option(help="A Ray cluster to train on, such as auto.", show_default="local", rich_help_panel=PLACE),
     ] = None,
     check_specs: Annotated[
+        str,
+        typer.Option(
+            metavar="full|sample|off",
+            help="Check values against the env's spec. --check-specs alone is full, --no-check-specs is off.",
+            rich_help_panel=ENV,
+        ),
+    ] = "sample",
+    vectorize: Annotated[
         bool | None,
-        typer.Option(help="Check each value against the env's spec while training.", show_default="a sample"),
+        typer.Option(
+            help="Step the envs of a process as one batch.",
+            show_default="if the env has a step for many",
+            rich_help_panel=ENV,
+        ),
+    ] = None,
+    action_masks: Annotated[
+        bool | None,
+        typer.Option(
+            "--masks/--no-masks",
+            help="Choose legal actions only, by the env's action masks.",
+            show_default="if the env has masks",
+            rich_help_panel=ENV,
+        ),
     ] = None,
     on_env_error: Annotated[
-        str, typer.Option(help="What follows an error of the env: stop, or restart the envs of that process.")
+        str,
+        typer.Option(
+            metavar="stop|restart",
+            help="What follows an error of the env: stop, or restart the envs of that process.",
+            rich_help_panel=ENV,
+        ),
     ] = "stop",
     max_env_restarts: Annotated[
-        int, typer.Option(help="Restarts in a row, of a process or its envs, before that is an error.")
+        int,
+        typer.Option(help="Restarts in a row, of a process or its envs, before that is an error.", rich_help_panel=ENV),
     ] = 3,
     step_timeout: Annotated[
-        float, typer.Option(help="Seconds after which a step of the env counts as hanging, which is an error.")
+        float,
+        typer.Option(
+            help="Seconds after which a step of the env counts as hanging, which is an error.", rich_help_panel=ENV
+        ),
     ] = 60.0,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Checkpoints from which --resume continues bit for bit.")
+        bool,
+        typer.Option(
+            "--exact", help="Make checkpoints from which --resume continues bit for bit.", rich_help_panel=REPORT
+        ),
     ] = False,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Evaluate without exploration after every N iterations.",
+            show_default="never",
+            rich_help_panel=REPORT,
+        ),
+    ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SERVICE",
+            help="Report to wandb or mlflow too; tensorboard has its events in any case.",
+            show_default=False,
+            rich_help_panel=REPORT,
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Train a policy with RLlib, as a Ray Tune job.
@@ -166,14 +280,17 @@ def _train(
     Ctrl-C saves and stops; --resume continues, also after a kill, from the last checkpoint, which is at most some 15 s
     old, or from the one before it if files of the last are damaged.
 
+    A sweep: --set lr=log(1e-5,1e-3) samples each trial's rate. The search spaces are log(low,high), uniform(low,high),
+    int(low,high), choice(a,b,…) and grid(a,b,…).
+
     The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if time ran out before the
     first iteration ended, 2 for bad input, an env that fails or a damaged file, and 130 after Ctrl-C.
     """
     del debug  # read by `main` in `entry_point`
-    values: dict[str, Any] = {
+    options: dict[str, Any] = {
         "env": env,
         "algo": algo,
-        "lr": _rates(lr),
+        "lr": rates(lr),
         "samples": samples,
         "num_env_runners": num_env_runners,
         "num_envs_per_runner": num_envs_per_runner,
@@ -182,26 +299,75 @@ def _train(
         "stop_steps": stop_steps,
         "stop_minutes": stop_minutes,
         "policies": policies,
+        "runner": runner,
         "address": address,
-        "check_specs": "sample" if check_specs is None else check_specs,
+        "action_masks": "auto" if action_masks is None else action_masks,
+        "exact": exact,
+        "check_specs": spec_checks(check_specs),
+        "vectorize": "auto" if vectorize is None else vectorize,
         "on_env_error": on_env_error,
         "max_env_restarts": max_env_restarts,
         "step_timeout": step_timeout,
-        "exact": exact,
+        "scheduler": scheduler,
+        "module": module,
+        "gpus": gpus,
+        "num_learners": num_learners,
+        "evaluate_every": evaluate_every,
+        "track": tuple(track or ()),
     }
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
-    if env is None and not resume:
+    given = [name for name in options if _given(context, name)]
+    values = given_settings(options, given, assignments or (), config)
+    if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {EnvName}")
     find(algo)
     from .training_display import run_training
 
-    if resume and out is not None and not (env and RunFolder(out).blank):
-        job = Job.existing(out, {name: value for name, value in values.items() if _given(context, name)})
+    if resume and out is not None and not (values.get("env") and RunFolder(out).blank):
+        job = Job.existing(out, values)
     else:
         settings = Settings(**values)
-        job = _new_job(settings) if out is None else Job.new(settings, out)
+        job = new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(run_training(job))
+
+
+@app.command("runs")
+def _runs(
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    debug: Debug = False,
+) -> None:
+    """List the runs in a folder: state, best return, env steps, and time since they last wrote.
+
+    A run is running, done, interrupted (by Ctrl-C or a kill, so --resume continues it) or failed.
+    """
+    del debug
+    from .runs_display import print_runs
+
+    print_runs(folder, as_json=json)
+
+
+@app.command("compare")
+def _compare(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Output folders of envoi train, or folders that hold them.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option(help="The picture, a PNG file.", show_default="comparison.png")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table; then a picture only with --out.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Compare runs: their curves in one picture, and a table of their returns.
+
+    Trials of the same settings, in one run or in several, are seeds of one curve: the interquartile mean with its 95 %
+    bootstrap interval.
+    """
+    del debug
+    from .comparison_display import run_comparison
+
+    run_comparison(runs, out, as_json=json)
 
 
 @app.command("evaluate")
@@ -277,21 +443,10 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _rates(text: str | None) -> tuple[float, ...]:
-    try:
-        return tuple(float(rate) for rate in text.split(",")) if text else ()
-    except ValueError:
-        raise envoi.EnvoiError(f"--lr takes numbers with commas between, such as 1e-4,1e-3; got {text!r}") from None
+def _reflow(text: str) -> str:
+    """Returns a docstring with each paragraph on one line, so that it fills a terminal of any width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-def _new_job(settings: Settings) -> Job:
-    """Makes a job in `runs/cartpole-v1-ppo`, or with a number after it if that folder is taken."""
-    env = settings.env
-    kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
-    name = f"{''.join(kept).strip('-')}-{settings.algo}".lower()
-    for number in itertools.count(1):
-        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not path.exists():
-            with suppress(FolderTaken):  # by a job that started a moment earlier
-                return Job.new(settings, path)
-    raise AssertionError
+for _command in app.registered_commands:
+    _command.help = _reflow((_command.callback and _command.callback.__doc__) or "")

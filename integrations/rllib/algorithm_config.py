@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import envoi
 
 from .algorithms import find
+from .batched_runner import Runner
 from .env_options import EnvOptions
 from .multi_agent.grouping import Policies
 
@@ -19,10 +20,11 @@ try:
 
     from .callbacks import RETURNS
     from .configuration.callbacks import add_callbacks
-    from .configuration.described_env import DescribedEnv, describe_env
+    from .configuration.described_env import DescribedEnv
     from .configuration.env_runner import set_env_runner
     from .configuration.environment import set_environment
     from .configuration.faults import set_faults
+    from .configuration.networks import describe_fitting, set_networks
     from .configuration.policies import set_policies
     from .configuration.table_defaults import set_table_defaults
     from .exact_resume.checkpoint import save_exactly
@@ -37,7 +39,7 @@ __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
 STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (
     set_environment,
-    set_env_runner,
+    set_networks,
     set_faults,
     add_callbacks,
 )
@@ -78,6 +80,7 @@ def configure(
     failure: Path | None = None,
     training: Mapping[str, Any] | None = None,
     policies: Policies | None = None,
+    runner: Runner = "auto",
 ) -> AlgorithmConfig:
     """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
@@ -112,6 +115,8 @@ def configure(
         training: Without a config of the user's, further settings for `AlgorithmConfig.training`, which override the
             defaults of `ALGORITHMS`.
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
+        runner: The env runner, RLlib's own or one that is quicker; see
+            `envoi.integrations.rllib.batched_runner.use_runner`.
 
     Returns:
         The config, to be changed further as needed.
@@ -124,18 +129,19 @@ def configure(
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners, "seed": seed, "training": training}
         _refuse_settings({"algo": algo, **given})
-        described = describe_env(_registered(config, env, options, failure), config.env_config, None)
+        described = describe_fitting(config, _registered(config, env, options, failure), config.env_config, None)
     else:
         env, name = (config, algo or env) if config is not None else (env, algo)
         algorithm = find(name or "PPO")
         config = load_algorithm(algorithm.name).get_default_config()
-        described = describe_env(_registered(config, env, options, failure), {}, num_envs)
+        described = describe_fitting(config, _registered(config, env, options, failure), {}, num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
         set_table_defaults(config, described, algorithm, lr, num_envs, training)
     for step in STEPS:
         step(config, described)
     set_policies(config, described, policies)
+    set_env_runner(config, described, runner, exact)
     if exact:
         save_exactly(config)
     return config

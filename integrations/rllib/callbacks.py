@@ -4,35 +4,68 @@ from __future__ import annotations
 
 from typing import Any
 
+from gymnasium.vector import AsyncVectorEnv
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from envoi.adapters.rllib import bind_worker
 
+from .env_options import EnvOptions
+from .faults.driver_watch import DriverWatch
+from .faults.env_guard import BatchGuard
+from .faults.guarded_envs import GuardedVectorEnv, guards_of
+from .faults.losses import check_losses
+from .faults.runner_process import RunnerProcess
 from .multi_agent import self_play
 from .multi_agent.returns import log_returns
+from .registration import registered
 
 RETURNS = "episode_returns"
 """Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
 
 
 class EnvoiCallbacks(RLlibCallback):
-    """The callbacks that `configure` adds to those of the user; RLlib makes an instance in each env runner."""
+    """The callbacks that `configure` adds to those of the user.
 
-    def on_environment_created(self, **kwargs: Any) -> None:
-        """Gives the envs of a runner their worker, lane and evaluation flag; see `bind_worker`."""
-        bind_worker(**kwargs)
+    RLlib makes an instance in each env runner, where it gives the envs their places, and one in the algorithm, which it
+    stops when an env has failed.
+    """
+
+    _runner: RunnerProcess | None = None
+    _watch: DriverWatch | None = None
+
+    def on_environment_created(self, *, env_runner: Any, env: Any, env_context: Any, **_: Any) -> None:
+        """Gives the envs of a runner their worker, lane and evaluation flag, and their guards the runner.
+
+        Args:
+            env_runner: The env runner.
+            env: Its vector env.
+            env_context: RLlib's `EnvContext`.
+            **_: Arguments of RLlib that are not used.
+        """
+        bind_worker(env_runner=env_runner, env=env, env_context=env_context)
+        if self._runner is None:
+            self._runner = RunnerProcess(env_runner)
+        if isinstance(env, AsyncVectorEnv) and (known := registered(env_runner.config.env)) is not None:
+            # The guards of the lanes are in other processes, without Ray; this one reports what they raise.
+            guard = BatchGuard(known.name, known.options, None, known.failure, env.num_envs)
+            env_runner.env = GuardedVectorEnv(env_runner.env, guard)
+        for guard, lane in guards_of(env_runner.env):
+            guard.bind(self._runner, lane)
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Begins the league of self-play.
+        """Watches the env runners of an algorithm, and begins the league of self-play.
 
         Args:
             algorithm: The algorithm.
             **_: Arguments of RLlib that are not used.
         """
+        name = algorithm.config.env
+        known = registered(name) if isinstance(name, str) else None
+        self._watch = DriverWatch(algorithm, (known.options if known is not None else EnvOptions()).max_env_restarts)
         self_play.begin(algorithm)
 
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
-        """Advances the league of self-play.
+        """Stops the algorithm if an env has failed, or a loss is not finite, and advances the league of self-play.
 
         Args:
             algorithm: The algorithm.
@@ -40,6 +73,10 @@ class EnvoiCallbacks(RLlibCallback):
             result: The result of the iteration.
             **_: Arguments of RLlib that are not used.
         """
+        if self._watch is not None:
+            self._watch.poll()
+            self._watch.check()
+        check_losses(result)
         self_play.advance(algorithm, metrics_logger, result)
 
     def on_episode_end(

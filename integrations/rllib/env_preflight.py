@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 import envoi
 from envoi.adapters import to_rllib
-from envoi.protocol.multi_env import MASK
+from envoi.adapters.rllib.codec.masks import Masks, can_mask
 
 from ..errors import one_line
 
@@ -29,6 +29,7 @@ def preflight(
     seconds: float = 5.0,
     seed: int = 0,
     num_envs: int | None = None,
+    action_masks: bool | Literal["auto"] = "auto",
 ) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
     """Plays random actions on this machine, before a job starts.
 
@@ -39,17 +40,19 @@ def preflight(
         seconds: … or after this much time.
         seed: Seed of the env and of the actions.
         num_envs: How many envs a runner is asked to step together; None for no preference.
+        action_masks: As in `register`.
 
     Returns:
         The observation space and the action space that RLlib will see: a `Dict` from agents for several agents, the
-        spaces of one lane for a batch.
+        spaces of one lane for a batch. Without action masks unless these are asked for by True.
 
     Raises:
-        envoi.EnvoiError: The env breaks its spec, raised an error of its own, or is a batch of other than `num_envs`
-            lanes.
+        envoi.EnvoiError: The env breaks its spec, raised an error of its own, is a batch of other than `num_envs`
+            lanes, or has no action that can be masked.
     """
     with one_line():
-        form: Any = to_rllib(env, validate=check_specs)({})
+        masks = action_masks is True
+        form: Any = to_rllib(env, validate=check_specs, canonical="structured", action_masks=masks)({})
         is_batch = isinstance(form, VectorEnv)
         play: Any = _play_lanes if is_batch else _play_agents if hasattr(form, "action_spaces") else _play
         try:
@@ -85,32 +88,35 @@ def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
 
 
 def _play(env: gymnasium.Env[Any, Any], steps: int, deadline: float, seed: int) -> None:
-    env.action_space.seed(seed)
-    env.reset(seed=seed)
+    choose = _Legal(env.action_space, env.unwrapped, seed)
+    _, info = env.reset(seed=seed)
     for _ in range(steps):
-        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        _, _, terminated, truncated, info = env.step(choose(info))
         if terminated or truncated:
-            env.reset()
+            _, info = env.reset()
         if time.monotonic() > deadline:
             return
 
 
 def _play_lanes(env: VectorEnv[Any, Any, Any], steps: int, deadline: float, seed: int) -> None:
-    env.action_space.seed(seed)
+    form: Any = env.unwrapped
+    choose = _Legal(env.single_action_space, form, seed)
     env.reset(seed=seed)
     for _ in range(-(-steps // env.num_envs)):  # ended lanes are auto-reset
-        env.step(env.action_space.sample())
+        env.step([choose(info, lane) for lane, info in enumerate(form.last.info)])
         if time.monotonic() > deadline:
             return
 
 
 def _play_agents(env: Any, steps: int, deadline: float, seed: int) -> None:
-    for index, space in enumerate(env.action_spaces.values()):
-        space.seed(seed + index)
+    choose = {
+        agent: _Legal(space, env.unwrapped, seed + index, agent)
+        for index, (agent, space) in enumerate(env.action_spaces.items())
+    }
     observations, infos = env.reset(seed=seed)
     acting = list(observations)
     for _ in range(steps):
-        actions = {agent: _legal(env.action_spaces[agent], infos.get(agent, {})) for agent in acting}
+        actions = {agent: choose[agent](infos.get(agent, {})) for agent in acting}
         observations, _, terminateds, truncateds, infos = env.step(actions)
         if terminateds["__all__"] or truncateds["__all__"]:
             observations, infos = env.reset()
@@ -121,9 +127,31 @@ def _play_agents(env: Any, steps: int, deadline: float, seed: int) -> None:
             return
 
 
-def _legal(space: gymnasium.Space[Any], info: Mapping[Any, Any]) -> Any:
-    """Samples a random action, among those that the action mask allows where there is one."""
-    mask = info.get(MASK)
-    if mask is None or not isinstance(space, gymnasium.spaces.Discrete):
-        return space.sample()
-    return space.sample(mask=np.asarray(mask, np.int8))
+class _Legal:
+    """Samples random actions, among those that the action mask allows where there is one.
+
+    Args:
+        space: The canonical action space.
+        form: The env in RLlib's form.
+        seed: Seed of the actions.
+        agent: The agent; None for the only one.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], form: Any, seed: int, agent: Any = None) -> None:
+        spec = form.core.action_spec if agent is None else form.core.action_spec[agent]
+        self._space, self._form, self._agent = space, form, agent
+        self._masks = Masks(spec) if can_mask(spec) else None
+        space.seed(seed)
+
+    def __call__(self, info: Mapping[Any, Any], lane: int | None = None) -> Any:
+        mask = None if self._masks is None else self._masks.find(info, self._seen(), lane)
+        if mask is None:
+            return self._space.sample()
+        if isinstance(self._space, gymnasium.spaces.MultiDiscrete):
+            ends = np.cumsum(self._space.nvec)
+            return self._space.sample(mask=tuple(np.split(mask.astype(np.int8), ends[:-1])))
+        return self._space.sample(mask=mask.astype(np.int8))
+
+    def _seen(self) -> Any:
+        last = self._form.last
+        return last.observation if self._agent is None else last.observations.get(self._agent)

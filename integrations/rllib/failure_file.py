@@ -8,24 +8,22 @@ output folder, and the driver reads it.
 from __future__ import annotations
 
 import json
-import traceback
 from pathlib import Path
 
 from envoi.atomic_write import write_atomically
 
-from ..errors import describe
 from .damaged_files import reading
 
 
-def write_failure(path: Path, error: BaseException) -> None:
+def write_failure(path: Path, message: str, traceback: str) -> None:
     """Writes an env's error to a file, as JSON of its one-line message and its traceback.
 
     Args:
         path: The file.
-        error: The error.
+        message: The message.
+        traceback: The traceback.
     """
-    trace = "".join(traceback.format_exception(error))
-    write_atomically(path, json.dumps({"message": describe(error), "traceback": trace}, indent=1))
+    write_atomically(path, json.dumps({"message": message, "traceback": traceback}, indent=1))
 
 
 def read_failure(path: Path) -> str | None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .run_folder import RunFolder, TrialState
-from .settings import Settings, Trial
+from .settings import Settings
+from .sweep import Trial
 
 
 @dataclass(frozen=True)

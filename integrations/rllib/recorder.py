@@ -5,26 +5,30 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from ray import tune
-from tensorboardX import SummaryWriter
+from ray import cloudpickle, tune
 
 import envoi
 
 from .callbacks import RETURNS
+from .damaged_files import reading
 from .failure_file import read_failure
 from .interruption import Interruption
 from .job_report import Observer, Report
 from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League
 from .multi_agent.league_files import LeagueFiles
 from .multi_agent.returns import ended_returns
-from .run_folder import RunFolder, TrialState
-from .settings import Settings, Trial
+from .progress_rows import progress_row, tracked
+from .run_folder import STOPPED, RunFolder, TrialState
+from .schedulers import RETURN, STEPS
+from .settings import Settings
+from .sweep import Trial
+from .trackers import open_trackers
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial as TuneTrial
@@ -61,6 +65,9 @@ class Recorder(tune.Callback, tune.Stopper):
         self.earlier: dict[int, TrialState] = {}
         self.failures: dict[int, str] = {}
         self._settings, self._folder, self._observe = settings, folder, observe
+        self._index: dict[str, int] = {}
+        self._earlier_rows = folder.read_progress()
+        self._written = Counter(int(row["trial"]) for row in self._earlier_rows)
         self._interruption, self._measured = interruption, tuple(measured)
         self._live = {index: copy.deepcopy(state) for index, state in states.items()}
         self._earlier = {index: state.seconds for index, state in states.items()}
@@ -68,23 +75,80 @@ class Recorder(tune.Callback, tune.Stopper):
         self._running: set[int] = set()
         self._speed: dict[int, float] = {}
         self._checkpointed: dict[int, float] = {}
-        self._writers: dict[int, SummaryWriter] = {}
+        self._trackers = open_trackers(settings, folder)
         minutes = settings.stop_minutes
         self._deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune stores it to restore the job from, which this job does not use
 
-    def _trial(self, config: Mapping[str, Any]) -> Trial:
-        return self._settings.trials[config["seed"] - self._settings.seed]
+    def _trial(self, trial_id: str, config: Mapping[str, Any]) -> Trial:
+        # The seed of its first config, as a scheduler may give it another trial's.
+        index = self._index.setdefault(trial_id, config["seed"] - self._settings.seed)
+        return self._settings.trials[index]
+
+    def index_of(self, trial: TuneTrial) -> int:
+        """Returns the index of one of Tune's trials."""
+        return self._trial(trial.trial_id, trial.config).index
+
+    def steps_of(self, trial: TuneTrial) -> int:
+        """Returns the env steps of a trial."""
+        return self._live[self.index_of(trial)].env_steps
+
+    def overrides_of(self, trial: TuneTrial) -> Mapping[str, Any]:
+        """Returns the settings of RLlib that a trial runs with."""
+        index = self.index_of(trial)
+        return self._live[index].overrides or self._settings.trials[index].overrides
+
+    def progress_of(self, trial: TuneTrial) -> dict[str, Any] | None:
+        """Returns what schedulers decide by; None while there is no mean return that counts."""
+        state = self._live[self.index_of(trial)]
+        if state.return_mean is None or len(state.returns) < LEAST:
+            return None
+        return {RETURN: state.return_mean, STEPS: state.env_steps}
+
+    def earlier_progress(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields what schedulers decide by, with the trial's index, of the rows before the job was resumed."""
+        for row in self._earlier_rows:
+            if row["return_mean"] and int(row["episodes"]) >= LEAST:
+                yield int(row["trial"]), {RETURN: float(row["return_mean"]), STEPS: int(row["env_steps"])}
+
+    def has_ended(self, index: int) -> bool:
+        """Returns True if a trial ended before the job was resumed."""
+        return self.saved[index].reached is not None
+
+    def stop(self, trial: TuneTrial, scheduler: str) -> None:
+        """Records that a scheduler stops a trial.
+
+        Args:
+            trial: The trial.
+            scheduler: Name of the scheduler.
+        """
+        state = self._live[self.index_of(trial)]
+        state.reached = state.reached or f"{STOPPED}{scheduler} at {state.env_steps:,} env steps"
+
+    def perturb(self, trial: TuneTrial, donor: TuneTrial, overrides: Mapping[str, Any]) -> None:
+        """Records that a trial continues with the weights of another and with changed settings.
+
+        Args:
+            trial: The trial.
+            donor: The trial whose weights it takes.
+            overrides: The settings of RLlib that it continues with.
+        """
+        own, other = self.index_of(trial), self.index_of(donor)
+        before, after = self._live[own], self._live[other]
+        change = {"env_steps": before.env_steps, "from_trial": other, "from_env_steps": after.env_steps}
+        before.perturbations = [*before.perturbations, change | {"set": dict(overrides)}]
+        before.overrides, before.returns, before.shares = dict(overrides), list(after.returns), dict(after.shares)
+        self._earlier[own] = self._earlier[other]
 
     @property
     def _ending(self) -> bool:
         return self._interruption.asked or time.monotonic() > self._deadline
 
-    def __call__(self, _trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Records a result, and returns True if its trial stops."""
-        index = self._trial(result["config"]).index
+        index = self._trial(trial_id, result["config"]).index
         state = self._live[index]
         self._running.add(index)
         state.iteration = result["training_iteration"]
@@ -114,22 +178,26 @@ class Recorder(tune.Callback, tune.Stopper):
 
     # Tune calls these by keyword, with more than is named here.
 
-    def on_trial_result(self, *, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def on_trial_result(self, *, trial: TuneTrial, result: dict[str, Any], **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Writes a row and events; requests a checkpoint every `CHECKPOINT_SECONDS`.
 
         Args:
+            trial: The trial.
             result: The result that Tune reports.
             **_: Arguments of Tune that are not used.
         """
-        mine = self._trial(result["config"])
+        mine = self._settings.trials[self.index_of(trial)]
         state = self._live[mine.index]
         speed = self._speed[mine.index]
-        row = _row(mine, state, result, speed) | self._shares(state)
+        overrides = self.overrides_of(trial)
+        swept = {name: overrides[name] for name in self._settings.spaces}
+        row = progress_row(replace(mine, overrides=overrides), state, result, speed, swept) | self._shares(state)
         if LEAGUE in result:
             league = League.from_json(result[LEAGUE])
             row |= {"elo": self._leagues.write(mine.index, league), "members": len(league.members)}
         self._folder.append_progress(row)
-        self._write_events(mine.index, state, row, result)
+        self._written[mine.index] += 1
+        self._trackers.log(mine.index, state.env_steps, tracked(row, result))
         now = time.monotonic()
         if now - self._checkpointed.get(mine.index, float("-inf")) > CHECKPOINT_SECONDS:
             self._checkpointed[mine.index] = now
@@ -145,11 +213,13 @@ class Recorder(tune.Callback, tune.Stopper):
             checkpoint: The checkpoint.
             **_: Arguments of Tune that are not used.
         """
-        index = self._trial(trial.config).index
+        index = self.index_of(trial)
         path = Path(checkpoint.path).relative_to(self._folder.path.resolve())
         if self.saved[index].checkpoint is not None:
             self.earlier[index] = self.saved[index]
-        self.saved[index] = replace(copy.deepcopy(self._live[index]), checkpoint=path.as_posix())
+        self.saved[index] = replace(
+            copy.deepcopy(self._live[index]), checkpoint=path.as_posix(), rows=self._written[index]
+        )
         self._folder.write_state(self.saved, self.earlier)
 
     def on_trial_complete(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -159,7 +229,7 @@ class Recorder(tune.Callback, tune.Stopper):
             trial: The trial.
             **_: Arguments of Tune that are not used.
         """
-        self._running.discard(self._trial(trial.config).index)
+        self._running.discard(self.index_of(trial))
 
     def on_trial_error(self, *, trial: TuneTrial, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Records that a trial has failed, and its error.
@@ -168,10 +238,9 @@ class Recorder(tune.Callback, tune.Stopper):
             trial: The trial.
             **_: Arguments of Tune that are not used.
         """
-        mine = self._trial(trial.config)
-        self._running.discard(mine.index)
-        error = trial.get_pickled_error() or trial.get_error()
-        self.failures[mine.index] = f"trial {mine.index} failed: {root_cause(error)}"
+        index = self.index_of(trial)
+        self._running.discard(index)
+        self.failures[index] = f"trial {index} failed: {root_cause(_error_of(trial))}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Ends the job as soon as an env has failed, in any process."""
@@ -195,58 +264,23 @@ class Recorder(tune.Callback, tune.Stopper):
         held = {name: state.shares.get(name) for name in self._measured}
         return {f"{name}/return_mean": statistics.fmean(own) if own else None for name, own in held.items()}
 
-    def _write_events(self, index: int, state: TrialState, row: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        if index not in self._writers:
-            self._writers[index] = SummaryWriter(str(self._folder.tensorboard / f"trial_{index}"))
-        numbers = {f"envoi/{name}": row[name] for name in ("return_mean", "length_mean", "steps_per_second")}
-        numbers |= {f"envoi/{name}": row[name] for name in self._shares(state)}
-        for part in ("learners", "env_runners"):
-            numbers |= _flat(result.get(part, {}), part)
-        for name, value in numbers.items():
-            if isinstance(value, (int, float, np.number)) and np.isfinite(value):
-                self._writers[index].add_scalar(name, value, state.env_steps)
-        self._writers[index].flush()
+    @property
+    def tracker_failures(self) -> list[str]:
+        """A line for each tracker that failed."""
+        return self._trackers.failures
 
     def close(self) -> None:
-        """Closes the event files."""
-        for writer in self._writers.values():
-            writer.close()
+        """Ends the reports to trackers."""
+        self._trackers.close(failed=bool(self.failures))
 
 
-def _flat(values: Any, prefix: str) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        return {prefix: values}
-    return {path: leaf for key, value in values.items() for path, leaf in _flat(value, f"{prefix}/{key}").items()}
-
-
-def _row(trial: Trial, state: TrialState, result: Mapping[str, Any], speed: float) -> dict[str, Any]:
-    """Returns a row of `progress.csv`."""
-    row: dict[str, Any] = {
-        "trial": trial.index,
-        "lr": trial.lr,
-        "seed": trial.seed,
-        "iteration": state.iteration,
-        "env_steps": state.env_steps,
-        "seconds": round(state.seconds, 3),
-        "episodes": state.episodes,
-        "steps_per_second": round(speed, 1),
-    }
-    length = result.get("env_runners", {}).get("episode_len_mean")
-    row["length_mean"] = None if length is None or np.isnan(length) else round(float(length), 3)
-    for name in ("mean", "std", "min", "p10", "p50", "p90", "max"):
-        row[f"return_{name}"] = None
-    if state.returns:
-        low, tenth, median, ninetieth, high = np.percentile(state.returns, [0, 10, 50, 90, 100])
-        row |= {
-            "return_mean": state.return_mean,
-            "return_std": statistics.pstdev(state.returns),
-            "return_min": float(low),
-            "return_p10": float(tenth),
-            "return_p50": float(median),
-            "return_p90": float(ninetieth),
-            "return_max": float(high),
-        }
-    return row
+def _error_of(trial: TuneTrial) -> BaseException | None:
+    """Returns the error of a trial, which Tune copies to the storage only later."""
+    path = Path(trial.pickled_error_file or "")
+    if not path.is_file():
+        return trial.get_pickled_error() or trial.get_error()
+    with reading(path), path.open("rb") as file:
+        return cloudpickle.load(file)
 
 
 def root_cause(error: BaseException | None) -> str:

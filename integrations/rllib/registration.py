@@ -11,13 +11,11 @@ import envoi
 from envoi.adapters import to_rllib
 
 try:
-    import gymnasium
-    from gymnasium.vector import VectorEnv, VectorWrapper
+    from gymnasium.vector import VectorEnv
 except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from .env_options import EnvOptions
-from .failure_file import write_failure
 
 DEFAULTS = EnvOptions()
 
@@ -42,17 +40,18 @@ class RegisteredEnv:
     failure: Path | None = None
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
-        """Makes the env, in RLlib's form, for one lane or, if RLlib asks for `num_envs`, for many."""
-        try:
-            made = self.make(env_context)
-            if self.failure is None:
-                return made
-            wrapper = _FailureRecordingVectorEnv if isinstance(made, VectorEnv) else _FailureRecordingEnv
-            return wrapper(made, self.failure)
-        except Exception as error:
-            if self.failure is not None:
-                write_failure(self.failure, error)
-            raise
+        """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
+        from .faults.env_guard import BatchGuard, EnvGuard
+        from .faults.guarded_envs import GuardedEnv, GuardedVectorEnv
+        from .faults.runner_process import note_start
+
+        note_start()
+        maker = EnvGuard(self.name, self.options, None, self.failure)
+        maker.runner.worker = int(getattr(env_context, "worker_index", 0) or 0)
+        made = maker.make(lambda: self.make(env_context))
+        if isinstance(made, VectorEnv):
+            return GuardedVectorEnv(made, BatchGuard(self.name, self.options, made, self.failure, made.num_envs))
+        return GuardedEnv(made, EnvGuard(self.name, self.options, made, self.failure))
 
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env in RLlib's form, without anything that watches it."""
@@ -142,35 +141,3 @@ def _register_with_tune(name: str, creator: RegisteredEnv) -> None:
     except ImportError as error:
         raise envoi.MissingBackend("ray is not installed; pip install 'envoi[rllib]'") from error
     register_env(name, creator)
-
-
-class _FailureRecording:
-    """Writes the error that ends an env to a file; a base of both kinds of wrapper."""
-
-    env: Any
-
-    def __init__(self, env: Any, failure: Path) -> None:
-        super().__init__(env)  # pyright: ignore[reportCallIssue]
-        self._failure = failure
-
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        try:
-            return self.env.reset(seed=seed, options=options)
-        except Exception as error:
-            write_failure(self._failure, error)
-            raise
-
-    def step(self, action: Any) -> Any:
-        try:
-            return self.env.step(action)
-        except Exception as error:
-            write_failure(self._failure, error)
-            raise
-
-
-class _FailureRecordingEnv(_FailureRecording, gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env that writes the error that ends it to a file."""
-
-
-class _FailureRecordingVectorEnv(_FailureRecording, VectorWrapper):
-    """A vector env that writes the error that ends it to a file."""

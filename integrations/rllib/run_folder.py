@@ -7,6 +7,8 @@
     learning_curve.png  mean return and spread against env steps
     league.json         the league of self-play; the same in league.csv and league.png
     tensorboard/        events, one folder for each trial
+    ending.json         how the job ended: done, interrupted or failed; absent while it runs and after a kill
+    trackers.json       the runs of wandb and MLflow that the trials report to
     train.log           the output of Ray, RLlib and their workers
     tune/               Ray Tune's own folders, one for each start or resumption of the job
 
@@ -32,6 +34,11 @@ from envoi.atomic_write import write_atomically
 from .damaged_files import reading
 from .settings import Settings
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -53,12 +60,17 @@ COLUMNS = (
     "length_mean",
     "steps_per_second",
 )
-"""Columns of `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
+"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
 
-With several agents, a column for the mean return of each policy and each agent follows, such as
-`policy/shared/return_mean`. In self-play the returns are those of the learning policy against frozen ones, and two more
-columns have its rating (`elo`) and the number of `members` of the league.
+A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
+the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
+of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
+of the league.
 """
+
+
+STOPPED = "stopped by "
+"""Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
 
 
 @dataclass
@@ -73,7 +85,10 @@ class TrialState:
         episodes: Episodes that ended.
         returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
         best: The highest mean return so far.
-        reached: The goal that stopped it; None if it can continue.
+        reached: The goal or the scheduler that stopped it; None if it can continue.
+        overrides: The settings that it runs with, where they are no longer those that it began with.
+        perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
+        rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
         shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
             `policy/<id>`; empty for one agent.
     """
@@ -87,18 +102,19 @@ class TrialState:
     best: float | None = None
     reached: str | None = None
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    overrides: dict[str, Any] | None = None
+    perturbations: list[dict[str, Any]] = field(default_factory=list)
+    rows: int | None = None
+
+    @property
+    def stopped_early(self) -> bool:
+        """True if a scheduler has stopped it, so that another goal does not continue it."""
+        return self.reached is not None and self.reached.startswith(STOPPED)
 
     @property
     def return_mean(self) -> float | None:
         """Mean return of the last episodes; None before the first ended."""
         return sum(self.returns) / len(self.returns) if self.returns else None
-
-
-def _csv(values: Iterable[Any]) -> str:
-    """Returns a line of a CSV file; None is an empty field."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(["" if value is None else value for value in values])
-    return line.getvalue()
 
 
 def _entries(path: Path) -> list[str]:
@@ -128,6 +144,7 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.log = self.path / "train.log"
         self.failure = self.path / "failure.json"
+        self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
         self._lock: BaseFileLock | None = None
 
@@ -174,11 +191,58 @@ class RunFolder:
 
         self._lock = FileLock(self.path / ".lock")
         try:
-            self._lock.acquire(timeout=0)
+            # Not at once: `envoi runs` may be looking at whether it is locked.
+            self._lock.acquire(timeout=0.3, poll_interval=0.02)
         except Timeout:
             raise FolderTaken(
                 f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
             ) from None
+
+    @property
+    def is_claimed(self) -> bool:
+        """True if a process, this one or another, holds the lock, and so is training."""
+        lock = self.path / ".lock"
+        if not lock.exists():
+            return False
+        if fcntl is None:
+            return self._is_lock_taken()
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+    def _is_lock_taken(self) -> bool:
+        """Tries to lock the folder, on systems without `flock`."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def write_ending(self, state: str, message: str) -> None:
+        """Writes `ending.json`.
+
+        Args:
+            state: "done", "interrupted" or "failed".
+            message: The error of a job that failed.
+        """
+        write_atomically(self.ending, json.dumps({"state": state, "message": message}, indent=1))
+
+    def read_ending(self) -> tuple[str, str] | None:
+        """Returns how the job ended and its error; None if it runs or was killed.
+
+        Raises:
+            envoi.EnvoiError: `ending.json` is damaged.
+        """
+        if not self.ending.exists():
+            return None
+        with reading(self.ending):
+            document = json.loads(self.ending.read_text(encoding="utf-8"))
+            return str(document["state"]), str(document["message"])
 
     def release(self) -> None:
         """Unlocks the folder."""
@@ -287,13 +351,15 @@ class RunFolder:
     def append_progress(self, row: Mapping[str, Any]) -> None:
         """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
 
-        Args:
-            row: A value or None for each of `COLUMNS`, and for further columns, the same in each row of a job.
+        A column that the file lacks is added to it, empty in the rows above.
         """
-        names = (*COLUMNS, *(name for name in row if name not in COLUMNS))
-        head = "" if self.progress.exists() else _csv(names)
+        columns = self._columns()
+        missing = [name for name in (*COLUMNS, *row) if name not in columns]
+        if missing:
+            columns = [*columns, *dict.fromkeys(missing)]
+            self._write_progress(columns, self.read_progress())
         with self.progress.open("ab", buffering=0) as file:
-            file.write(f"{head}{_csv(row[name] for name in names)}".encode())
+            file.write(_csv(columns, [row]).encode())
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, where a resumed job continues.
@@ -301,16 +367,28 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: `progress.csv` is damaged.
         """
-        written = self.read_progress()
+        written, kept, count = self.read_progress(), list[Mapping[str, str]](), dict[int, int]()
         with reading(self.progress):
-            rows = [row for row in written if int(row["iteration"]) <= states[int(row["trial"])].iteration]
-        if rows:
-            write_atomically(self.progress, "".join(map(_csv, (rows[0], *(row.values() for row in rows)))))
-        else:
-            self.progress.unlink(missing_ok=True)
+            for row in written:
+                trial = int(row["trial"])
+                count[trial] = count.get(trial, 0) + 1
+                state = states[trial]
+                past = int(row["iteration"]) > state.iteration if state.rows is None else count[trial] > state.rows
+                if not past:
+                    kept.append(row)
+        self._write_progress(self._columns() or list(COLUMNS), kept)
+
+    def _columns(self) -> list[str]:
+        if not self.progress.exists():
+            return []
+        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def _write_progress(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        write_atomically(self.progress, _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
 
     def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv` as text; a last row that was cut off is left out.
+        """Reads the rows of `progress.csv` as text, empty where a row has no value; a row that was cut off is left out.
 
         Raises:
             envoi.EnvoiError: The file is damaged in another way.
@@ -321,7 +399,7 @@ class RunFolder:
             text = file.read()
         whole = text[: text.rfind("\n") + 1]
         rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
-        return [row for row in rows if all(row.get(name) is not None for name in (*COLUMNS, *row))]
+        return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
 
     def new_session(self) -> str:
         """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
@@ -335,6 +413,14 @@ class RunFolder:
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns rows as lines of CSV, without a value where a row has none."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerows([[row.get(name) for name in columns] for row in rows])
+    return lines.getvalue()
 
 
 def best_trial(states: Mapping[int, TrialState]) -> int | None:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import envoi
 
 from .algorithms import find
+from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
 from .exact_resume.limits import check_exact
 from .multi_agent.grouping import check_way
+from .overrides import check_overrides
+from .search_space import SearchSpace, format_value
+from .sweep import SAMPLES, Trial, check_known, check_scheduler, sample_trials
 
 DEFAULT_STOP_STEPS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One training run of a sweep.
-
-    Args:
-        index: Its number in the sweep, from 0.
-        lr: Learning rate; None is the algorithm's own.
-        seed: Fixes the initial weights, the exploration and the envs; differs from trial to trial.
-    """
-
-    index: int
-    lr: float | None
-    seed: int
+ARGUMENT = "env_config."
+"""Prefix of the settings that are arguments of the env."""
+TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboardX"}
+"""The services that a job can report to, with the package that each needs."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +33,9 @@ class Settings:
     Args:
         env: Name of the env, as in `envoi.adapters.load`.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`; any case.
-        lr: Learning rates to sweep; empty for the algorithm's own.
-        samples: Trials for each learning rate, which differ by their seed.
+        lr: Learning rates to sweep; empty for the algorithm's own. Short for `set={"lr": "grid(…)"}`.
+        samples: Trials for each combination of the values of `lr` and of the grids in `set`, which differ by their
+            seed and by what they sample; None for 8 if a search space is sampled, and 1 otherwise.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
         num_envs_per_runner: Envs that each of them steps together; None for the default of the algorithm, or the lanes
             of a batch.
@@ -59,15 +55,26 @@ class Settings:
             each policy; None chooses by the agents' spaces and names.
         exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
             `envoi.integrations.rllib.exact_resume`.
+        runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
+        set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model.fcnet_hiddens` is one of
+            the default networks, `env_config.size` an argument of the env. A value may be a text, and a search space
+            such as "log(1e-5,1e-3)", see `envoi.integrations.rllib.search_space`.
+        scheduler: Ray Tune's scheduler for the trials: "asha" and "median" stop poor ones early, "pbt" (population
+            based training) lets them go on with the weights and changed settings of good ones.
+        evaluate_every: Evaluate the policy, without exploration, after each so many iterations; None for never.
+        gpus: GPUs of each trial, divided among its learners; may be a fraction.
+        num_learners: Processes that update the policy; 0 updates it in the trial's own process.
+        track: Services to report to, of `wandb`, `mlflow` and `tensorboard`; the last always receives events.
+        module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
 
     Raises:
-        envoi.EnvoiError: A value is out of its range, or the algorithm is unknown.
+        envoi.EnvoiError: A value is out of its range, or an algorithm, setting, scheduler or tracker is unknown.
     """
 
     env: str
     algo: str = "PPO"
     lr: tuple[float, ...] = ()
-    samples: int = 1
+    samples: int | None = None
     num_env_runners: int = 0
     num_envs_per_runner: int | None = None
     seed: int = 0
@@ -83,16 +90,47 @@ class Settings:
     step_timeout: float = 60.0
     policies: str | Mapping[str, Sequence[str]] | None = None
     exact: bool = False
+    runner: Runner = "auto"
+    set: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    scheduler: str | None = None
+    evaluate_every: int | None = None
+    gpus: float = 0
+    num_learners: int = 0
+    track: tuple[str, ...] = ()
+    module: str | None = None
+    trials: tuple[Trial, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "algo", find(self.algo).name)
+        self._replace(algo=find(self.algo).name)
         check_way(self.policies)
+        check_runner(self.runner)
         if isinstance(self.policies, Mapping):
             own = {name: list(agents) for name, agents in self.policies.items()}
             object.__setattr__(self, "policies", own)
         if self.stop_return is None and self.stop_steps is None and self.stop_minutes is None:
-            object.__setattr__(self, "stop_steps", DEFAULT_STOP_STEPS)
-        for name, least in (("samples", 1), ("num_env_runners", 0), ("num_envs_per_runner", 1), ("seed", 0)):
+            self._replace(stop_steps=DEFAULT_STOP_STEPS)
+        self._check_ranges()
+        if self.module is not None:
+            check_reference(self.module)
+        for tracker in self.track:
+            check_known("tracker", tracker, TRACKERS)
+        self._replace(set=check_overrides(self.set, self.algo, own_module=self.module is not None))
+        if self.lr and "lr" in self.set:
+            raise envoi.EnvoiError("lr is set twice, by --lr and by --set lr=…; give one of them")
+        if self.samples is None:
+            sampled = any(space.kind != "grid" for space in self.spaces.values())
+            self._replace(samples=SAMPLES if sampled else 1)
+        self._replace(trials=sample_trials(self.set, self.spaces, self.samples or 1, self.seed))
+        if self.scheduler is not None:
+            check_scheduler(self.scheduler, self.spaces, len(self.trials))
+
+    def _replace(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _check_ranges(self) -> None:
+        leasts = {"samples": 1, "num_env_runners": 0, "num_envs_per_runner": 1, "seed": 0, "gpus": 0}
+        for name, least in (leasts | {"num_learners": 0, "evaluate_every": 1}).items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise envoi.EnvoiError(f"{name} must be at least {least}, got {value}")
@@ -112,12 +150,19 @@ class Settings:
         """The options of the env."""
         return EnvOptions.of(self)
 
+    def env_of(self, overrides: Mapping[str, Any]) -> str:
+        """Returns the env's name with the arguments that overrides such as `env_config.size` give it."""
+        given = {name.removeprefix(ARGUMENT): value for name, value in overrides.items() if name.startswith(ARGUMENT)}
+        if not given:
+            return self.env
+        query = "&".join(f"{name}={value}" for name, value in given.items())
+        return f"{self.env}{'&' if '?' in self.env else '?'}{query}"
+
     @property
-    def trials(self) -> tuple[Trial, ...]:
-        """The trials of the sweep: every learning rate `samples` times."""
-        rates = self.lr or (None,)
-        pairs = [rate for _ in range(self.samples) for rate in rates]
-        return tuple(Trial(index, rate, self.seed + index) for index, rate in enumerate(pairs))
+    def spaces(self) -> dict[str, SearchSpace]:
+        """The search spaces of the sweep, by setting."""
+        rates = {"lr": SearchSpace("grid", self.lr)} if self.lr else {}
+        return rates | {name: value for name, value in self.set.items() if isinstance(value, SearchSpace)}
 
     @property
     def goal(self) -> str:
@@ -132,37 +177,83 @@ class Settings:
         return " or ".join(goals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the settings as plain values that YAML can hold."""
-        return asdict(self) | {"lr": list(self.lr)}
+        """Returns the settings as plain values that YAML can hold, and the trials with what they sampled."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {"lr": list(self.lr), "track": list(self.track)}
+        values["set"] = {n: str(v) if isinstance(v, SearchSpace) else v for n, v in self.set.items()}
+        values["trials"] = [
+            {"seed": trial.seed, **{name: trial.overrides[name] for name in self.spaces}} for trial in self.trials
+        ]
+        return deepcopy(values)  # so that YAML needs no references between equal lists
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
         """Returns the settings from the values of `to_dict`; unknown keys are ignored."""
-        known: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name in values}
-        known["lr"] = tuple(known.get("lr") or ())
-        return cls(**known)
+        known: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.init and f.name in values}
+        for name in ("lr", "track"):
+            known[name] = tuple(known.get(name) or ())
+        settings = cls(**known)
+        stored = values.get("trials")
+        if stored is not None:  # as they were sampled when the job began, by whichever version of numpy
+            trials = [
+                replace(trial, overrides={**trial.overrides, **{name: row[name] for name in settings.spaces}})
+                for trial, row in zip(settings.trials, stored, strict=True)
+            ]
+            settings._replace(trials=tuple(trials))
+        return settings
 
     def resumed(self, changes: Mapping[str, Any]) -> Settings:
         """Returns the settings that a resumed job runs with.
 
         Args:
-            changes: Settings by name. Only when to stop, where to run, the checks of specs and what follows errors
-                of the env can change; a stop that is given replaces all earlier stops.
+            changes: Settings by name. Only when to stop, where and how to sample, what to report, the checks of specs
+                and what follows errors of the env can change; a stop that is given replaces all earlier stops.
 
         Raises:
             envoi.EnvoiError: Another setting would change.
         """
         stops = {"stop_return", "stop_steps", "stop_minutes"}
-        free = stops | {"address", "num_env_runners", "check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
+        free = stops | {"address", "num_env_runners", "runner", "evaluate_every", "gpus", "track"}
+        free |= {"check_specs", "on_env_error", "max_env_restarts", "step_timeout"}
         changes = dict(changes)
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name
+        if "set" in changes:
+            asked = check_overrides(changes["set"], self.algo, own_module=self.module is not None)
+            for name, value in asked.items():
+                if name not in self.set or self.set[name] != value:
+                    before = format_value(self.set[name]) if name in self.set else "its default"
+                    raise _fixed(name, before, format_value(value))
+            del changes["set"]
         for name, value in changes.items():
             if name not in free and value != getattr(self, name):
-                raise envoi.EnvoiError(
-                    f"--resume cannot change {name} from {getattr(self, name)} to {value}; "
-                    "start a new run in another folder instead"
-                )
+                raise _fixed(name, getattr(self, name), value)
         if stops & changes.keys():
             changes = dict.fromkeys(stops) | changes
-        return replace(self, **changes)
+        settings = replace(self, **changes)
+        settings._replace(trials=self.trials)
+        return settings
+
+
+def _fixed(name: str, before: object, after: object) -> envoi.EnvoiError:
+    return envoi.EnvoiError(
+        f"--resume cannot change {name} from {before} to {after}; start a new run in another folder instead"
+    )
+
+
+def check_reference(reference: str) -> None:
+    """Checks that `python:module:Class` names a module that can be found, without importing it.
+
+    Raises:
+        envoi.EnvoiError: It is not of this form, or there is no such module.
+    """
+    scheme, _, rest = reference.partition(":")
+    name, _, attribute = rest.partition(":")
+    if scheme != "python" or not name or not attribute:
+        raise envoi.EnvoiError(f"--module takes python:module:Class, such as python:nets:MyModule; got {reference!r}")
+    try:
+        found = find_spec(name) is not None
+    except (ImportError, ValueError):  # of a parent package
+        found = False
+    if not found:
+        raise envoi.EnvoiError(f"--module {reference}: no module is called {name!r}; is it in this folder?")

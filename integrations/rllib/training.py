@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Any, Self
 
 import envoi
 
+from ..errors import describe
 from .algorithms import check_actions, find
 from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
@@ -79,7 +80,7 @@ class Job:
         states = folder.read_state(settings)
         if settings.goal != asked.goal:
             for state in states.values():
-                state.reached = None
+                state.reached = state.reached if state.stopped_early else None
         if all(state.reached is not None for state in states.values()):
             raise envoi.EnvoiError(
                 f"{folder.path} has reached {settings.goal}; ask for more by --stop-return or --stop-steps"
@@ -114,6 +115,7 @@ class Job:
         self.folder.failure.unlink(missing_ok=True)
         with (
             self.folder,
+            _Ending(self.folder, self.settings) as ending,
             Interruption() as interruption,
             redirected(self.folder.log) if quiet else nullcontext(),
         ):
@@ -131,8 +133,44 @@ class Job:
                 measured=() if self.grouping is None else self.grouping.measured,
             )
             self.folder.drop_sessions(saved)
-            notes = [*self.notes, *failures, *_plot(self.folder, self.settings, best_trial(saved))]
-        return Outcome(self.folder, self.settings, saved, best_trial(saved), interrupted, tuple(notes))
+            best = best_trial(saved)
+            if interrupted:
+                ending.state = "interrupted"
+            elif best is None:
+                ending.state, ending.message = "failed", "time ran out before the first iteration ended"
+        return Outcome(self.folder, self.settings, saved, best, interrupted, (*self.notes, *failures, *ending.notes))
+
+
+class _Ending:
+    """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed.
+
+    Args:
+        folder: The output folder.
+        settings: The settings of the job.
+    """
+
+    def __init__(self, folder: RunFolder, settings: Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self.state, self.message = "done", ""
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._folder.ending.unlink(missing_ok=True)
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.state = "interrupted"
+        elif error is not None:
+            self.state, self.message = "failed", describe(error)
+        try:
+            self._folder.write_ending(self.state, self.message)
+            self.notes = _plot(self._folder, self._settings, self.state, self.message)
+        except Exception as problem:
+            if error is None:
+                raise
+            # The error of the job is the one to show.
+            self.notes = [f"{self._folder.curve.name} was not plotted: {problem}"]
 
 
 def train(settings: Settings, out: str | Path, *, observe: Observer | None = None) -> Outcome:
@@ -204,25 +242,38 @@ def _check(settings: Settings) -> Grouping | None:
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
     from .env_preflight import preflight
+    from .trackers import check_trackers
 
+    check_trackers(settings.track)
     observations, actions = preflight(
-        settings.env,
+        settings.env_of(settings.trials[0].overrides),
         check_specs=settings.check_specs is not False,
         seed=settings.seed,
         num_envs=settings.num_envs_per_runner,
+        action_masks=settings.action_masks,
     )
     grouping = group_spaces(settings.policies, observations, actions)
     check_actions(find(settings.algo), actions)
     return grouping
 
 
-def _plot(folder: RunFolder, settings: Settings, best: int | None) -> list[str]:
+def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
+    rows = folder.read_progress()
+    if not rows:
+        return []
     try:
         from .learning_curve import plot_learning_curve
     except ImportError:
         return [f"{folder.curve.name} was not plotted: pip install 'envoi[plots]'"]
     title = f"{settings.algo} on {settings.env}"
-    plot_learning_curve(folder.read_progress(), folder.curve, title, settings.stop_return)
+    plot_learning_curve(
+        rows,
+        folder.curve,
+        title,
+        settings.stop_return,
+        ending="" if state == "done" else f"{state}: {message}".rstrip(": "),
+    )
+    best = best_trial(folder.read_state(settings))
     if best is not None:
         LeagueFiles(folder.path).plot(best, title)
     return []

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import os
 import socket
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import envoi
 
-from .algorithms import find
+from ..errors import describe
 from .damaged_files import reading
 from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
 from .run_folder import RunFolder, TrialState
-from .settings import Settings, Trial
+from .settings import Settings
+from .sweep import Trial
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 # Read by Ray when it is imported or started.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # the recorder writes these files itself
+os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # no return is known before the first episode ends
 os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # its handler drops the progress since the last checkpoint
 
 try:
@@ -35,7 +41,10 @@ try:
 
     from .algorithm_config import configure, load_algorithm
     from .failure_file import write_failure
+    from .job_options import KeepRates, apply_job_options, check_gpus
     from .recorder import Recorder, root_cause
+    from .schedulers import make_scheduler
+    from .trial_configs import TrialConfigs
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
@@ -69,20 +78,28 @@ def run(
         envoi.EnvoiError: The env failed, or all trials did.
     """
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
+    overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
+    configs = TrialConfigs(_shared_config(settings, folder, states, todo), settings, overrides)
     recorder = Recorder(settings, folder, states, observe, interruption, measured)
     with _ray(settings, interruption, log_to_driver):
+        check_gpus(settings)
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
-            param_space=_search_space(settings, folder, states, todo),
-            tune_config=tune.TuneConfig(trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}"),
+            param_space=configs.param_space(),
+            tune_config=tune.TuneConfig(
+                trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}",
+                scheduler=make_scheduler(settings, recorder, configs),
+            ),
             run_config=tune.RunConfig(
                 name=folder.new_session(),
                 storage_path=str(folder.tune.resolve()),
                 stop=recorder,
                 callbacks=[recorder],
                 verbose=0,
-                # Two, as `state.json` names the last but one until it is replaced.
-                checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_at_end=True),
+                # Two, as `state.json` names the last but one until it is replaced; more, as trials take others' over.
+                checkpoint_config=tune.CheckpointConfig(
+                    num_to_keep=4 if settings.scheduler == "pbt" else 2, checkpoint_at_end=True
+                ),
             ),
         )
         try:
@@ -101,38 +118,35 @@ def run(
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")
-    return recorder.saved, interruption.asked, failed
+    return recorder.saved, interruption.asked, [*failed, *recorder.tracker_failures]
 
 
-def _search_space(settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]) -> Any:
+def _shared_config(
+    settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
+) -> AlgorithmConfig:
+    """Returns the config that all trials have in common, without what `settings.set` and `settings.lr` give."""
     config = configure(
-        settings.env,
+        settings.env_of(settings.trials[0].overrides),
         settings.algo,
         num_envs=settings.num_envs_per_runner,
         num_env_runners=settings.num_env_runners,
+        seed=settings.seed,
         **asdict(settings.env_options),
         failure=folder.failure.resolve(),
-        training=_rates(settings, {trial.seed: trial.lr for trial in todo}),
         policies=settings.policies,
         exact=settings.exact,
+        runner=settings.runner,
     )
-    seeds: Any = tune.grid_search([trial.seed for trial in todo])
-    config.debugging(seed=seeds)
+    apply_job_options(config, settings)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
-    config.callbacks(on_algorithm_init=_Restore(checkpoints, folder.failure.resolve()))
+    restore = _Restore(checkpoints, folder.failure.resolve())
+    if settings.scheduler == "pbt":
+        rates = KeepRates()
+        config.callbacks(on_algorithm_init=[rates.note, restore], on_checkpoint_loaded=rates.set_again)
+    else:
+        config.callbacks(on_algorithm_init=restore)
     return config
-
-
-def _rates(settings: Settings, rates: dict[int, float | None]) -> dict[str, Any]:
-    if not settings.lr:
-        return {}
-
-    def of_seed(spec: Any) -> float | None:
-        return rates[spec.config.seed]
-
-    chosen = tune.sample_from(of_seed)
-    return dict.fromkeys(find(settings.algo).rates, chosen)
 
 
 class _Restore:
@@ -154,7 +168,7 @@ class _Restore:
             with reading(path):
                 algorithm.restore_from_path(path)
         except envoi.EnvoiError as error:
-            write_failure(self._failure, error)
+            write_failure(self._failure, describe(error), "".join(traceback.format_exception(error)))
             raise
 
 
@@ -184,12 +198,12 @@ def _start(settings: Settings, log_to_driver: bool) -> None:
             variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS", HASH_SEED) if name in os.environ}
             ray.init(settings.address, runtime_env={"env_vars": variables}, **shared)
         else:
-            runners = settings.num_env_runners
+            others = settings.num_env_runners + settings.num_learners
             ray.init(
                 "local",  # without an address it would join any Ray that runs here
-                num_cpus=max(os.cpu_count() or 1, 1 + runners),  # fewer would wait for ever
+                num_cpus=max(os.cpu_count() or 1, 1 + others),  # fewer would wait for ever
                 include_dashboard=False,
-                object_store_memory=200 * 2**20 * (1 + runners),
+                object_store_memory=200 * 2**20 * (1 + others),
                 **shared,
             )
     except (OSError, RuntimeError, ValueError) as error:

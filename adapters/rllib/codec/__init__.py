@@ -1,4 +1,4 @@
-"""Conversions for neural networks: observations to one float32 array, flat actions to the core's.
+"""Conversions for neural networks: observations to one float32 array or to images, flat actions to the core's.
 
 `Codec` maps the observations and actions of an environment, of any structure, to the spaces that common policy
 networks are built for, and back, one at a time or for all lanes of a batch. The table is in `envoi.adapters.rllib`.
@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from envoi import Array, Env, LossyConversion, MultiEnv
+from envoi import Array, Env, LossyConversion, MultiEnv, Spec
 from envoi.spec import SpecTree, spec_equal
 from envoi.tree import leaves
 
 from ...shared.loss import Loss
 from .actions import MAX_INTEGERS, action_leaf, action_plan
+from .images import IMAGE_SIZES, is_square_image
+from .masks import without_mask
 from .observations import (
-    IMAGE_SIZES,
     MAX_ONE_HOT,
     NAME,
     batch_observation_plan,
@@ -30,6 +28,7 @@ from .observations import (
     observation_leaf,
     observation_plan,
 )
+from .structured import structured_plan
 
 __all__ = ["IMAGE_SIZES", "MAX_INTEGERS", "MAX_ONE_HOT", "Codec", "losses"]
 
@@ -39,9 +38,13 @@ class Codec:
 
     Args:
         env: The core environment, of one agent; possibly a batch.
+        structured: If True, images stay images of their own dtype, for networks with convolutions such as those of
+            `envoi.integrations.rllib`; see `envoi.adapters.rllib.codec.structured`. If False, all but a few images
+            are flattened, as RLlib's own networks require.
+        masked: If True, an `"action_mask"` in the observation is left out, because it is beside the observation.
 
     Attributes:
-        observation_space: A float32 `Box`, flat or an image.
+        observation_space: A float32 `Box`, flat or an image; with `structured`, possibly a uint8 `Box` or a `Dict`.
         action_space: `Discrete` or `MultiDiscrete` from 0, a flat float32 `Box`, or a `Tuple` of the last two.
         encode: Converts a core observation to a value of `observation_space`.
         decode: Converts a value of `action_space` to a core action.
@@ -52,39 +55,49 @@ class Codec:
         LossyConversion: A leaf has no canonical form; the message names it.
     """
 
-    def __init__(self, env: Env) -> None:
-        ((_, part),) = _parts(env)
-        self._set(part)
+    def __init__(self, env: Env, *, structured: bool = False, masked: bool = False) -> None:
+        ((_, part),) = _parts(env, masked)
+        self._set(part, structured)
 
     @classmethod
-    def each(cls, env: MultiEnv) -> dict[Any, Self]:
+    def each(cls, env: MultiEnv, *, structured: bool = False, masked: bool = False) -> dict[Any, Self]:
         """Returns the codec of each possible agent; agents with equal specs share one.
+
+        Args:
+            env: The core environment.
+            structured: If True, images stay images.
+            masked: If True, an `"action_mask"` in an observation is left out.
 
         Raises:
             LossyConversion: A leaf of some agent has no canonical form.
         """
         made: list[tuple[_Part, Self]] = []
         found: dict[Any, Self] = {}
-        for agent, part in _parts(env):
+        for agent, part in _parts(env, masked):
             codec = next((codec for other, codec in made if part.equals(other)), None)
             if codec is None:
                 codec = cls.__new__(cls)
-                codec._set(part)
+                codec._set(part, structured)
                 made.append((part, codec))
             found[agent] = codec
         return found
 
-    def _set(self, part: _Part) -> None:
+    def _set(self, part: _Part, structured: bool) -> None:
         if part.reward_loss is not None:
             raise part.reward_loss
         self._observation_spec = part.observation
-        self.observation_space, self.encode = observation_plan(part.observation, f"observation{part.place}")
+        self._encode_batch: Callable[[Any], Any] | None = None
+        path = f"observation{part.place}"
+        if structured:
+            self.observation_space, self.encode, self._encode_batch = structured_plan(part.observation, path)
+        else:
+            self.observation_space, self.encode = observation_plan(part.observation, path)
         self.action_space, self.decode, self.decode_batch = action_plan(part.action, f"action{part.place}")
 
     @cached_property
-    def encode_batch(self) -> Callable[[Any], NDArray[np.float32]]:
-        """Converts core observations of n lanes, with leaves of shape (n, …), to an array of shape (n, …), float32."""
-        return batch_observation_plan(self._observation_spec)
+    def encode_batch(self) -> Callable[[Any], Any]:
+        """Converts core observations of n lanes, with leaves of shape (n, …), to arrays of shape (n, …)."""
+        return self._encode_batch or batch_observation_plan(self._observation_spec)
 
 
 @dataclass(frozen=True)
@@ -114,13 +127,25 @@ class _Part:
         return LossyConversion(path, "shape", repr(self.reward), NAME, "set a rewarder that gives one number")
 
 
-def _parts(env: Env | MultiEnv) -> Iterator[tuple[Any, _Part]]:
+def _parts(env: Env | MultiEnv, masked: bool = False) -> Iterator[tuple[Any, _Part]]:
+    """Yields the specs of each agent, with `masked` without the action masks in the observations."""
     if isinstance(env, Env):
-        yield None, _Part("", env.observation_spec, env.action_spec, env.reward_spec)
-        return
-    for agent in env.possible_agents:
-        specs = (env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent])
-        yield agent, _Part(f"[{agent!r}]", *specs)
+        each: list[tuple[Any, str, Any]] = [(None, "", (env.observation_spec, env.action_spec, env.reward_spec))]
+    else:
+        specs = (env.observation_spec, env.action_spec, env.reward_spec)
+        each = [(agent, f"[{agent!r}]", tuple(spec[agent] for spec in specs)) for agent in env.possible_agents]
+    for agent, place, (observation, action, reward) in each:
+        yield agent, _Part(place, without_mask(observation, action) if masked else observation, action, reward)
+
+
+_FLATTENED = (
+    "RLlib's networks see one flat vector; those of envoi.integrations.rllib see images as images, and "
+    'canonical="structured" keeps them for a module of your own'
+)
+
+
+def _is_flattened(spec: Spec) -> bool:
+    return len(getattr(spec, "shape", ())) > 1
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:
@@ -142,6 +167,8 @@ def losses(env: Env | MultiEnv) -> list[Loss]:
                 else:
                     if is_narrowed(leaf):
                         found.append(Loss(path, "precision", repr(leaf), NAME, False, f"the network {does} float32"))
+                    if read is observation_leaf and _is_flattened(leaf) and not is_square_image(spec):
+                        found.append(Loss(path, "shape", repr(leaf), NAME, False, _FLATTENED))
             if not refused:
                 try:
                     plan(spec, what)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -14,10 +13,9 @@ from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, 
 from envoi.spec import SpecTree
 from envoi.tree import children, leaves
 
-NAME = "rllib"
+from .images import is_image, is_square_image, scaled
 
-IMAGE_SIZES = (42, 64, 84, 96)
-"""The heights and widths of images for which RLlib has default convolutions."""
+NAME = "rllib"
 
 MAX_ONE_HOT = 1024
 """An integer leaf with at most this many values becomes one-hot; one with more becomes numbers."""
@@ -89,6 +87,9 @@ def observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.
         return flat, (flat(spec.start), flat(spec.last))
     if isinstance(spec, Array) and spec.dtype.kind in "biuf":
         size = int(np.prod(spec.shape))
+        if _is_scaled(spec):
+            numbers = scaled(spec)
+            return lambda value: numbers(value).ravel(), _unit(size)
         least, most = (0, 1) if spec.dtype.kind == "b" else (-np.inf, np.inf)
         low = np.full(size, least, np.float32) if spec.low is None else flat(spec.low_or_inf)
         high = np.full(size, most, np.float32) if spec.high is None else flat(spec.high_or_inf)
@@ -96,32 +97,13 @@ def observation_leaf(spec: Spec, path: str) -> tuple[Callable[[Any], NDArray[np.
     raise LossyConversion(path, "type", repr(spec), NAME, "wrap the environment so that it shows an array")
 
 
+def _is_scaled(spec: Spec) -> TypeGuard[Array]:
+    """Returns True for an image of unsigned integers, which become numbers from 0 to 1 even where it is flattened."""
+    return is_image(spec) and spec.dtype.kind == "u"
+
+
 def _unit(size: int) -> Bounds:
     return np.zeros(size, np.float32), np.ones(size, np.float32)
-
-
-def _is_image(spec: SpecTree) -> TypeGuard[Array]:
-    return (
-        isinstance(spec, Array)
-        and len(spec.shape) == 3
-        and spec.shape[0] == spec.shape[1]
-        and spec.shape[0] in IMAGE_SIZES
-        and spec.dtype.kind in "uf"
-    )
-
-
-def _image(spec: Array) -> Callable[[Any], NDArray[np.float32]]:
-    """Returns a function that converts an image, or a batch of images, to float32."""
-    if spec.dtype.kind == "u":
-        most = np.float32(np.iinfo(spec.dtype).max)
-        scaled = functools.partial(np.divide, dtype=np.float32, casting="same_kind")
-        return lambda value: scaled(value, most)
-
-    def encode(value: Any) -> NDArray[np.float32]:
-        with np.errstate(over="ignore"):
-            return np.asarray(value, np.float32)
-
-    return encode
 
 
 def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[Any], NDArray[np.float32]]]:
@@ -134,8 +116,8 @@ def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[A
     Raises:
         LossyConversion: A leaf has no canonical form, or the observation has no numbers at all.
     """
-    if _is_image(spec):
-        image = _image(spec)
+    if is_square_image(spec):
+        image = scaled(spec)
         if spec.dtype.kind == "u":
             return spaces.Box(0.0, 1.0, spec.shape, np.float32), image
         low = -np.inf if spec.low is None else flat(spec.low).reshape(spec.shape)
@@ -152,20 +134,23 @@ def observation_plan(spec: SpecTree, path: str) -> tuple[spaces.Box, Callable[[A
     encodes = [encode for _, encode, _ in parts]
     if len(encodes) == 1 and isinstance(spec, Spec):
         return space, encodes[0]
-    return space, lambda value: np.concatenate([e(leaf) for e, leaf in zip(encodes, _values(spec, value), strict=True)])
+    return space, lambda value: np.concatenate(
+        [e(leaf) for e, leaf in zip(encodes, values_of(spec, value), strict=True)]
+    )
 
 
 def batch_observation_plan(spec: SpecTree) -> Callable[[Any], NDArray[np.float32]]:
     """Returns a function that converts the observations of n lanes to one float32 array of shape (n, …)."""
-    if _is_image(spec):
-        return _image(spec)
-    encodes = [_batch_leaf(leaf) for _, leaf in leaves(spec)]
+    if is_square_image(spec):
+        return scaled(spec)
+    encodes = [batch_leaf(leaf) for _, leaf in leaves(spec)]
     if isinstance(spec, Spec):
         return encodes[0]
-    return lambda value: np.concatenate([e(leaf) for e, leaf in zip(encodes, _values(spec, value), strict=True)], 1)
+    return lambda value: np.concatenate([e(leaf) for e, leaf in zip(encodes, values_of(spec, value), strict=True)], 1)
 
 
-def _batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
+def batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
+    """Returns a function that converts a leaf's values of n lanes to a float32 array of shape (n, size)."""
     if _is_one_hot(spec):
         one = isinstance(spec, Discrete)
         counts = np.array([spec.n]) if one else spec.nvec.ravel()
@@ -184,6 +169,10 @@ def _batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
 
         return encode_integers
 
+    if _is_scaled(spec):
+        numbers = scaled(spec)
+        return lambda value: numbers(value).reshape(len(value), -1)
+
     def encode(value: Any) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             return np.asarray(value, np.float32).reshape(len(value), -1)
@@ -191,11 +180,16 @@ def _batch_leaf(spec: Spec) -> Callable[[Any], NDArray[np.float32]]:
     return encode
 
 
-def _values(spec: SpecTree, value: Any) -> list[Any]:
-    """Returns the leaves of a value, in the order of its spec."""
+def values_of(spec: SpecTree, value: Any) -> list[Any]:
+    """Returns the leaves of a value, in the order of its spec.
+
+    Args:
+        spec: The spec; entries of `value` that it lacks are left out.
+        value: The value.
+    """
     if isinstance(spec, Spec):
         return [value]
-    return [leaf for _, key, sub in children(spec) for leaf in _values(sub, value[key])]
+    return [leaf for _, key, sub in children(spec) for leaf in values_of(sub, value[key])]
 
 
 def is_wide(spec: Spec) -> bool:

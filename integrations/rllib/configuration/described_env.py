@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import envoi
+from envoi.adapters.rllib.codec.masks import can_mask, declares_masks
+from envoi.adapters.rllib.creator import FORM
 from envoi.batching.loop import Lanes
 from envoi.protocol.multi_env import MASK
 
@@ -27,14 +29,15 @@ class DescribedEnv:
 
     Args:
         registered: The env as registered.
-        observation_space: The space of an observation, as RLlib sees it without action masks; a `Dict` from agents for
-            several agents, the space of one lane for a batch.
+        observation_space: The space of an observation, as RLlib sees it; a `Dict` from agents for several agents, the
+            space of one lane for a batch.
         action_space: The space of an action, likewise.
         lanes: The number of lanes of a batch; None if the env is none.
         has_own_batch: True if the env has a step of its own for many lanes, so that no loop runs over them.
-        masked_agents: The agents whose infos have an action mask at the reset; `[None]` for the one agent of an env
-            that has only one, an empty list without masks.
+        masked_agents: The agents that have action masks, declared or in their infos at the reset; `[None]` for the one
+            agent of an env that has only one, an empty list without masks.
         is_multi_agent: True for an env of several agents.
+        form: The form in which RLlib has the env, for its `env_config`; see `envoi.adapters.rllib.creator.FORM`.
     """
 
     registered: RegisteredEnv
@@ -44,6 +47,7 @@ class DescribedEnv:
     has_own_batch: bool
     masked_agents: list[Any]
     is_multi_agent: bool
+    form: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def name(self) -> str:
@@ -66,13 +70,19 @@ class DescribedEnv:
         return {agent: (seen[agent], done[agent]) for agent in done.spaces}
 
 
-def describe_env(registered: RegisteredEnv, env_config: Mapping[str, Any], num_envs: int | None) -> DescribedEnv:
+def describe_env(
+    registered: RegisteredEnv,
+    env_config: Mapping[str, Any],
+    num_envs: int | None,
+    form: Mapping[str, Any] | None = None,
+) -> DescribedEnv:
     """Makes one instance of a registered env, looks at it, and closes it.
 
     Args:
         registered: The env as registered.
         env_config: RLlib's `env_config`.
         num_envs: How many envs a runner is asked to step together; None for no preference.
+        form: The form to make it in, see `DescribedEnv`; None for the registered one.
 
     Returns:
         The description.
@@ -80,7 +90,7 @@ def describe_env(registered: RegisteredEnv, env_config: Mapping[str, Any], num_e
     Raises:
         envoi.EnvoiError: An unknown env, one that RLlib cannot have, or a batch of other than `num_envs` lanes.
     """
-    made = registered.make({**env_config})
+    made = registered.make({**env_config, FORM: form or {}})
     is_batch = isinstance(made, VectorEnv)
     try:
         lanes = check_lanes(made, num_envs) if is_batch else None
@@ -96,18 +106,20 @@ def describe_env(registered: RegisteredEnv, env_config: Mapping[str, Any], num_e
             lanes is not None or (not is_multi_agent and _has_own_batch(made.core)),
             masked,
             is_multi_agent,
+            form or {},
         )
     finally:
         made.close()
 
 
 def _masked(infos: Mapping[Any, Any], made: Any, is_multi_agent: bool, lanes: int | None) -> list[Any]:
-    """Returns the agents whose info has an action mask."""
+    """Returns the agents that have action masks."""
+    declaring = declares_masks(made.core)
     if is_multi_agent:
-        return [agent for agent in made.action_spaces if MASK in infos.get(agent, {})]
-    if lanes is not None:
-        return [None] if any(MASK in info for info in made.last.info) else []
-    return [None] if MASK in infos else []
+        able = [agent for agent in made.action_spaces if can_mask(made.core.action_spec[agent])]
+        return [agent for agent in able if agent in declaring or MASK in infos.get(agent, {})]
+    each = made.last.info if lanes is not None else [infos]
+    return [None] if can_mask(made.core.action_spec) and (declaring or any(MASK in info for info in each)) else []
 
 
 def _has_own_batch(core: Any) -> bool:

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
+import envoi
+
+from ..batched_runner import Runner, check_runner, use_runner
 from ..multi_agent_runner import BatchedMultiAgentEnvRunner
 from .described_env import DescribedEnv
 from .user_settings import set_default
 
 
-def set_env_runner(config: AlgorithmConfig, env: DescribedEnv) -> None:
-    """Sets envoi's env runner for several agents, whose episodes are those of RLlib's.
+def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner, exact: bool) -> None:
+    """Sets envoi's env runner for one agent or for several, whose episodes are those of RLlib's.
 
     Args:
         config: The config.
         env: The env.
+        runner: See `Runner`.
+        exact: True for exact checkpoints, which the runner of several agents cannot make; "auto" is RLlib's then.
+
+    Raises:
+        envoi.UnknownName: There is no env runner of that name.
+        envoi.EnvoiError: `runner` is "batched", and the config cannot have such a runner.
     """
-    if env.is_multi_agent:
-        set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
+    if not env.is_multi_agent:
+        use_runner(config, runner)
+        return
+    check_runner(runner)
+    if exact and runner == "batched":
+        raise envoi.EnvoiError(
+            "runner: expected 'auto' or 'sync' for several agents with exact=True, because the batched runner has no "
+            "exact checkpoints, got 'batched'"
+        )
+    if exact or runner == "sync":
+        return
+    set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
+    cls = config.env_runner_cls
+    if runner == "batched" and not (cls is not None and issubclass(cls, BatchedMultiAgentEnvRunner)):
+        raise envoi.EnvoiError(
+            f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or "
+            "'sync'"
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 from ..algorithms import Algorithm, check_actions
+from ..modules.observation_parts import is_flat, unmasked
 from .described_env import DescribedEnv
 
 
@@ -36,7 +37,7 @@ def set_table_defaults(
     for observations, actions in env.spaces_of_agents.values():
         check_actions(algorithm, actions)
         kinds.add(type(actions).__name__)
-        flat = len(observations.shape or ()) == 1
+        flat = is_flat(unmasked(observations))
     rate = lr if lr is not None else min((algorithm.lr[kind] for kind in kinds if kind in algorithm.lr), default=None)
     rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
     config.training(**{**algorithm.training, **rates, **(training or {})})

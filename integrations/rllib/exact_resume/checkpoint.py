@@ -48,13 +48,14 @@ class ExactCallbacks(EnvoiCallbacks):
     warning with the reason and leave it at RLlib's checkpoint.
     """
 
-    def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
+    def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
         """Replaces the algorithm's `save_to_path` and `restore_from_path`, and seeds its replay buffer.
 
         Args:
             algorithm: The algorithm.
-            **_: Arguments of RLlib that are not used.
+            **kwargs: Other arguments of RLlib.
         """
+        super().on_algorithm_init(algorithm=algorithm, **kwargs)
         buffer, seed = algorithm.local_replay_buffer, algorithm.config.seed
         if seed is not None and hasattr(buffer, "rng"):
             buffer.rng = np.random.default_rng(seed)  # RLlib never seeds it

@@ -12,6 +12,7 @@ import envoi
 from envoi.errors import UnknownName, nearest
 
 from ..damaged_files import reading
+from ..modules.observation_parts import is_masked
 from .grouping import Policies, group_spaces
 
 try:
@@ -74,7 +75,7 @@ class JointPolicy:
     @property
     def sees_masks(self) -> bool:
         """True if observations come with action masks."""
-        return any(type(space).__name__ == "Dict" for space in self.observation_spaces.values())
+        return any(is_masked(space) for space in self.observation_spaces.values())
 
     def seats_of_episode(self, index: int) -> dict[Any, str]:
         """Returns the policies of an evaluation's episode: after self-play, opponents and sides take turns."""

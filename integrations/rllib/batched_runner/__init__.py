@@ -1,0 +1,102 @@
+"""Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays.
+
+`BatchedEnvRunner` is in `batched_env_runner`, which imports Ray.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from envoi import EnvoiError
+from envoi.errors import UnknownName, nearest
+
+if TYPE_CHECKING:
+    from .batched_env_runner import BatchedEnvRunner
+
+__all__ = ["RUNNERS", "BatchedEnvRunner", "Runner", "check_runner", "use_runner", "why_not"]
+
+Runner = Literal["auto", "sync", "batched"]
+"""The name of an env runner: RLlib's own ("sync"), envoi's ("batched"), or envoi's where it is quicker ("auto")."""
+
+RUNNERS: tuple[str, ...] = get_args(Runner)
+"""The names of env runners."""
+
+
+def check_runner(runner: str) -> None:
+    """Checks the name of an env runner; imports nothing of Ray's.
+
+    Raises:
+        envoi.UnknownName: There is none of that name.
+    """
+    if runner not in RUNNERS:
+        raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
+
+
+def use_runner(config: Any, runner: Runner = "auto") -> None:
+    """Sets the env runner of a config.
+
+    An env runner class that the user has set stays, unless `runner` is "batched".
+
+    Args:
+        config: An `AlgorithmConfig`, which is changed.
+        runner: See `Runner`. What "batched" cannot collect as arrays, such as a module with memory, it samples as
+            RLlib's runner does; its attribute `reason` then says why.
+
+    Raises:
+        envoi.UnknownName: There is no env runner of that name.
+        envoi.EnvoiError: `runner` is "batched", and the config can have no batched runner at all.
+    """
+    check_runner(runner)
+    from .batched_env_runner import BatchedEnvRunner
+
+    if runner == "sync":
+        if config.env_runner_cls is BatchedEnvRunner:
+            config.env_runners(env_runner_cls=None)
+        return
+    obstacle = _obstacle(config)
+    if obstacle is None:
+        config.env_runners(env_runner_cls=BatchedEnvRunner)
+    elif runner == "batched":
+        raise EnvoiError(f"runner: 'batched' cannot be used, because {obstacle}; use 'auto' or 'sync'")
+
+
+def why_not(config: Any) -> str | None:
+    """Returns why the env runners of a config collect no arrays; None if they do, as far as a config shows.
+
+    Some reasons show only in an env runner, such as connectors: `config.env_runner_cls(config=config).reason`, or
+    `algorithm.env_runner.reason`.
+
+    Args:
+        config: An `AlgorithmConfig`.
+    """
+    from .batched_env_runner import BatchedEnvRunner
+    from .obstacles import obstacle_in_config
+
+    if (obstacle := _obstacle(config)) is not None:
+        return obstacle
+    cls = config.env_runner_cls
+    if cls is None or not issubclass(cls, BatchedEnvRunner):
+        return "the config has RLlib's runner; `use_runner(config)` sets the batched one"
+    return obstacle_in_config(config)
+
+
+def _obstacle(config: Any) -> str | None:
+    """Returns why a config cannot have the batched runner's class; None if it can."""
+    from .batched_env_runner import BatchedEnvRunner
+
+    if config.is_multi_agent:
+        return "the config has several agents"
+    if config.output:
+        return "the config records its episodes (`output`), for which RLlib has a runner of its own"
+    cls = config.env_runner_cls
+    if cls is not None and not issubclass(cls, BatchedEnvRunner):
+        return f"the config has the env runner {cls.__name__}"
+    return None
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BatchedEnvRunner":
+        from .batched_env_runner import BatchedEnvRunner
+
+        return BatchedEnvRunner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

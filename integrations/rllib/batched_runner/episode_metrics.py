@@ -1,0 +1,51 @@
+"""Logs the metrics of many episodes at once; RLlib looks each of them up again for each episode.
+
+Environments with short episodes sample a tenth faster for it: the CartPole rows of `benchmarks/rllib_sampling.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_NAMES = ("length", "return", "seconds")
+
+
+class EpisodeMetrics:
+    """The metrics that RLlib logs of each episode.
+
+    Args:
+        log: RLlib's function that logs the length, return and duration of an episode to a logger.
+    """
+
+    def __init__(self, log: Callable[[Any, Any, Any, Any], None]) -> None:
+        recorder = _Recorder()
+        log(recorder, *_NAMES)
+        self._calls = recorder.calls
+
+    def log(self, metrics: Any, episodes: Sequence[tuple[int, Any, float]]) -> None:
+        """Logs episodes to RLlib's logger.
+
+        Args:
+            metrics: The logger.
+            episodes: The length, return and duration in seconds of each.
+        """
+        if not episodes:
+            return
+        columns: dict[str, Any] = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
+        for key, name, options in self._calls:
+            first, *others = columns[name]
+            metrics.log_value(key, first, **options)
+            stats = metrics.log_time(key)  # which exists now
+            for value in others:
+                stats.push(value)
+
+
+class _Recorder:
+    """A logger that keeps the calls, in place of RLlib's."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, str, dict[str, Any]]] = []
+
+    def log_value(self, key: Any, value: str, **options: Any) -> None:
+        self.calls.append((key, value, options))

@@ -1,0 +1,154 @@
+"""Checks that a module of the user's own fits the spaces of an environment, before a job starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import QNetAPI, TargetNetworkAPI, ValueFunctionAPI
+from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
+from torch.utils import _pytree as pytree
+
+import envoi
+
+from .observation_parts import is_masked, leaf_name, parts
+
+_LANES = 2
+
+
+class _MissingColumn(KeyError):
+    """A column of the batch that a connector of the user's may add, such as past actions."""
+
+
+class _Batch(dict[str, Any]):
+    def __missing__(self, key: str) -> Any:
+        raise _MissingColumn(key)
+
+
+def check_module(
+    module_class: Any,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    *,
+    model_config: Any = None,
+    catalog_class: Any = None,
+    config: Any = None,
+) -> None:
+    """Builds a module for the spaces of an environment, and lets it choose actions for two sampled observations.
+
+    Args:
+        module_class: A subclass of RLlib's `RLModule`.
+        observation_space: The observation space of one agent, as RLlib sees it.
+        action_space: Its action space.
+        model_config: The module's `model_config`; None for an empty one.
+        catalog_class: RLlib's catalog for the module; None for its own.
+        config: RLlib's `AlgorithmConfig`, whose algorithm may need more of a module, such as a value function; None to
+            leave that out.
+
+    Raises:
+        envoi.EnvoiError: It does not fit; the message names the module, and the observation's leaves or the action.
+    """
+    if not isinstance(module_class, type) or not issubclass(module_class, RLModule):
+        raise envoi.EnvoiError(f"module: expected a subclass of ray.rllib's RLModule, got {module_class!r}")
+    name = f"{module_class.__module__}:{module_class.__qualname__}"
+    if config is not None:
+        _check_apis(name, module_class, config)
+    settings = dict(config.model_config) if config is not None else {}
+    spec = RLModuleSpec(
+        module_class=module_class,
+        observation_space=observation_space,
+        action_space=action_space,
+        model_config={**settings, **_as_dict(model_config)},
+        catalog_class=catalog_class,
+    )
+    try:
+        module: Any = spec.build()
+    except Exception as error:
+        raise envoi.EnvoiError(
+            f"module {name}: could not be built for {_leaves(observation_space)} and action {action_space}: "
+            f"{_shown(error)}"
+        ) from error
+    try:
+        batch = _Batch({Columns.OBS: _observations(observation_space)})
+        if module.is_stateful():
+            states = pytree.tree_map(torch.as_tensor, module.get_initial_state())
+            batch[Columns.STATE_IN] = pytree.tree_map(lambda leaf: torch.stack([leaf] * _LANES), states)
+            batch[Columns.OBS] = pytree.tree_map(lambda leaf: leaf[:, None], batch[Columns.OBS])  # one step in time
+        outputs = module.forward_inference(batch)
+    except _MissingColumn:
+        return
+    except Exception as error:
+        raise envoi.EnvoiError(f"module {name}: does not take {_leaves(observation_space)}: {_shown(error)}") from error
+    _check_outputs(name, module, outputs, action_space)
+
+
+def _check_apis(name: str, module_class: type, config: Any) -> None:
+    default = config.get_default_rl_module_spec()
+    needed = getattr(default, "module_class", None)
+    if not isinstance(needed, type):
+        return
+    for api in (ValueFunctionAPI, QNetAPI, TargetNetworkAPI):
+        if issubclass(needed, api) and not issubclass(module_class, api):
+            algorithm = config.algo_class.__name__ if config.algo_class else type(config).__name__
+            raise envoi.EnvoiError(
+                f"module {name}: {algorithm} needs a module that implements {api.__name__} "
+                f"(ray.rllib.core.rl_module.apis), as its default {needed.__name__} does"
+            )
+
+
+def _check_outputs(name: str, module: Any, outputs: Any, action_space: Any) -> None:
+    if Columns.ACTIONS in outputs:
+        return
+    if Columns.ACTION_DIST_INPUTS not in outputs:
+        raise envoi.EnvoiError(
+            f"module {name}: forward_inference returns {sorted(map(str, outputs))}; expected "
+            f"{Columns.ACTIONS!r} or {Columns.ACTION_DIST_INPUTS!r}"
+        )
+    try:
+        distribution = module.get_inference_action_dist_cls()
+        expected = int(distribution.required_input_dim(space=action_space, model_config=module.model_config))
+    except Exception:  # a distribution of the user's own may not tell
+        return
+    got = outputs[Columns.ACTION_DIST_INPUTS].shape[-1]
+    if got != expected:
+        raise envoi.EnvoiError(
+            f"module {name}: {Columns.ACTION_DIST_INPUTS!r} has {got} elements for the action {action_space}; "
+            f"{distribution.__name__} takes {expected}"
+        )
+
+
+def _observations(space: spaces.Space[Any]) -> Any:
+    batched = batch_space(space, _LANES)
+    batched.seed(0)
+    sampled = batched.sample()
+    if is_masked(space):
+        sampled["action_mask"][:] = 1
+
+    def tensor(leaf: Any) -> torch.Tensor:
+        made = torch.as_tensor(leaf)
+        return made.float() if made.is_floating_point() else made
+
+    return pytree.tree_map(tensor, _plain(sampled))
+
+
+def _plain(value: Any) -> Any:
+    """Returns a nested value whose dicts are plain ones."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return tuple(_plain(inner) for inner in value) if isinstance(value, tuple) else value
+
+
+def _leaves(space: spaces.Space[Any]) -> str:
+    shown = [f"{leaf_name(part.path)} of shape {part.space.shape}, {part.space.dtype}" for part in parts(space)]
+    return " and ".join(shown) + (", beside action_mask" if is_masked(space) else "")
+
+
+def _as_dict(model_config: Any) -> dict[str, Any]:
+    return dict(vars(model_config) if hasattr(model_config, "__dataclass_fields__") else model_config or {})
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

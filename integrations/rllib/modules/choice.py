@@ -1,0 +1,161 @@
+"""Chooses the modules and networks that an algorithm needs for images, nested observations and action masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import spaces
+from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
+from ray.rllib.algorithms.bc.torch.default_bc_torch_rl_module import DefaultBCTorchRLModule
+from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
+from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
+from ray.rllib.algorithms.tqc.torch.default_tqc_torch_rl_module import DefaultTQCTorchRLModule
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+import envoi
+
+from .catalogs import (
+    StructuredBCCatalog,
+    StructuredDQNCatalog,
+    StructuredPPOCatalog,
+    StructuredSACCatalog,
+    StructuredTQCCatalog,
+)
+from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule
+from .observation_parts import is_flat, is_masked, parts, unmasked
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The catalog and the module that envoi has for an algorithm.
+
+    Args:
+        catalog: The catalog with encoders for images and nested observations.
+        masked: The module with action masks; None if there is none.
+    """
+
+    catalog: Any
+    masked: Any = None
+
+
+_NETWORKS: Mapping[Any, Networks] = {
+    DefaultPPOTorchRLModule: Networks(StructuredPPOCatalog, MaskedPPOModule),
+    DefaultAPPOTorchRLModule: Networks(StructuredPPOCatalog, MaskedAPPOModule),
+    DefaultDQNTorchRLModule: Networks(StructuredDQNCatalog, MaskedDQNModule),
+    DefaultBCTorchRLModule: Networks(StructuredBCCatalog, MaskedBCModule),
+    DefaultSACTorchRLModule: Networks(StructuredSACCatalog),
+    DefaultTQCTorchRLModule: Networks(StructuredTQCCatalog),
+}
+"""By the default module of an algorithm, or the first base class of it that is listed."""
+
+
+def networks_of(config: Any) -> Networks | None:
+    """Returns what envoi has for the algorithm of a config; None if nothing, as for DreamerV3, whose networks differ.
+
+    Args:
+        config: RLlib's `AlgorithmConfig`.
+    """
+    default = config.get_default_rl_module_spec()
+    kinds = getattr(default.module_class, "__mro__", ()) if isinstance(default, RLModuleSpec) else ()
+    return next((_NETWORKS[kind] for kind in kinds if kind in _NETWORKS), None)
+
+
+def module_spec(config: Any, observation_space: Any, action_space: Any) -> RLModuleSpec | None:
+    """Returns the spec of the module for an algorithm and spaces; None if RLlib's default module fits them.
+
+    Args:
+        config: RLlib's `AlgorithmConfig`, which is not changed.
+        observation_space: The observation space of one agent.
+        action_space: Its action space.
+
+    Raises:
+        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
+    """
+    if is_flat(observation_space):
+        return None
+    networks = networks_of(config)
+    algorithm = config.algo_class.__name__ if config.algo_class else type(config).__name__
+    inner = unmasked(observation_space)
+    if networks is None:
+        if isinstance(inner, spaces.Box) and inner is observation_space:
+            return None
+        raise envoi.EnvoiError(
+            f"{algorithm}: its networks take one array, and the observations are {observation_space}; leave "
+            "action_masks=False and canonical=True, or give a module of your own"
+        )
+    parts(observation_space)  # names a leaf that no network encodes
+    default = config.get_default_rl_module_spec()
+    if not is_masked(observation_space):
+        return RLModuleSpec(module_class=default.module_class, catalog_class=networks.catalog)
+    if networks.masked is None:
+        raise envoi.EnvoiError(f"{algorithm} has no action masks here; these have: {', '.join(ALGORITHMS_WITH_MASKS)}")
+    _check_mask(observation_space, action_space)
+    return RLModuleSpec(module_class=networks.masked, catalog_class=networks.catalog)
+
+
+ALGORITHMS_WITH_MASKS = ("PPO", "APPO", "IMPALA", "DQN", "MARWIL", "BC")
+"""The algorithms that have a module with action masks."""
+
+
+def _check_mask(observation_space: Any, action_space: Any) -> None:
+    if isinstance(action_space, spaces.Discrete):
+        expected = int(action_space.n)
+    elif isinstance(action_space, spaces.MultiDiscrete):
+        expected = int(action_space.nvec.sum())
+    else:
+        raise envoi.EnvoiError(f"action_mask: masks are for Discrete and MultiDiscrete actions, got {action_space}")
+    size = observation_space["action_mask"].shape
+    if size != (expected,):
+        raise envoi.EnvoiError(f"action_mask: expected shape ({expected},), one element for each action, got {size}")
+
+
+def has_own_module(config: Any) -> bool:
+    """Returns True if the user has set a module class of their own, for one policy or for several."""
+    default, given = config.get_default_rl_module_spec(), config.rl_module_spec
+    classes = {getattr(default, "module_class", None)}
+    return any(spec.module_class not in classes for spec in _specs(given))
+
+
+def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
+    """Sets the modules that spaces need on a config, except where the user has set one.
+
+    The user's `model_config` stays as it is.
+
+    Args:
+        config: RLlib's `AlgorithmConfig`, which is changed.
+        spaces_of_policies: The observation space and the action space of each policy. A spec of a policy that has
+            spaces of its own (`RLModuleSpec(observation_space=…)`) is decided by these.
+
+    Raises:
+        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
+    """
+    default, given = config.get_default_rl_module_spec(), config.rl_module_spec
+    if not isinstance(default, RLModuleSpec):
+        return
+    needed = [module_spec(config, *each) for each in spaces_of_policies]
+    shared = max(
+        needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class is not default.module_class else 1
+    )
+    changed = False
+    for spec in _specs(given):
+        if spec.module_class is not default.module_class:
+            continue
+        own = spec.observation_space
+        found = shared if own is None else module_spec(config, own, spec.action_space)
+        if spec.model_config == default.model_config:
+            spec.model_config = None  # RLlib merges that of the config when it makes the module
+        if found is None:
+            continue
+        changed = True
+        spec.module_class = found.module_class
+        if spec.catalog_class in (None, default.catalog_class):
+            spec.catalog_class = found.catalog_class
+    if changed:
+        config.rl_module(rl_module_spec=given)
+
+
+def _specs(spec: Any) -> Iterable[RLModuleSpec]:
+    return [spec] if isinstance(spec, RLModuleSpec) else list(spec.rl_module_specs.values())

@@ -1,0 +1,93 @@
+"""RLlib's modules with action masks: they never choose an action that the mask of its observation forbids.
+
+Observations are dicts of `"action_mask"` and `"observations"`, as envoi's forms with `action_masks=True` give them. A
+mask has an element for each logit: n for `Discrete(n)`, the sum of `nvec` for `MultiDiscrete`; it may be of any dtype,
+and everything but 0 is legal. Networks, the value function included, see only the observations. Where a mask forbids
+all actions, as the zeros do with which RLlib pads sequences, all are equally likely.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
+from ray.rllib.algorithms.bc.torch.default_bc_torch_rl_module import DefaultBCTorchRLModule
+from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
+from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
+from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
+from ray.rllib.utils.torch_utils import FLOAT_MIN
+
+from envoi.protocol.multi_env import MASK
+
+
+def _masked(outputs: dict[str, Any], column: str, batch: dict[str, Any]) -> dict[str, Any]:
+    """Replaces the logits of illegal actions by the lowest number, whose probability is 0."""
+    mask = _mask(batch)
+    if mask is not None:
+        logits = outputs[column]
+        outputs[column] = torch.where(mask, logits, torch.full_like(logits, FLOAT_MIN))
+    return outputs
+
+
+def _mask(batch: dict[str, Any]) -> torch.Tensor | None:
+    """Returns the masks as booleans; None for an agent without masks, whose policies others with masks may share."""
+    observation = batch[Columns.OBS]
+    return observation[MASK].bool() if isinstance(observation, dict) and MASK in observation else None
+
+
+class MaskedPPOModule(DefaultPPOTorchRLModule):
+    """The module of PPO, IMPALA and MARWIL with action masks."""
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return _masked(super()._forward(batch, **kwargs), Columns.ACTION_DIST_INPUTS, batch)
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return _masked(super()._forward_train(batch, **kwargs), Columns.ACTION_DIST_INPUTS, batch)
+
+
+class MaskedAPPOModule(MaskedPPOModule, DefaultAPPOTorchRLModule):
+    """The module of APPO with action masks."""
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Returns the logits of the target network, masked."""
+        return _masked(super().forward_target(batch), TARGET_NETWORK_ACTION_DIST_INPUTS, batch)
+
+
+class MaskedBCModule(DefaultBCTorchRLModule):
+    """The module of BC with action masks."""
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return _masked(super()._forward(batch, **kwargs), Columns.ACTION_DIST_INPUTS, batch)
+
+
+class MaskedDQNModule(DefaultDQNTorchRLModule):
+    """The module of DQN with action masks: for the best action, random ones, and the targets of both networks."""
+
+    def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
+        outputs: dict[str, Any] = super()._qf_forward_helper(batch, encoder, head)
+        legal = _legal(batch)
+        if legal is not None:
+            values = outputs[QF_PREDS]
+            outputs[QF_PREDS] = torch.where(legal, values, torch.full_like(values, -torch.inf))
+        return outputs
+
+    def _forward_exploration(self, batch: dict[str, Any], t: int) -> dict[str, Any]:
+        legal = _legal(batch)
+        if legal is None:
+            return super()._forward_exploration(batch, t)
+        outputs: dict[str, Any] = self._forward_inference(batch)
+        best = outputs[Columns.ACTIONS]
+        self.epsilon_schedule.update(t)
+        # RLlib samples among the actions with a value other than 0, and fails where there is none.
+        chosen = torch.multinomial(legal.reshape(-1, legal.shape[-1]).float(), 1).reshape(best.shape)
+        explores = torch.rand(best.shape, device=best.device) < self.epsilon_schedule.get_current_value()
+        return {**outputs, Columns.ACTIONS: torch.where(explores, chosen, best)}
+
+
+def _legal(batch: dict[str, Any]) -> torch.Tensor | None:
+    """Returns the masks as booleans, all True where a mask forbids everything; None for an agent without masks."""
+    mask = _mask(batch)
+    return None if mask is None else mask | ~mask.any(-1, keepdim=True)

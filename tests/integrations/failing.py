@@ -1,0 +1,81 @@
+"""Environments that fail at a chosen step; they are in a file that Ray's workers can import."""
+
+import os
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+import envoi
+
+
+class Failing(gymnasium.Env):
+    """Ten steps an episode; after `at` steps, over all episodes, it fails in one way."""
+
+    observation_space = spaces.Dict({"cart": spaces.Box(-2, 2, (3,), np.float32), "step": spaces.Discrete(11)})
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, how="raise", at=25):
+        self.how, self.at = how, at
+        self.time = self.total = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.see(), {}
+
+    def see(self):
+        return {"cart": np.zeros(3, np.float32), "step": self.time}
+
+    def step(self, action):
+        self.time += 1
+        self.total += 1
+        seen, reward = self.see(), 1.0
+        if self.total >= self.at:
+            match self.how:
+                case "raise":
+                    raise ZeroDivisionError("the pole has no length")
+                case "exit":
+                    os._exit(7)
+                case "sleep":
+                    time.sleep(1000)
+                case "spin":
+                    while True:
+                        pass
+                case "nan":
+                    seen["cart"][2] = np.nan
+                case "reward":
+                    reward = float("inf")
+                case "spec":
+                    seen["cart"][1] = 5
+        return seen, reward, self.time >= 10, False, {}
+
+
+class FailingBatch(envoi.models.Catch):
+    """A model whose reward is NaN in the third of its lanes, in the fourth step."""
+
+    reward_spec = envoi.Array((), np.float64)
+
+    def reward(self, state, action, next_state):
+        reward = super().reward(state, action, next_state)
+        if len(reward) > 2:
+            reward[2] = np.nan if next_state.row[2] == 4 else 0.0
+        return reward
+
+
+class FailingGame(envoi.models.RockPaperScissors):
+    """A game that fails in its third step, or sends a wrong observation to the second player."""
+
+    def __init__(self, how="raise"):
+        super().__init__()
+        self.how = how
+
+    def transition(self, state, actions, rng):
+        if state.round == 2 and self.how == "raise":
+            raise ValueError("no such move")
+        return super().transition(state, actions, rng)
+
+    def observe(self, state, agent, rng):
+        wrong = state.round == 3 and self.how == "spec" and agent == "player_1"
+        return np.int64(9) if wrong else super().observe(state, agent, rng)

@@ -1,0 +1,481 @@
+"""The env runner that collects arrays: it returns the episodes, metrics and callbacks of RLlib's own."""
+
+import pickle
+from functools import partial
+from itertools import chain
+
+import gymnasium
+import numpy as np
+import pytest
+import ray.tune
+import torch
+import tree
+from depth import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.connectors.env_to_module import MeanStdFilter
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+from timed_env import Timed
+
+import envoi
+from envoi.adapters.rllib import bind_worker
+from envoi.integrations.rllib import Settings, configure, register
+from envoi.integrations.rllib.batched_runner import use_runner, why_not
+from envoi.integrations.rllib.batched_runner.batched_env_runner import BatchedEnvRunner
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0:UserWarning"),
+    pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
+]
+
+SMALL = {"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]}
+CONFIGS = {"PPO": PPOConfig, "DQN": DQNConfig, "SAC": SACConfig}
+
+
+def config_of(algo="PPO", env=Timed, num_envs=3, seed=7, mode="truncate_episodes", fragment=4, **runners):
+    name = register("timed", env)({}) and "timed" if not isinstance(env, str) else env
+    config = CONFIGS[algo]().environment(name).rl_module(model_config=SMALL)
+    config.env_runners(
+        num_env_runners=0,
+        num_envs_per_env_runner=num_envs,
+        batch_mode=mode,
+        rollout_fragment_length=fragment,
+        **({} if isinstance(env, str) else {"gym_env_vectorize_mode": "vector_entry_point"}),
+        **runners,
+    )
+    config.callbacks(on_environment_created=bind_worker)
+    return config.debugging(seed=seed, log_level="ERROR")
+
+
+def both(make_config, **arguments):
+    """A runner of RLlib and ours, each made when it is asked for, because RLlib seeds all of a process then."""
+    for kind in (SingleAgentEnvRunner, BatchedEnvRunner):
+        runner = kind(config=make_config(**arguments), worker_index=0)
+        runner.env.single_action_space.seed(3)
+        runner.env.action_space.seed(3)
+        yield runner
+        runner.stop()
+
+
+def described(episode: SingleAgentEpisode):
+    """All that an episode holds, apart from its name and times."""
+    assert type(episode.observations) is type(episode.rewards) is InfiniteLookbackBuffer
+    buffers = {
+        "observations": episode.observations,
+        "actions": episode.actions,
+        "rewards": episode.rewards,
+        "infos": episode.infos,
+        **episode.extra_model_outputs,
+    }
+    assert episode.get_duration_s() >= 0
+    episode.validate()
+    return {
+        "t": (episode.t_started, episode.t, len(episode)),
+        "ends": (bool(episode.is_terminated), bool(episode.is_truncated)),
+        "spaces": str((episode.observation_space, episode.action_space, episode.rewards.space)),
+        "custom": episode.custom_data,
+        **{name: (b.data, b.lookback, b.finalized, len(b), str(b.space)) for name, b in buffers.items()},
+    }
+
+
+def assert_same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        one, other = described(one), described(other)
+        assert one.keys() == other.keys()
+        for name in one:
+            tree.map_structure(partial(_assert_equal, name), one[name], other[name])
+
+
+def _assert_equal(name, one, other):
+    if isinstance(other, np.ndarray):
+        assert one.dtype == other.dtype, name
+        np.testing.assert_array_equal(one, other, name)
+    else:
+        assert type(one) is type(other), name
+        assert one == other, name
+
+
+def chunks_of_each_episode(samples):
+    """The numbers of the samples in which each episode's chunks are, in order of first appearance."""
+    places = {}
+    for index, sample in enumerate(samples):
+        for episode in sample:
+            places.setdefault(episode.id_, []).append(index)
+    return list(places.values())
+
+
+def metrics_of(runner):
+    """Everything that a runner logged, without times."""
+    flat = tree.flatten_with_path({k: v for k, v in runner.get_metrics().items() if k != "sample"})
+    values = {"/".join(map(str, path)): stats.peek() for path, stats in flat}
+    timed = ("timer", "duration", "time_", "throughput")
+    return {name: None if any(word in name for word in timed) else float(v) for name, v in values.items()}
+
+
+def run(runner, calls):
+    samples, metrics = [], []
+    for call in calls:
+        samples.append(runner.sample(**call))
+        metrics.append(metrics_of(runner))
+    return samples, metrics
+
+
+def compare(make_config, calls, **arguments):
+    (theirs, their_metrics), (ours, our_metrics) = (run(runner, calls) for runner in both(make_config, **arguments))
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same(one, other)
+    assert chunks_of_each_episode(ours) == chunks_of_each_episode(theirs)
+    for one, other in zip(our_metrics, their_metrics, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_equal(one[name], other[name], name)
+    return ours
+
+
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=4)
+
+
+@examples(200)
+@given(lengths, st.integers(1, 5), st.integers(0, 2**16), st.integers(1, 30), st.integers(0, 3), st.booleans())
+def test_chunks_are_those_of_rllibs_runner(lengths, num_envs, seed, steps, lookback, infos):
+    env = partial(Timed, lengths, infos=infos)
+    arguments = {"env": env, "num_envs": num_envs, "seed": seed, "episode_lookback_horizon": lookback}
+    compare(config_of, [{}, {"num_timesteps": steps}, {"num_timesteps": 1}, {"force_reset": True}], **arguments)
+
+
+@pytest.mark.parametrize("mode", ["truncate_episodes", "complete_episodes"])
+@pytest.mark.parametrize(
+    ("algo", "observation", "action"),
+    [
+        ("PPO", "nested", "discrete"),
+        ("PPO", "flat", "box"),
+        ("PPO", "flat", "several"),
+        ("DQN", "flat", "discrete"),
+        ("SAC", "nested", "box"),
+    ],
+)
+def test_modules_choose_the_same_actions(algo, observation, action, mode):
+    env = partial(Timed, observation=observation, action=action)
+    config = partial(config_of, algo=algo, env=env, mode=mode, num_envs=4)
+    if mode == "truncate_episodes":
+        compare(config, [{}, {}, {"num_episodes": 5, "explore": False}, {"num_timesteps": 10, "random_actions": True}])
+        return
+    # Here RLlib's runner resets all lanes in the next sample, and drops what ends in the same step as the last wanted.
+    (theirs, _), (ours, _) = (run(runner, [{"explore": True}]) for runner in both(config))
+    assert_same(ours[0][: len(theirs[0])], theirs[0])
+
+
+@pytest.mark.parametrize("algo", ["DQN", "PPO"])
+def test_random_actions_first_as_algorithms_with_a_replay_buffer_ask(algo):
+    config = partial(config_of, algo=algo, env=partial(Timed, [30]))
+    (theirs, _), (ours, _) = (run(r, [{"random_actions": True}, {}, {}]) for r in both(config))
+    for one, other in zip(chain(*ours), chain(*theirs), strict=True):
+        one, other = described(one), described(other)
+        for name in ("actions", "weights_seq_no", "observations", *({"action_logp"} & one.keys())):
+            np.testing.assert_array_equal(one[name][0], other[name][0])
+            assert one[name][1] == other[name][1]  # the rows to look back on
+    assert_same(ours[2], theirs[2])
+
+
+def test_outputs_of_another_shape_are_not_looked_back_on():
+    # RLlib's runner fails here: it would put both shapes into one array.
+    runner = BatchedEnvRunner(config=config_of(env=partial(Timed, [30], action="box")))
+    runner.sample()
+    for episode in runner.sample(explore=False):
+        described(episode)
+        assert episode.actions.lookback == 1
+    runner.stop()
+
+
+def test_a_foreign_env_in_a_loop_gives_the_same_episodes():
+    env = partial(gymnasium.make, "Acrobot-v1", max_episode_steps=6)
+    for made in (env, "Acrobot-v1"):  # behind `envoi.batch`, and in gymnasium's own vector env
+        compare(config_of, [{}, {"num_timesteps": 17}, {"num_episodes": 2}], env=made, num_envs=3)
+
+
+class OwnModule(TorchRLModule):
+    """Acts at random, and returns nested outputs."""
+
+    def setup(self):
+        self.unused = torch.nn.Linear(1, 1)
+
+    def _forward(self, batch, **_):
+        place = batch["obs"]["place"]
+        actions = torch.randint(3, (len(place),))
+        return {"actions": actions, "seen": {"twice": 2 * place, "gears": (batch["obs"]["gear"],)}}
+
+
+class Nested(gymnasium.Env):
+    observation_space = gymnasium.spaces.Dict(
+        {"place": gymnasium.spaces.Box(-9, 9, (2,), np.float64), "gear": gymnasium.spaces.Discrete(4)}
+    )
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observation(), {"deep": {"time": 0}}
+
+    def step(self, action):
+        self.time += 1
+        return self.observation(), float(action), self.time > 4, False, {"deep": {"time": self.time}}
+
+    def observation(self):
+        return {"place": self.np_random.uniform(-9, 9, 2), "gear": self.np_random.integers(4)}
+
+
+def test_nested_observations_and_outputs_of_a_users_own_module():
+    ray.tune.register_env("nested", lambda _: Nested())
+
+    def config():
+        return config_of(env="nested").rl_module(rl_module_spec=RLModuleSpec(OwnModule))
+
+    ours = compare(config, [{}, {}])
+    assert ours[0][0].observations.data.keys() == {"place", "gear"}
+    assert ours[1][-1].extra_model_outputs["seen"].data["twice"].shape[1:] == (2,)
+
+
+# Complete episodes.
+
+
+class Skewed(Timed):
+    """Nine of ten episodes have 10 steps, the others 1,000."""
+
+    def __init__(self):
+        super().__init__([10] * 9 + [1000], infos=False)
+
+
+def delivered(runner, samples):
+    """The steps in a runner's episodes, as a part of those that it took."""
+    taken = steps = 0
+    for _ in range(samples):
+        episodes = runner.sample()
+        assert all(episode.is_done and episode.t_started == 0 for episode in episodes)
+        steps += sum(map(len, episodes))
+        taken += runner.get_metrics()["num_env_steps_sampled"].peek()
+    return steps / taken
+
+
+def test_no_step_is_wasted_behind_long_episodes():
+    rllib, batched = (delivered(r, 20) for r in both(config_of, env=Skewed, num_envs=8, mode="complete_episodes"))
+    assert rllib < 0.8
+    assert batched > 0.9
+
+
+def test_episodes_that_have_not_ended_continue_in_the_next_sample():
+    runner = BatchedEnvRunner(config=config_of(env=partial(Timed, [3, 4, 40]), mode="complete_episodes"))
+    found = []
+    for seq_no in range(1, 30):
+        runner.set_state({"rl_module": runner.module.get_state(), "weights_seq_no": seq_no})
+        sample = runner.sample()
+        assert len(sample) >= runner.num_envs
+        found += sample
+    for episode in found:
+        described(episode)
+        assert episode.observations.data[:, 2].tolist() == list(range(len(episode) + 1))
+        times = [info["time"] for info in episode.infos.data if info]
+        assert times == list(range(0, len(episode) + 1, 2))
+    weights = [set(episode.extra_model_outputs["weights_seq_no"].data.tolist()) for episode in found]
+    assert any(len(each) > 1 for each in weights)
+    assert len({episode.id_ for episode in found}) == len(found)
+    # All episodes are as frequent as the env makes them; RLlib's runner drops the long ones.
+    assert 0.2 < np.mean([len(episode) == 40 for episode in found]) < 0.45
+
+
+def test_force_reset_drops_the_episodes_under_way():
+    runner = BatchedEnvRunner(config=config_of(env=partial(Timed, [50]), mode="complete_episodes", num_envs=2))
+    runner.sample(num_timesteps=10)
+    assert [len(e) for e in runner.sample()] == [50, 50]
+    runner.sample(num_timesteps=10)
+    assert [len(e) for e in runner.sample(force_reset=True)] == [50, 50]
+    assert {len(e) for e in runner.sample(random_actions=True)} == {50}
+
+
+# Callbacks, metrics, states and faults.
+
+HEARD = []
+
+
+class Listener(RLlibCallback):
+    def on_episode_created(self, *, episode, env_index, **_):
+        episode.custom_data["lane"] = env_index
+        HEARD.append(("created", env_index, len(episode), episode.is_reset))
+
+    def on_episode_start(self, *, episode, env_index, env, rl_module, **_):
+        HEARD.append(("start", env_index, episode.get_observations(-1).tolist(), episode.get_infos(-1), env.num_envs))
+
+    def on_episode_end(self, *, episode, env_index, prev_episode_chunks, metrics_logger, **_):
+        episode.custom_data["ended"] = True
+        assert isinstance(episode.get_observations(), list)
+        metrics_logger.log_value("mine", len(episode.get_actions()))
+        HEARD.append(
+            (
+                "end",
+                env_index,
+                episode.get_return(),
+                episode.get_observations(-1).tolist(),
+                episode.get_rewards(slice(-2, None)),
+                np.array(episode.get_extra_model_outputs("action_logp")).tolist(),
+                [len(chunk) for chunk in prev_episode_chunks],
+                (bool(episode.is_terminated), bool(episode.is_truncated), episode.is_numpy),
+                episode.custom_data,
+            )
+        )
+
+    def on_sample_end(self, *, samples, **_):
+        HEARD.append(("sample", len(samples)))
+
+
+def test_callbacks_hear_the_same():
+    heard = []
+    for runner in both(lambda: config_of().callbacks(Listener)):
+        HEARD.clear()
+        for call in [{}, {}, {"num_episodes": 4}, {"num_timesteps": 20}]:
+            runner.sample(**call)
+        assert runner.get_metrics()["mine"].peek() > 0
+        heard.append(list(HEARD))
+    assert heard[0] == heard[1]
+    assert {name for name, *_ in heard[0]} == {"created", "start", "end", "sample"}
+
+
+def test_observations_that_a_callback_replaces_are_in_the_episode():
+    def blank(*, episode, **_):
+        episode.set_observations(new_data=np.zeros(3, np.float32), at_indices=-1)
+
+    compare(lambda: config_of().callbacks(on_episode_end=blank), [{}, {}])
+
+
+def test_single_items_where_arrays_are_not_wanted():
+    compare(lambda: config_of(episodes_to_numpy=False), [{}, {"num_timesteps": 3}])
+
+
+def test_states_are_those_of_rllibs_runner():
+    theirs, ours = both(config_of)
+    ours.sample()
+    theirs.set_state(pickle.loads(pickle.dumps(ours.get_state())))
+    tree.assert_same_structure(ours.get_state(), theirs.get_state())
+    weights = zip(tree.flatten(ours.module.get_state()), tree.flatten(theirs.module.get_state()), strict=True)
+    assert all(np.array_equal(one, other) for one, other in weights)
+    ours.assert_healthy()
+    assert ours.module.training == theirs.module.training
+
+
+class Fragile(Timed):
+    """Fails once, in its tenth step."""
+
+    steps = 0
+
+    def transition(self, state, action, rng):
+        Fragile.steps += 1
+        if Fragile.steps == 10:
+            raise ZeroDivisionError("a fault")
+        return super().transition(state, action, rng)
+
+
+def test_a_failing_env_is_replaced_if_rllib_is_to_restart_it():
+    def config(restart):
+        Fragile.steps = 0
+        return config_of(env=Fragile).fault_tolerance(restart_failed_sub_environments=restart)
+
+    compare(config, [{}, {}], restart=True)
+    for runner in both(config, restart=False):
+        with pytest.raises(RuntimeError) as caught:
+            runner.sample(num_timesteps=40)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+# Where it is RLlib's runner.
+
+
+def stepping(*, episode, **_):
+    assert len(episode.observations.data) == episode.t - episode.t_started + 1 + episode.observations.lookback
+
+
+FALLBACKS = {
+    "memory": lambda c: c.rl_module(model_config={**SMALL, "use_lstm": True, "max_seq_len": 4}),
+    "MeanStdFilter": lambda c: c.env_runners(env_to_module_connector=lambda env, spaces, device: MeanStdFilter()),
+    "on_episode_step": lambda c: c.callbacks(on_episode_step=stepping),
+}
+
+
+@pytest.mark.parametrize("what", FALLBACKS)
+def test_what_needs_an_episode_at_each_step_gets_rllibs_runner(what, caplog):
+    compare(lambda: FALLBACKS[what](config_of()), [{}, {"num_timesteps": 9}])
+    runner = BatchedEnvRunner(config=FALLBACKS[what](config_of()))
+    assert what in runner.reason
+    assert sum(what in record.getMessage() for record in caplog.records) == 1
+    assert BatchedEnvRunner(config=config_of()).reason is None
+
+
+# The choice of the runner.
+
+
+def test_auto_sets_the_batched_runner_and_leaves_the_users():
+    config = PPOConfig()
+    use_runner(config)
+    assert config.env_runner_cls is BatchedEnvRunner
+    assert why_not(config) is None
+    use_runner(config, "sync")
+    assert config.env_runner_cls is None
+    assert "RLlib's runner" in why_not(config)
+    own = PPOConfig().env_runners(env_runner_cls=SingleAgentEnvRunner)
+    use_runner(own)
+    assert own.env_runner_cls is SingleAgentEnvRunner
+    several = PPOConfig().multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda *_, **__: "a")
+    use_runner(several)
+    assert several.env_runner_cls is None
+    assert "several agents" in why_not(several)
+    with pytest.raises(envoi.EnvoiError, match="several agents"):
+        use_runner(several, "batched")
+    with pytest.raises(envoi.EnvoiError, match="did you mean 'batched'"):
+        use_runner(config, "batch")
+
+
+def test_why_not_names_what_a_config_shows():
+    config = PPOConfig().callbacks(on_episode_step=stepping)
+    use_runner(config)
+    assert "on_episode_step" in why_not(config)
+
+
+def test_configure_chooses_the_runner():
+    assert configure(partial(Timed, [3])).env_runner_cls is BatchedEnvRunner
+    assert configure(partial(Timed, [3]), runner="sync").env_runner_cls is None
+    assert configure("envoi:rps").env_runner_cls is not BatchedEnvRunner
+    with pytest.raises(envoi.EnvoiError, match="did you mean 'sync'"):
+        Settings("envoi:cartpole", runner="synk")
+
+
+PRIVATE = {
+    SingleAgentEnvRunner: (
+        "_sample _reset_envs _new_episode _make_on_episode_callback _try_env_reset _try_env_step _log_env_steps "
+        "_log_episode_metrics _increase_sampled_metrics _reset_envs_and_episodes"
+    ),
+    TorchRLModule: "_forward_exploration _forward_inference",
+    SingleAgentEpisode: "_start_time _last_step_time _custom_data",
+}
+"""The private methods and attributes of RLlib that the batched runner uses or replaces."""
+
+RUNNERS_STATE = (
+    "_env_to_module _module_to_env _needs_initial_reset _ongoing_episodes _done_episodes_for_metrics "
+    "_ongoing_episodes_for_metrics _weights_seq_no _metrics_num_env_steps_sampled"
+)
+
+
+def test_rllib_has_the_private_names_that_the_batched_runner_uses():
+    todo = "compare batched_env_runner.py with the new SingleAgentEnvRunner._sample, and episodes.py with its episodes"
+    for owner, names in PRIVATE.items():
+        missing = [name for name in names.split() if not hasattr(owner, name)]
+        assert not missing, f"{owner.__name__} lacks {missing}: {todo}"
+    runner = SingleAgentEnvRunner(config=config_of())
+    missing = [name for name in RUNNERS_STATE.split() if not hasattr(runner, name)]
+    assert not missing, f"SingleAgentEnvRunner has no {missing}: {todo}"
+    assert vars(InfiniteLookbackBuffer()).keys() == {"data", "lookback", "finalized", "_space", "_space_struct"}, todo

@@ -1,0 +1,270 @@
+"""Guards of registered envs: each error of an env names env, worker, lane and step. No cluster is needed."""
+
+import copy
+import math
+import pickle
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("ray")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from failing import Failing, FailingBatch, FailingGame
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+import envoi
+from envoi.integrations.errors import EnvFailure, describe
+from envoi.integrations.rllib import configure, register
+from envoi.integrations.rllib.failure_file import read_failure
+from envoi.integrations.rllib.faults.env_guard import EVERY, BatchGuard, EnvGuard
+from envoi.integrations.rllib.faults.losses import check_losses
+from envoi.integrations.rllib.faults.nan import has_nan
+from envoi.integrations.rllib.faults.runner_process import CALM_SECONDS, in_a_row
+from envoi.integrations.rllib.faults.watchdog import SLOW_SECONDS
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*already in registry:UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"
+)
+
+
+def play(env, steps):
+    """Steps an env with one action, resetting it where it ends."""
+    env.reset(seed=0)
+    for _ in range(steps):
+        *_, terminated, truncated, _ = env.step(env.action_space.sample())
+        if np.ndim(terminated) == 0 and (terminated or truncated):
+            env.reset()
+
+
+def made(env, lanes=None, **options):
+    return register("envoi-guarded", env, **options)({} if lanes is None else {"num_envs": lanes})
+
+
+# Errors.
+
+
+def test_error_of_the_env_passes_and_its_note_names_env_worker_lane_and_step():
+    env = made(Failing)
+    env.guard.lane = 3
+    with pytest.raises(ZeroDivisionError, match="the pole has no length") as raised:
+        play(env, 30)
+    (note,) = raised.value.__notes__
+    assert note.startswith("the env raised ZeroDivisionError: the pole has no length (failing.py:")
+    assert note.endswith("env 'envoi-guarded', worker 0, lane 3, step 5 of episode 3")
+
+
+def test_error_in_a_looped_batch_names_the_lane():
+    ats = iter([99, 99, 14, 99])
+    env = made(lambda: Failing(at=next(ats)), lanes=4)
+    with pytest.raises(ZeroDivisionError) as raised:
+        play(env, 30)
+    # Lanes are reset in a step of their own.
+    assert raised.value.__notes__[0].endswith("lane 2, step 4 of episode 2")
+
+
+def test_error_of_a_game_is_that_of_its_env():
+    env = made(FailingGame)
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step({"player_0": 0, "player_1": 1})
+    with pytest.raises(ValueError, match="no such move") as raised:
+        env.step({"player_0": 0, "player_1": 1})
+    assert raised.value.__notes__[0].endswith("worker 0, step 3 of episode 1")
+
+
+def test_error_while_the_env_is_made_is_reported(tmp_path):
+    def broken():
+        raise OSError("no licence")
+
+    with pytest.raises(OSError, match="no licence") as raised:
+        register("envoi-broken", broken, failure=tmp_path / "failure.json")({})
+    assert raised.value.__notes__[0].endswith("env 'envoi-broken', worker 0, while it was made")
+    assert "no licence" in read_failure(tmp_path / "failure.json")
+
+
+def test_guarded_env_can_be_copied_and_pickled_in_mid_episode():
+    env = made(envoi.models.Catch)
+    env.reset(seed=1)
+    env.step(0)
+    for same in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert same.guard is not env.guard
+        assert (same.step(1)[0] == copy.deepcopy(env).step(1)[0]).all()
+        assert same.guard.steps == 2
+
+
+# Values.
+
+
+@pytest.mark.parametrize("check_specs", [True, "sample"])
+def test_nan_names_the_leaf_of_the_observation(check_specs):
+    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: .*nan") as raised:
+        play(made(partial(Failing, "nan"), check_specs=check_specs), 30)
+    assert "step 5 of episode 3" in "".join(map(str, [raised.value, *raised.value.__notes__]))
+
+
+def test_nan_is_found_in_every_step_of_a_sample():
+    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[2\]: expected a finite number, got nan"):
+        play(made(partial(Failing, "nan", at=1234)), 1300)
+
+
+def test_infinite_reward_is_an_error():
+    with pytest.raises(envoi.SpecError, match="reward: expected a finite number, got inf"):
+        play(made(partial(Failing, "reward")), 30)
+
+
+def test_nan_in_a_batch_names_the_lane():
+    env = made(FailingBatch, lanes=4)
+    with pytest.raises(envoi.SpecError, match="reward: expected a finite number, got nan") as raised:
+        play(env, 30)
+    assert raised.value.__notes__[0].endswith("lane 2, step 4 of episode 1")
+
+
+def test_values_are_not_checked_where_the_user_says_so():
+    play(made(partial(Failing, "nan"), check_specs=False), 30)
+    play(made(partial(Failing, "spec"), check_specs=False), 30)
+
+
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_sample_checks_the_specs_of_all_early_steps(lanes):
+    with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[1\]: 5.0 is above"):
+        play(made(partial(Failing, "spec", at=14), lanes), 20)
+
+
+def test_sample_checks_the_specs_of_a_game():
+    env = made(partial(FailingGame, "spec"))
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step({"player_0": 0, "player_1": 1})
+    with pytest.raises(envoi.SpecError, match=r"observation\['player_1'\]"):
+        env.step({"player_0": 0, "player_1": 1})
+
+
+def test_sample_checks_one_step_in_a_thousand_later_on(monkeypatch):
+    env = made(envoi.models.Catch)
+    play(env, 40)
+    checked = []
+    monkeypatch.setattr(env.guard._validated, "check", lambda result, **_: checked.append(result))
+    play(env, 20_000)
+    assert 20_000 / EVERY / 2 < len(checked) < 20_000 / EVERY * 2
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=5), st.sampled_from(["f4", "f8"]))
+def test_nan_is_found_exactly_where_there_is_one(values, dtype):
+    array = np.array(values, dtype)
+    with np.errstate(over="ignore"):
+        for nested in (array, {"a": (array, 1)}, array.reshape(-1, 1)):
+            assert has_nan(nested) == bool(np.isnan(array).any())
+
+
+# Time.
+
+
+@pytest.mark.parametrize("how", ["sleep", "spin"])
+def test_hanging_step_is_an_error_that_shows_where_it_hangs(how, tmp_path):
+    failure = tmp_path / "failure.json"
+    env = made(partial(Failing, how), step_timeout=0.3, failure=failure)
+    with pytest.raises(
+        EnvFailure, match=r"took longer than 0\.3 s; env 'envoi-guarded', worker 0, step 5 of"
+    ) as raised:
+        play(env, 30)
+    assert "failing.py" in str(raised.value)
+    assert "0.3 s" in read_failure(failure)
+
+
+def test_call_that_ends_as_it_is_interrupted_is_an_error_all_the_same():
+    guard = EnvGuard("late", register("envoi-late", Failing, step_timeout=0.2).options)
+
+    def swallowing(_):
+        try:
+            time.sleep(5)
+        except BaseException:
+            return None, 0.0, False, False, {}
+
+    guard.reset(lambda: (None, {}))
+    with pytest.raises(EnvFailure, match=r"took longer than 0\.2 s"):
+        guard.step(swallowing, 0)
+
+
+def test_slow_calls_are_noted_before_they_are_late():
+    assert register("envoi-slow", Failing).options.step_timeout > SLOW_SECONDS
+    guard = EnvGuard("endless", register("envoi-endless", Failing, step_timeout=math.inf).options)
+    guard.reset(lambda: (None, {}))  # not watched
+
+
+# Restarts.
+
+
+def runner_of(**options):
+    config = PPOConfig().env_runners(num_env_runners=0, num_envs_per_env_runner=2, rollout_fragment_length=40)
+    config.debugging(log_level="CRITICAL")
+    return SingleAgentEnvRunner(config=configure(config, Failing, **options), worker_index=0)
+
+
+def test_runner_stops_at_the_first_error():
+    with pytest.raises(RuntimeError) as raised:
+        runner_of().sample(num_timesteps=100, random_actions=True)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+def test_envs_of_a_runner_are_made_again_so_many_times(caplog):
+    runner = runner_of(on_env_error="restart", max_env_restarts=2)
+    with pytest.raises(RuntimeError):
+        runner.sample(num_timesteps=400, random_actions=True)
+    messages = [record.message for record in caplog.records if record.name == "envoi"]
+    assert [message.rpartition("; ")[2] for message in messages] == [
+        "its worker's envs are made again (1 of 2)",
+        "its worker's envs are made again (2 of 2)",
+    ]
+    assert all("worker 0, lane 0, step 5 of episode 3" in message for message in messages)
+
+
+def test_restarts_count_until_a_worker_has_run_for_long():
+    assert in_a_row([]) == 0
+    assert in_a_row([0.0, 1.0, 2.0]) == 3
+    assert in_a_row([0.0, 1.0, 2.0 + CALM_SECONDS, 3.0 + CALM_SECONDS]) == 2
+
+
+# Losses.
+
+
+@pytest.mark.parametrize(
+    ("metrics", "named"),
+    [
+        ({"total_loss": math.nan, "num_module_steps_trained": 10}, "policy 'p': total_loss is nan in iteration 3"),
+        ({"vf_loss": np.float32(np.inf), "num_module_steps_trained": 10}, "vf_loss is inf"),
+        ({"total_loss": math.nan, "num_module_steps_trained": math.nan}, None),  # nothing was learned
+        ({"total_loss": math.nan}, None),
+        ({"total_loss": 1.0, "vf_explained_var": math.nan, "num_module_steps_trained": 10}, None),
+    ],
+)
+def test_losses_that_are_not_finite_are_named(metrics, named):
+    result = {"training_iteration": 3, "learners": {"p": metrics, "__all_modules__": {}}}
+    if named is None:
+        check_losses(result)
+        return
+    with pytest.raises(EnvFailure, match=named):
+        check_losses(result)
+
+
+def test_failure_is_one_line_where_one_is_wanted():
+    error = EnvFailure("first\n\nTraceback of the env:\nlast")
+    assert describe(error) == error.line == "first"
+    assert str(type(error)(str(error))) == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_batch_guard_counts_the_steps_of_each_lane():
+    guard = BatchGuard("counted", register("envoi-counted", Failing).options, num_envs=2)
+    guard.reset(lambda: (None, {}))
+    for ended in ([False, True], [False, False], [False, False]):
+        guard.step(lambda _, over=ended: (None, 0.0, np.array(over), np.zeros(2, bool), {}), None)
+    assert guard.where(0).endswith("lane 0, step 3 of episode 1")
+    assert guard.where(1).endswith("lane 1, step 1 of episode 2")

@@ -1,0 +1,143 @@
+"""Algorithms whose env fails, in the processes of RLlib: each stops soon, with the env's own error."""
+
+import contextlib
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import ray
+from failing import Failing, FailingGame
+from ray import tune
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+
+from envoi.integrations.errors import EnvFailure
+from envoi.integrations.rllib import configure
+from envoi.integrations.rllib.faults import shared_records
+
+pytestmark = [
+    pytest.mark.usefixtures("ray_session"),
+    pytest.mark.filterwarnings("ignore:.*already in registry:UserWarning"),  # each env runner of RLlib's registers
+]
+SMALL = {"train_batch_size_per_learner": 200, "minibatch_size": 100, "num_epochs": 1}
+
+
+def config_of(env, runners, kind=PPOConfig, **options):
+    config = kind().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
+    config.resources(num_cpus_for_main_process=0)
+    config.debugging(log_level="CRITICAL")
+    if kind is PPOConfig:
+        config.training(**SMALL)
+    return configure(config, env, **options)
+
+
+def train(algorithm, iterations):
+    for _ in range(iterations):
+        algorithm.train()
+
+
+def failure_of(config, iterations=30):
+    """Trains until the env fails; returns the error."""
+    algorithm = config.build_algo()
+    try:
+        with pytest.raises(EnvFailure) as raised:
+            train(algorithm, iterations)
+        assert shared_records.left_by(shared_records.SLOW) == {}
+        return str(raised.value)
+    finally:
+        algorithm.stop()
+        assert shared_records.left_by(shared_records.FAILURE) == {}
+
+
+def test_error_in_the_process_of_the_algorithm():
+    message = failure_of(config_of(Failing, 0))
+    line, _, trace = message.partition("\n\n")
+    assert "ZeroDivisionError: the pole has no length (failing.py:" in line
+    assert line.endswith("worker 0, lane 0, step 5 of episode 3")
+    assert "failing.py" in trace
+
+
+def test_error_in_an_env_runner():
+    message = failure_of(config_of(Failing, 1))
+    line, _, trace = message.partition("\n\n")
+    assert "ZeroDivisionError: the pole has no length (failing.py:" in line
+    assert line.endswith("worker 1, lane 0, step 5 of episode 3")
+    assert 'raise ZeroDivisionError("the pole has no length")' in trace
+
+
+@pytest.mark.deep
+def test_error_stops_a_tune_trial(tmp_path):
+    config = config_of(Failing, 1)
+    run = tune.RunConfig(stop={"training_iteration": 20}, storage_path=str(tmp_path), verbose=0)
+    with contextlib.suppress(tune.TuneError):
+        result = tune.Tuner(config.algo_class, param_space=config, run_config=run).fit()[0]
+    assert isinstance(result.error, EnvFailure | ray.exceptions.RayTaskError)
+    assert "worker 1, lane 0, step 5 of episode 3" in str(result.error)
+    assert "ZeroDivisionError: the pole has no length" in str(result.error)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", [APPOConfig, DQNConfig])
+def test_error_stops_algorithms_that_do_not_wait_for_runners(kind):
+    assert "worker 1, lane 0, step 5 of episode 3" in failure_of(config_of(Failing, 1, kind))
+
+
+@pytest.mark.deep
+def test_error_of_a_game_in_an_env_runner():
+    config = config_of(FailingGame, 1)
+    config.multi_agent(policies={"both"}, policy_mapping_fn=lambda *_, **__: "both")
+    assert "ValueError: no such move" in failure_of(config)
+
+
+@pytest.mark.deep
+def test_error_in_an_evaluation_runner():
+    config = config_of(partial(Failing, at=230), 0)
+    config.evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=50)
+    assert "evaluation worker 1, lane 0, step 10 of episode 23" in failure_of(config)
+
+
+@pytest.mark.deep
+def test_error_in_a_process_of_gymnasiums():
+    config = config_of(Failing, 1)
+    config.env_runners(gym_env_vectorize_mode="async")
+    assert "ZeroDivisionError: the pole has no length" in failure_of(config)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("runners", [0, 1])
+def test_hanging_step_stops_the_algorithm(runners):
+    message = failure_of(config_of(partial(Failing, "sleep"), runners, step_timeout=2))
+    assert message.startswith("a call of the env took longer than 2 s; env ")
+    assert f"worker {runners}, lane 0, step 5 of episode 3" in message
+    assert "time.sleep(1000)" in message
+
+
+@pytest.mark.deep
+def test_process_that_dies_again_and_again_stops_the_algorithm():
+    message = failure_of(config_of(partial(Failing, "exit"), 1, max_env_restarts=1))
+    assert "the process of worker 1 ended 2 times in a row" in message
+    assert "max_env_restarts=1" in message
+
+
+@pytest.mark.deep
+def test_hanging_process_is_restarted_so_many_times():
+    options = {"on_env_error": "restart", "max_env_restarts": 1, "step_timeout": 2}
+    message = failure_of(config_of(partial(Failing, "sleep"), 1, **options))
+    assert "the process of worker 1 ended 2 times in a row" in message
+    assert "a call of the env took longer than 2 s" in message
+
+
+@pytest.mark.deep
+def test_loss_that_is_not_finite_stops_the_algorithm():
+    algorithm = config_of(Failing, 0).environment(env_config={"at": 10**9}).training(lr=1e30).build_algo()
+    try:
+        with pytest.raises(EnvFailure, match=r"policy 'default_policy': \w*loss is (nan|inf|-inf) in iteration"):
+            train(algorithm, 5)
+    finally:
+        algorithm.stop()

@@ -1,0 +1,459 @@
+"""Modules with action masks, and networks for images and nested observations, in RLlib's own runners and learners."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import envoi
+from envoi.adapters.rllib.creator import FORM
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that the environments pickle by name
+
+rllib = pytest.importorskip("ray.rllib")
+torch = pytest.importorskip("torch")
+
+from pictures import BesideVector, Guarded, GuardedCamera, GuardedPair, Screen  # noqa: E402
+from ray.rllib.algorithms.appo import APPOConfig  # noqa: E402
+from ray.rllib.algorithms.bc import BCConfig  # noqa: E402
+from ray.rllib.algorithms.cql import CQLConfig  # noqa: E402
+from ray.rllib.algorithms.dqn import DQNConfig  # noqa: E402
+from ray.rllib.algorithms.impala import IMPALAConfig  # noqa: E402
+from ray.rllib.algorithms.iql.iql import IQLConfig  # noqa: E402
+from ray.rllib.algorithms.marwil import MARWILConfig  # noqa: E402
+from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
+from ray.rllib.algorithms.sac import SACConfig  # noqa: E402
+from ray.rllib.algorithms.tqc import TQCConfig  # noqa: E402
+from ray.rllib.core import DEFAULT_MODULE_ID  # noqa: E402
+from ray.rllib.core.columns import Columns  # noqa: E402
+from ray.rllib.core.learner.training_data import TrainingData  # noqa: E402
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI  # noqa: E402
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
+from ray.rllib.core.rl_module.torch import TorchRLModule  # noqa: E402
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E402
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner  # noqa: E402
+from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer  # noqa: E402
+
+from envoi.integrations.rllib import configure  # noqa: E402
+from envoi.integrations.rllib.configuration.networks import UnmaskedWarning  # noqa: E402
+from envoi.integrations.rllib.modules import (  # noqa: E402
+    MaskedAPPOModule,
+    MaskedDQNModule,
+    MaskedPPOModule,
+    StructuredPPOCatalog,
+    StructuredSACCatalog,
+    check_module,
+    conv_filters,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Overriding environment"),
+    pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning"),
+]
+
+SMALL = {"fcnet_hiddens": [16, 16], "max_seq_len": 10}
+
+
+def config_for(kind, env, lanes=16, **model):
+    config = kind().env_runners(num_env_runners=0, num_envs_per_env_runner=lanes, rollout_fragment_length=20)
+    config.rl_module(model_config={**SMALL, **model})
+    if kind is DQNConfig:
+        config.training(replay_buffer_config={"type": "EpisodeReplayBuffer"}, epsilon=0.5)
+    return configure(config, env)
+
+
+class Trained:
+    """An env runner and a learner of one process."""
+
+    def __init__(self, config):
+        self.config = config
+        self.has_agents = config.is_multi_agent
+        kind = MultiAgentEnvRunner if self.has_agents else SingleAgentEnvRunner
+        self.runner = kind(config=config, worker_index=0)
+        self.learner = config.build_learner(spaces=self.runner.get_spaces())
+
+    def sample(self, steps):
+        episodes = self.runner.sample(num_timesteps=steps, random_actions=False)
+        return [episode.to_numpy() for episode in episodes if len(episode)]
+
+    def update(self, episodes):
+        before = self.weights()
+        if isinstance(self.config, DQNConfig):
+            buffer = EpisodeReplayBuffer(capacity=10_000)
+            buffer.add(episodes)
+            episodes = buffer.sample(64, n_step=1, sample_episodes=True)
+        data, at = TrainingData(episodes=episodes), {"num_env_steps_sampled_lifetime": 1}
+        if isinstance(self.config, IMPALAConfig):
+            self.update_without_ray(data)
+        else:
+            self.learner.update(training_data=data, timesteps=at, num_epochs=1, minibatch_size=64)
+        assert all(torch.isfinite(one).all() for one in self.weights())
+        assert any(not torch.equal(one, other) for one, other in zip(before, self.weights(), strict=True))
+        state = self.learner.module.get_state(inference_only=True)
+        self.runner.module.set_state(state if self.has_agents else state[DEFAULT_MODULE_ID])
+
+    def update_without_ray(self, data):
+        """One update of IMPALA or APPO, whose own starts Ray for its threads."""
+        learner = self.learner
+        batch = learner._make_batch_if_necessary(training_data=data).policy_batches
+        losses = learner.compute_losses(fwd_out=learner.module.forward_train(batch), batch=batch)
+        learner.apply_gradients(learner.compute_gradients(losses))
+
+    def weights(self):
+        return [one.detach().clone() for module in self.learner.module.values() for one in module.parameters()]
+
+
+# Masks.
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig])
+@pytest.mark.parametrize("env", [Guarded, GuardedCamera])
+def test_no_action_is_illegal_before_and_after_updates(kind, env):
+    trained = Trained(config_for(kind, env))
+    for _ in range(2):  # the env raises an error at an illegal action
+        trained.update(trained.sample(200))
+    trained.sample(200)
+    trained.runner.sample(num_timesteps=50, explore=False)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig])
+def test_no_action_of_10_000_is_illegal(kind):
+    trained = Trained(config_for(kind, Guarded, 64))
+    trained.update(trained.sample(5_000))
+    assert sum(map(len, trained.sample(5_000))) >= 5_000
+
+
+def test_each_integer_of_a_multi_discrete_action_has_its_mask():
+    trained = Trained(config_for(PPOConfig, GuardedPair))
+    trained.update(trained.sample(200))
+    trained.sample(200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "env"), [(PPOConfig, GuardedCamera), (APPOConfig, Guarded), (DQNConfig, GuardedCamera)]
+)
+def test_recurrent_modules_with_masks(kind, env):
+    trained = Trained(config_for(kind, env, use_lstm=True, lstm_cell_size=8))
+    assert trained.runner.module.is_stateful()
+    if kind is not DQNConfig:  # RLlib's replay of sequences asks for more settings
+        trained.update(trained.sample(100))
+    trained.sample(100)
+
+
+@pytest.mark.parametrize("name", ["pettingzoo:classic/tictactoe_v3", "envoi:nim"])
+def test_board_games_are_played_legally(name):
+    config = PPOConfig().env_runners(num_env_runners=0, num_envs_per_env_runner=4).rl_module(model_config=SMALL)
+    config.multi_agent(policies={"p"}, policy_mapping_fn=lambda *_, **__: "p")
+    config = configure(config, name)
+    trained = Trained(config)
+    assert isinstance(trained.runner.module["p"], MaskedPPOModule)
+    moves = 0
+    for _ in range(2):
+        episodes = trained.sample(100)
+        for episode in episodes:
+            for agent in episode.agent_episodes.values():
+                masks = agent.get_observations()["action_mask"]
+                actions = agent.get_actions()
+                assert all(masks[i, action] for i, action in enumerate(actions))
+                moves += len(actions)
+        trained.update(episodes)
+    assert moves > 150
+
+
+def test_the_value_function_does_not_see_the_mask():
+    trained = Trained(config_for(PPOConfig, Guarded))
+    module = trained.learner.module[DEFAULT_MODULE_ID]
+    seen = torch.rand(4, 3)
+    values = [
+        module.compute_values({Columns.OBS: {"action_mask": mask, "observations": seen}})
+        for mask in (torch.ones(4, 5), torch.zeros(4, 5))
+    ]
+    assert torch.equal(*values)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.bool, torch.uint8])
+@pytest.mark.parametrize("kind", [MaskedPPOModule, MaskedAPPOModule, MaskedDQNModule])
+def test_masks_of_any_dtype(kind, dtype):
+    space = spaces.Dict({"action_mask": spaces.Box(0, 1, (3,), np.float32), "observations": spaces.Box(-1, 1, (2,))})
+    extra = {"dueling": True, "double_q": True, "num_atoms": 1, "epsilon": 1.0} if kind is MaskedDQNModule else {}
+    module = RLModuleSpec(
+        module_class=kind,
+        observation_space=space,
+        action_space=spaces.Discrete(3),
+        model_config=extra,
+        catalog_class=config_for(DQNConfig if extra else PPOConfig, Guarded).rl_module_spec.catalog_class,
+    ).build()
+    mask = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1]]).to(dtype)
+    batch = {Columns.OBS: {"action_mask": mask, "observations": torch.rand(3, 2)}}
+    for outputs in (module.forward_inference(batch), module.forward_exploration(batch, t=0)):
+        if Columns.ACTIONS in outputs:
+            assert outputs[Columns.ACTIONS].tolist() == [1, 0, 2]
+        else:
+            assert outputs[Columns.ACTION_DIST_INPUTS].argmax(-1).tolist() == [1, 0, 2]
+            assert torch.softmax(outputs[Columns.ACTION_DIST_INPUTS], -1).max(-1).values.tolist() == [1, 1, 1]
+
+
+def test_random_actions_of_dqn_are_legal_even_where_all_values_are_zero():
+    trained = Trained(config_for(DQNConfig, Guarded))
+    for parameter in trained.runner.module.parameters():
+        torch.nn.init.zeros_(parameter)
+    trained.runner.module.epsilon_schedule._schedule_fixed_value = 1.0
+    trained.sample(200)
+
+
+def test_masks_are_left_out_where_they_are_not_wanted_or_not_there():
+    config = configure(PPOConfig(), Guarded, action_masks=False)
+    assert config.env_config[FORM]["action_masks"] is False
+    assert config.rl_module_spec.module_class is PPOConfig().get_default_rl_module_spec().module_class
+    assert configure(PPOConfig(), "envoi:catch").env_config[FORM]["action_masks"] is False
+    assert configure(PPOConfig(), Guarded).env_config[FORM]["action_masks"] is True
+
+
+def test_masks_that_cannot_be_are_errors_and_an_algorithm_without_them_warns():
+    with pytest.raises(envoi.LossyConversion, match="masks are for Discrete"):
+        configure(PPOConfig(), "gymnasium:Pendulum-v1", action_masks=True)
+    with pytest.raises(envoi.EnvoiError, match="SAC has no module with masks; these have: PPO"):
+        configure(SACConfig(), Guarded, action_masks=True)
+    with pytest.warns(UnmaskedWarning, match="chooses illegal actions"):
+        configure(SACConfig(), Guarded)
+
+
+# Images.
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1), (7, 7), (84, 84), (210, 160), (160, 210), (500, 3), (12, 400), (96, 96), (11, 12)]
+)
+def test_the_computed_convolutions_leave_a_small_map_of_any_image(size):
+    height, width = size
+    space = spaces.Box(0, 255, (height, width, 2), np.uint8)
+    module = build(PPOConfig, space)
+    assert module.forward_inference({Columns.OBS: torch.zeros(2, height, width, 2, dtype=torch.uint8)})
+    for _, _, stride in conv_filters(height, width):
+        down, right = stride if isinstance(stride, list) else (stride, stride)
+        height, width = -(-height // down), -(-width // right)
+    assert 1 <= height <= 11
+    assert 1 <= width <= 11
+
+
+def build(kind, space, action=None, **model):
+    config = kind().rl_module(model_config={**SMALL, **model})
+    from envoi.integrations.rllib.modules import set_modules
+
+    set_modules(config, [(space, action or spaces.Discrete(3))])
+    spec = config.get_rl_module_spec(spaces={DEFAULT_MODULE_ID: (space, action or spaces.Discrete(3))})
+    return spec.build()
+
+
+def test_images_are_scaled_to_0_to_1_within_the_network():
+    space = spaces.Dict(
+        {
+            "a": spaces.Box(0, 255, (5, 5, 1), np.uint8),
+            "b": spaces.Box(10, 20, (5, 5, 1), np.uint8),
+            "c": spaces.Box(-1, 3, (5, 5, 1), np.float32),
+            "d": spaces.Box(-np.inf, np.inf, (5, 5, 1), np.float32),
+        }
+    )
+    encoder = build(PPOConfig, space, vf_share_layers=True).encoder.encoder
+    seen = {}
+    for name, convolutions in zip(space.spaces, encoder.convolutions, strict=True):
+        convolutions.register_forward_pre_hook(lambda _, inputs, name=name: seen.update({name: inputs[0][Columns.OBS]}))
+    batch = {name: torch.as_tensor(np.stack([box.high, box.low])) for name, box in space.spaces.items()}
+    batch["d"] = torch.tensor([7.0, -7.0]).reshape(2, 1, 1, 1).expand(2, 5, 5, 1)
+    encoder({Columns.OBS: batch})
+    for name in "abc":
+        assert seen[name].flatten(1)[:, 0].tolist() == [1, 0]
+        assert seen[name].dtype == torch.float32
+    assert seen["d"].flatten(1)[:, 0].tolist() == [7, -7]
+
+
+def test_the_settings_of_the_user_reach_the_networks():
+    space = spaces.Dict({"cam": spaces.Box(0, 255, (20, 20, 3), np.uint8), "vector": spaces.Box(-1, 1, (4,))})
+    filters = [[5, 4, 2], [6, [3, 3], [2, 1]]]
+    module = build(
+        PPOConfig,
+        space,
+        conv_filters=filters,
+        conv_activation="tanh",
+        fcnet_hiddens=[7, 9],
+        fcnet_activation="relu",
+        vf_share_layers=False,
+        head_fcnet_hiddens=[11],
+    )
+    encoder = module.encoder.actor_encoder
+    sizes = [layer.out_channels for layer in encoder.modules() if isinstance(layer, torch.nn.Conv2d)]
+    assert sizes == [5, 6]
+    linear = [
+        (layer.in_features, layer.out_features) for layer in encoder.modules() if isinstance(layer, torch.nn.Linear)
+    ]
+    assert linear == [(4, 7), (5 * 10 * 6 + 7, 9)]
+    kinds = {type(layer) for layer in encoder.modules()}
+    assert torch.nn.Tanh in kinds
+    assert torch.nn.ReLU in kinds
+    assert module.encoder.critic_encoder is not None
+    assert next(module.pi.parameters()).shape == (11, 9)
+
+
+def test_convolutions_of_the_user_that_leave_nothing_are_named():
+    space = spaces.Dict({"cam": spaces.Box(0, 255, (5, 5, 3), np.uint8), "vector": spaces.Box(-1, 1, (4,))})
+    with pytest.raises(envoi.EnvoiError, match=r"observation\['cam'\]: conv_filters .* leave nothing of 5 x 5"):
+        build(PPOConfig, space, conv_filters=[[4, 8, 1, "valid"]])
+
+
+MINIGRID = "gymnasium:minigrid:MiniGrid-Empty-5x5-v0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "env"),
+    [
+        (PPOConfig, Screen),
+        (PPOConfig, MINIGRID),
+        (IMPALAConfig, BesideVector),
+        (APPOConfig, BesideVector),
+        (DQNConfig, Screen),
+        (DQNConfig, MINIGRID),
+    ],
+)
+def test_images_are_trained_on(kind, env):
+    trained = Trained(config_for(kind, env, 4))
+    episodes = trained.sample(20)
+    observations = episodes[0].get_observations()
+    if env is Screen:
+        assert observations.dtype == np.uint8  # episodes and replay buffers keep bytes
+        assert observations.shape[1:] == (210, 160, 3)
+    elif env is BesideVector:
+        assert observations["screen"].shape[1:] == (40, 30, 1)
+    else:
+        assert observations["image"].dtype == np.uint8
+        assert observations["vector"].shape[1:] == (4 + 64,)  # the direction, and the words of the mission
+    trained.update(episodes)
+    trained.sample(4)
+
+
+@pytest.mark.parametrize("kind", [SACConfig, TQCConfig, CQLConfig, IQLConfig, MARWILConfig, BCConfig])
+def test_other_algorithms_take_images_beside_other_leaves(kind):
+    space = spaces.Dict({"cam": spaces.Box(0, 255, (9, 9, 3), np.uint8), "vector": spaces.Box(-1, 1, (4,))})
+    module = build(kind, space, spaces.Box(-1, 1, (2,)))
+    batch = {"cam": torch.zeros(2, 9, 9, 3, dtype=torch.uint8), "vector": torch.zeros(2, 4)}
+    assert module.forward_inference({Columns.OBS: batch})[Columns.ACTION_DIST_INPUTS].shape[0] == 2
+    if kind is SACConfig:
+        assert isinstance(module.catalog, StructuredSACCatalog)
+        module.make_target_networks()
+        learned = module.forward_train(
+            {Columns.OBS: batch, Columns.NEXT_OBS: batch, Columns.ACTIONS: torch.zeros(2, 2)}
+        )
+        assert learned["qf_preds"].shape == (2,)
+
+
+def test_flat_observations_have_rllibs_own_networks():
+    config = configure(PPOConfig(), "gymnasium:CartPole-v1")
+    assert config.rl_module_spec == PPOConfig().get_default_rl_module_spec()
+
+
+def test_an_encoder_takes_every_gymnasium_space_of_a_fixed_size():
+    space = spaces.Dict(
+        {
+            "pair": spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 3])]),
+            "bits": spaces.MultiBinary((2, 2)),
+            "table": spaces.Box(-1, 1, (2, 3)),
+            "scalar": spaces.Box(-1, 1, ()),
+        }
+    )
+    module = build(PPOConfig, space)
+    batch = {
+        "pair": (torch.tensor([1, 3]), torch.tensor([[1, 2], [0, 0]])),
+        "bits": torch.ones(2, 2, 2, dtype=torch.int8),
+        "table": torch.zeros(2, 2, 3),
+        "scalar": torch.zeros(2),
+    }
+    assert module.forward_inference({Columns.OBS: batch})[Columns.ACTION_DIST_INPUTS].shape == (2, 3)
+    with pytest.raises(envoi.EnvoiError, match=r"observation\['say'\]: no network encodes Text"):
+        build(PPOConfig, spaces.Dict({"say": spaces.Text(3)}))
+
+
+# Modules of the user's own.
+
+
+class Narrow(TorchRLModule):
+    """A module for four numbers and two actions, whatever the spaces are."""
+
+    def setup(self):
+        self.layer = torch.nn.Linear(4, 2)
+
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTION_DIST_INPUTS: self.layer(batch[Columns.OBS])}
+
+    def get_inference_action_dist_cls(self):
+        from ray.rllib.core.distribution.torch.torch_distribution import TorchCategorical
+
+        return TorchCategorical
+
+
+class Broken(TorchRLModule):
+    def setup(self):
+        raise ValueError("no such layer")
+
+
+def test_a_module_that_fits_passes():
+    check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2))
+    check_module(
+        MaskedPPOModule,
+        spaces.Dict({"action_mask": spaces.Box(0, 1, (2,)), "observations": spaces.Box(-1, 1, (4,))}),
+        spaces.Discrete(2),
+        model_config={"use_lstm": True},
+        catalog_class=StructuredPPOCatalog,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "observation", "action", "message"),
+    [
+        (Narrow, spaces.Box(-1, 1, (5,)), spaces.Discrete(2), r"Narrow: does not take observation of shape \(5,\)"),
+        (Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(3), r"has 2 elements for the action Discrete\(3\).* takes 3"),
+        (Narrow, spaces.Dict({"x": spaces.Box(-1, 1, (4,))}), spaces.Discrete(2), r"does not take observation\['x'\]"),
+        (Broken, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), "Broken: could not be built.*no such layer"),
+        (dict, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), "expected a subclass of ray.rllib's RLModule"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_named_with_what_it_does_not_take(module, observation, action, message):
+    with pytest.raises(envoi.EnvoiError, match=message):
+        check_module(module, observation, action)
+
+
+def test_a_module_that_lacks_what_the_algorithm_needs_is_named():
+    with pytest.raises(envoi.EnvoiError, match="Narrow: PPO needs a module that implements ValueFunctionAPI"):
+        check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config=PPOConfig())
+
+
+class Fitting(TorchRLModule, ValueFunctionAPI):
+    """A module of a user's own that fits `BesideVector`, and reads a column of a connector of theirs if asked to."""
+
+    def setup(self):
+        self.layer = torch.nn.Linear(1200 + 2, 4)
+
+    def _forward(self, batch, **kwargs):
+        if self.model_config.get("reads_more"):
+            batch["more"]
+        seen = batch[Columns.OBS]
+        return {Columns.ACTION_DIST_INPUTS: self.layer(torch.cat([seen["screen"].flatten(1), seen["vector"]], -1))}
+
+    def compute_values(self, batch, embeddings=None):
+        return torch.zeros(len(batch[Columns.OBS]["vector"]))
+
+    get_inference_action_dist_cls = Narrow.get_inference_action_dist_cls
+
+
+@pytest.mark.parametrize("model", [{}, {"reads_more": True}])
+def test_a_module_of_the_user_stays_and_gets_the_images(model):
+    spec = RLModuleSpec(module_class=Fitting, model_config=model)
+    config = configure(PPOConfig().rl_module(rl_module_spec=spec), BesideVector)
+    assert config.rl_module_spec.module_class is Fitting
+    assert config.env_config[FORM] == {"canonical": "structured", "action_masks": False}
+
+
+def test_a_module_of_the_user_that_does_not_fit_is_named_before_the_training():
+    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation of shape \(3,\)"):
+        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), Guarded)
