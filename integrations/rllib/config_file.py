@@ -19,6 +19,7 @@ WRITTEN = frozenset({"versions", "trials"})
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "Literal": (str,),
+    "Runner": (str,),
     "int": (int,),
     "float": (int, float),
     "bool": (bool,),

@@ -207,7 +207,9 @@ def test_convert_is_the_frameworks_own_function():
 def test_a_lossless_environment_has_no_losses():
     for name in ("catch", "cartpole", "pendulum", "gridworld"):
         assert losses(load(f"envoi:{name}"), "gymnasium") == []
+    for name in ("cartpole", "pendulum", "gridworld"):
         assert losses(load(f"envoi:{name}"), "rllib") == []
+    assert [(loss.path, loss.field) for loss in losses(load("envoi:catch"), "rllib")] == [("observation", "shape")]
     assert losses(gymnasium.make("CartPole-v1"), "gymnasium") == []
 
 

@@ -408,7 +408,9 @@ FALLBACKS = {
 
 
 @pytest.mark.parametrize("what", FALLBACKS)
-def test_what_needs_an_episode_at_each_step_gets_rllibs_runner(what, caplog):
+def test_what_needs_an_episode_at_each_step_gets_rllibs_runner(what, caplog, monkeypatch):
+    monkeypatch.setattr("ray.util.debug._logged", set())
+    monkeypatch.setattr("ray.util.debug._disabled", False)
     compare(lambda: FALLBACKS[what](config_of()), [{}, {"num_timesteps": 9}])
     runner = BatchedEnvRunner(config=FALLBACKS[what](config_of()))
     assert what in runner.reason

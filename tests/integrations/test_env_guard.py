@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pytest.importorskip("ray")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from failing import Failing, FailingBatch, FailingGame
+from faulty import Failing, FailingBatch, FailingGame
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
@@ -57,7 +57,7 @@ def test_error_of_the_env_passes_and_its_note_names_env_worker_lane_and_step():
     with pytest.raises(ZeroDivisionError, match="the pole has no length") as raised:
         play(env, 30)
     (note,) = raised.value.__notes__
-    assert note.startswith("the env raised ZeroDivisionError: the pole has no length (failing.py:")
+    assert note.startswith("the env raised ZeroDivisionError: the pole has no length (faulty.py:")
     assert note.endswith("env 'envoi-guarded', worker 0, lane 3, step 5 of episode 3")
 
 
@@ -175,7 +175,7 @@ def test_hanging_step_is_an_error_that_shows_where_it_hangs(how, tmp_path):
         EnvFailure, match=r"took longer than 0\.3 s; env 'envoi-guarded', worker 0, step 5 of"
     ) as raised:
         play(env, 30)
-    assert "failing.py" in str(raised.value)
+    assert "faulty.py" in str(raised.value)
     assert "0.3 s" in read_failure(failure)
 
 

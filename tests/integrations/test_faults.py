@@ -11,7 +11,7 @@ pytest.importorskip("ray")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import ray
-from failing import Failing, FailingGame
+from faulty import Failing, FailingGame
 from ray import tune
 from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.dqn import DQNConfig
@@ -58,15 +58,15 @@ def failure_of(config, iterations=30):
 def test_error_in_the_process_of_the_algorithm():
     message = failure_of(config_of(Failing, 0))
     line, _, trace = message.partition("\n\n")
-    assert "ZeroDivisionError: the pole has no length (failing.py:" in line
+    assert "ZeroDivisionError: the pole has no length (faulty.py:" in line
     assert line.endswith("worker 0, lane 0, step 5 of episode 3")
-    assert "failing.py" in trace
+    assert "faulty.py" in trace
 
 
 def test_error_in_an_env_runner():
     message = failure_of(config_of(Failing, 1))
     line, _, trace = message.partition("\n\n")
-    assert "ZeroDivisionError: the pole has no length (failing.py:" in line
+    assert "ZeroDivisionError: the pole has no length (faulty.py:" in line
     assert line.endswith("worker 1, lane 0, step 5 of episode 3")
     assert 'raise ZeroDivisionError("the pole has no length")' in trace
 

@@ -19,7 +19,7 @@ from .observation_parts import is_masked, leaf_name, parts
 _LANES = 2
 
 
-class _MissingColumn(KeyError):
+class _MissingColumn(LookupError):
     """A column of the batch that a connector of the user's may add, such as past actions."""
 
 
