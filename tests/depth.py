@@ -13,6 +13,11 @@ LONGEST = (
     "integrations/test_killed_jobs.py",
     "integrations/test_damaged_files.py",
     "integrations/test_evaluation.py",
+    "integrations/test_modules.py",
+    "integrations/test_multi_agent_runner.py",
+    "integrations/test_batched_runner.py",
+    "integrations/test_exact_resume.py",
+    "integrations/test_league.py",
     "adapters/test_requirements.py",
     "adapters/test_rllib_contexts.py",
     "integrations/test_rllib_evaluation.py",
@@ -20,15 +25,16 @@ LONGEST = (
 """The files that run first, longest first, so that no process is left with one of them at the end."""
 
 
-def examples(count: int, **others: Any) -> settings:
+def examples(count: int, least: int = 20, **others: Any) -> settings:
     """Returns the settings of a property that needs `count` examples at full depth.
 
-    In the quick profile it gets a tenth of them, but at least 20 (or all, if it needs fewer) and at most 100.
+    In the quick profile it gets a tenth of them, but at least `least` (or all, if it needs fewer) and at most 100.
 
     Args:
         count: The examples of the profile `full`.
+        least: The fewest examples of the quick profile; below 20 for those that each take most of a second.
         **others: Further settings, the same in both profiles.
     """
     if settings.get_current_profile_name() != "full":
-        count = min(count, max(20, count // 10), 100)
+        count = min(count, max(least, count // 10), 100)
     return settings(max_examples=count, **others)

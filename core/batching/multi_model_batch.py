@@ -30,6 +30,9 @@ class MultiBatchModel(MultiModel):
     (n, …). Functions index from the end (`state[..., 0]`), and so accept a single state as well. All agents act in each
     step, and the episode of a lane ends for all of them at once: `terminal` and `truncated` return a flag, or an array
     of shape (n,). Rewards, masks and the entries of infos are of shape (n, …) in a batch.
+
+    A class that derives from such a model and overrides one of its functions names `MultiBatchModel` among its own
+    bases too, to say that its functions take the lane axis; otherwise its lanes are stepped one by one.
     """
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int | None = None) -> Any:
@@ -227,6 +230,13 @@ def why_not_together(models: Sequence[Any]) -> str | None:
     own = [name for name in _NOT_TOGETHER if getattr(type(first), name) is not getattr(MultiModel, name)]
     if own:
         return f"expected all agents to act together from the beginning to the end, got {own[0]!r} of {first!r}"
+    for cls in type(first).__mro__[: type(first).__mro__.index(MultiBatchModel)]:
+        single = [name for name in _WITH_LANES if name in vars(cls)]
+        if single and MultiBatchModel not in cls.__bases__:
+            return (
+                f"expected functions that take a lane axis, got {single[0]!r} of {cls.__name__}; if it does, add "
+                f"MultiBatchModel to the bases of {cls.__name__}"
+            )
     if not all(model.is_unchanged for model in models):
         return "expected the model's own rewards, got a rewarder"
     return None
@@ -234,6 +244,9 @@ def why_not_together(models: Sequence[Any]) -> str | None:
 
 _NOT_TOGETHER = ("turn", "live", "discount", "reset", "step", "step_values")
 """Functions that make agents differ in when they act, join or end, or a step of the author's own."""
+
+_WITH_LANES = ("initial", "transition", "observe", "reward", "terminal", "truncated", "mask", "info")
+"""Functions that a batch calls with a lane axis."""
 
 _OWN = frozenset({"_state", "_roster", "_seen", "_context", "_streams", "made_by"})
 """Attributes in which equal models may differ: those of an episode, and the context."""

@@ -177,7 +177,7 @@ CALLS = st.lists(
 )
 
 
-@examples(200, deadline=None, phases=[Phase.generate])
+@examples(80, least=8, deadline=None, phases=[Phase.generate])
 @given(
     kind=st.sampled_from([Crowd, Turns]),
     ends=st.sampled_from([0, 0.05, 0.3]),
@@ -216,7 +216,7 @@ def test_models_of_envoi_are_sampled_as_by_rllib(name):
     check_equal(made, CHUNKS)
 
 
-class Chase(Pursuit):
+class Chase(Pursuit, envoi.MultiBatchModel):
     """Pursuit without random numbers, from places that differ between the lanes by their contexts."""
 
     context_space = envoi.ContextSpace([*Pursuit.context_space.features.values(), envoi.UniformInteger("at", 0, 80, 0)])
@@ -287,7 +287,7 @@ def test_snapshots_of_an_env_runner_hold_the_lanes(game):
 
 
 def test_failures_of_a_batch_come_out_of_the_wrappers_of_its_environments(tmp_path):
-    class Broken(Chase):
+    class Broken(Chase, envoi.MultiBatchModel):
         def transition(self, state, actions, rng):
             raise RuntimeError("broken")
 
@@ -312,7 +312,12 @@ def test_environments_that_cannot_step_as_one_batch_are_stepped_one_by_one():
         def __init__(self):
             self.rewarder = 2 * self.rewarder
 
-    for env in (Scaled, Rewarded, Crowd, lambda: envoi.ValidatedMulti(load("envoi:rps"))):
+    class Single(Pursuit):
+        def transition(self, state, actions, rng):
+            assert np.ndim(state.step) == 0
+            return super().transition(state, actions, rng)
+
+    for env in (Scaled, Rewarded, Single, Crowd, lambda: envoi.ValidatedMulti(load("envoi:rps"))):
         assert type(runner(BatchedMultiAgentEnvRunner, config(env)).env) is SyncForms
     made = config("envoi:rps")
     register_env("envoi-multi-runner", to_rllib("envoi:rps", validate=True))

@@ -166,6 +166,7 @@ def test_returns_of_agents_and_policies_are_those_of_whole_episodes_wherever_the
         assert set(by_policy) <= {LEARNER, *opponents(SLOTS)}
 
 
+@pytest.mark.deep
 def test_job_of_several_agents_records_evaluates_and_loads_each_policy(ray_session, cli, tmp_path):
     from envoi.integrations.rllib import RunFolder, load_policy
 
