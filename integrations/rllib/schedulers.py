@@ -141,6 +141,16 @@ class _Pbt(_Reporting, PopulationBasedTraining):
         self._trial_state[trial].last_perturbation_time = steps
         self._next_perturbation_sync = max(self._next_perturbation_sync, steps + self._perturbation_interval)
 
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        """Returns the trial to run next, as Ray Tune does; where all wait for one another, the next interval begins."""
+        chosen = super().choose_trial_to_run(tune_controller)
+        live = tune_controller.get_live_trials()
+        if chosen is None and live and all(trial.status == trial.PAUSED for trial in live):
+            latest = max(self._trial_state[trial].last_train_time for trial in live)
+            self._next_perturbation_sync = latest + self._perturbation_interval
+            chosen = super().choose_trial_to_run(tune_controller)
+        return chosen
+
     def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, str]]:
         before: Mapping[str, Any] = self.recorder.overrides_of(trial_to_clone)
         after = {

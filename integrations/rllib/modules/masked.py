@@ -18,17 +18,20 @@ from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQ
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
-from ray.rllib.utils.torch_utils import FLOAT_MIN
 
 from envoi.protocol.multi_env import MASK
 
+_LOWEST = -1e30
+"""The logit of an illegal action. Its probability is 0, and the sum over the dimensions of an action stays finite: rows
+that pad sequences hold actions that their masks forbid, and losses multiply their log-probabilities by 0."""
+
 
 def _masked(outputs: dict[str, Any], column: str, batch: dict[str, Any]) -> dict[str, Any]:
-    """Replaces the logits of illegal actions by the lowest number, whose probability is 0."""
+    """Replaces the logits of illegal actions by ones of probability 0."""
     mask = _mask(batch)
     if mask is not None:
         logits = outputs[column]
-        outputs[column] = torch.where(mask, logits, torch.full_like(logits, FLOAT_MIN))
+        outputs[column] = torch.where(mask, logits, torch.full_like(logits, _LOWEST))
     return outputs
 
 
