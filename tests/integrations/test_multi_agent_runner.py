@@ -188,7 +188,7 @@ CALLS = st.lists(
     seed=st.integers(0, 1000),
     count=st.sampled_from(["env_steps", "agent_steps"]),
     mode=st.sampled_from(["truncate_episodes", "complete_episodes"]),
-    lookback=st.integers(0, 3),
+    lookback=st.integers(1, 3),
     randomly=st.booleans(),
     calls=CALLS,
 )
