@@ -32,7 +32,7 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
     check_runner(runner)
     if runner == "sync":
         return
-    if config.episode_lookback_horizon < 1 and runner == "auto":
+    if runner == "auto" and not config.episode_lookback_horizon:
         return  # chunks without lookback may be numbered otherwise in games of turns
     set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
     cls: Any = config.env_runner_cls
