@@ -139,7 +139,7 @@ def test_hanging_process_is_restarted_so_many_times():
 def test_loss_that_is_not_finite_stops_the_algorithm():
     algorithm = config_of(Failing, 0).environment(env_config={"at": 10**9}).training(lr=1e30).build_algo()
     try:
-        with pytest.raises(EnvFailure, match=r"policy 'default_policy': \w*loss is (nan|inf|-inf) in iteration"):
+        with pytest.raises(EnvFailure, match=r"policy 'default_policy': \w*loss\w* is (nan|inf|-inf) in iteration"):
             train(algorithm, 5)
     finally:
         algorithm.stop()
