@@ -41,7 +41,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """
     head = tuple(head)
     lines = [head, ("---",) * len(head), *rows]
-    return "".join("|" + "|".join(f" {cell} " if set(cell) != {"-"} else cell for cell in line) + "|\n" for line in lines)
+    return "".join(
+        "|" + "|".join(f" {cell} " if set(cell) != {"-"} else cell for cell in line) + "|\n" for line in lines
+    )
 
 
 def lost() -> str:
@@ -72,7 +74,10 @@ def errors() -> str:
     )
     return table(
         ("error", "is also a", "meaning"),
-        ((f"`{kind.__name__}`", f"`{kind.__bases__[-1].__name__}`", (kind.__doc__ or "").split("\n")[0]) for kind in kinds),
+        (
+            (f"`{kind.__name__}`", f"`{kind.__bases__[-1].__name__}`", (kind.__doc__ or "").split("\n")[0])
+            for kind in kinds
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -130,7 +131,9 @@ def in_navigation(entry):
 
 
 def test_each_page_is_in_the_navigation_once():
-    assert sorted([*in_navigation(CONFIG["nav"]), *(LATER - {*in_navigation(CONFIG["nav"])})]) == sorted({*PAGES, *LATER})
+    assert sorted([*in_navigation(CONFIG["nav"]), *(LATER - {*in_navigation(CONFIG["nav"])})]) == sorted(
+        {*PAGES, *LATER}
+    )
 
 
 def test_links_between_pages_lead_somewhere():
@@ -154,3 +157,28 @@ def test_every_public_name_is_in_the_reference():
     conversions = {name.partition(".")[2] for name in listed if name.startswith("adapters.")}
     public = set(envoi.adapters.__all__) - {"FRAMEWORKS", "SCHEMES", "TARGETS"}
     assert conversions == public
+
+
+@pytest.mark.parametrize("text", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"])
+def test_texts_that_a_package_index_shows_have_no_relative_links_and_name_files_that_exist(text):
+    page = FENCE.sub("", (ROOT / text).read_text())
+    assert all(target.startswith("https://") for target in re.findall(r"\]\(([^)]+)\)", page))
+    for name in re.findall(r"`((?:docs|examples|tests|core|adapters|integrations|benchmarks|\.github)/[\w/.]*)`", page):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_readme_fits_on_a_screen_and_a_half():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_versions_agree():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == project["version"] == envoi.__version__
+    assert citation["license"] == project["license"]
+
+
+def test_every_extra_is_in_the_readme_or_for_developers():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.search(r"Extras: (.*)\.$", (ROOT / "README.md").read_text(), re.MULTILINE)[1]
+    assert set(re.findall(r"`([\w-]+)`", listed)) == project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
