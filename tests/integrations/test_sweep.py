@@ -244,7 +244,7 @@ def test_asha_and_pbt_run_and_resume(cli, tmp_path):
     assert any(state.perturbations for state in states.values())
     code, _, err = cli("train", "--resume", "--out", out, "--stop-steps", 8000)
     assert (code, err) == (0, "")
-    assert any(state.env_steps >= 8000 for state in RunFolder(out).read_state(RunFolder(out).read_settings()).values())
+    assert all(state.env_steps >= 8000 for state in RunFolder(out).read_state(RunFolder(out).read_settings()).values())
     out = tmp_path / "asha"
     code, _, err = cli("train", "envoi:catch", *swept, "--scheduler", "asha", "--stop-steps", 6000, "--out", out)
     assert (code, err) == (0, "")
