@@ -166,8 +166,9 @@ class _Pbt(_Reporting, PopulationBasedTraining):
         """Sets the next comparison to the first multiple of the interval that no trial has reached."""
         states = [state for trial, state in self._trial_state.items() if not trial.is_finished()]
         latest = max((state.last_train_time for state in states), default=0)
-        begin = latest // self._perturbation_interval * self._perturbation_interval
-        self._next_perturbation_sync = begin + self._perturbation_interval
+        interval = int(self._perturbation_interval)
+        begin = latest // interval * interval
+        self._next_perturbation_sync = begin + interval
         for state in states:
             state.last_perturbation_time = begin
 

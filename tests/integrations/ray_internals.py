@@ -258,6 +258,6 @@ def _name_of(path: Path) -> str:
 
 
 def users(name: str) -> list[str]:
-    """Returns the modules of envoi in which a name stands."""
+    """Returns the modules of envoi that contain a name."""
     word = re.compile(rf"\b{re.escape(name.split('.')[0])}\b")
     return [_name_of(path) for path in SOURCES if word.search(path.read_text(encoding="utf-8"))]

@@ -193,7 +193,7 @@ def test_every_trial_ends_at_its_goal(tmp_path_factory, lengths, slots, begun, f
         assert trial.status == Trial.ERROR or recorder._live[index].env_steps >= 6000
 
 
-def test_trial_that_takes_another_over_while_it_is_saved_goes_on_afterwards(tmp_path):
+def test_trial_that_takes_another_over_while_it_is_saved_is_not_stopped_later(tmp_path):
     """`TuneController` would note to stop it, and does so after the next checkpoint but one."""
     tune, _ = population(tmp_path, [512, 512], slots=2)
     poor, good = tune.trials
