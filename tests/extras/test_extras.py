@@ -3,6 +3,7 @@
 Installs from a package index, several gigabytes in all: `make test-extras` asks for it by name.
 """
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,7 +28,8 @@ PROMISES = {
     "from tf_agents.environments import tf_py_environment\nfrom envoi.adapters import load, to_tf_agents\n"
     "tf_py_environment.TFPyEnvironment(to_tf_agents(load('envoi:catch'))).reset()\n",
     "cli": "import subprocess, sys\n"
-    "said = subprocess.run([sys.executable, '-m', 'envoi.integrations.cli', '--help'], capture_output=True, text=True)\n"
+    "command = [sys.executable, '-m', 'envoi.integrations.cli', '--help']\n"
+    "said = subprocess.run(command, capture_output=True, text=True)\n"
     "assert 'train' in said.stdout, said\n",
     "plots": "import matplotlib, tensorboardX\nfrom envoi.integrations.rllib import learning_curve\n",
     "docs": "import zensical, mkdocstrings\n",
@@ -74,9 +76,13 @@ WRONG = "\nwrong: str = step.terminated\n"
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The wheel and the sdist of this tree."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
-    run(sys.executable, "-c", build, str(folder), cwd=ROOT)
+    tree, folder = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for name in ("core", "adapters", "integrations"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    for hook in ("build_sdist", "build_wheel"):
+        run(sys.executable, "-c", f"from setuptools import build_meta; build_meta.{hook}({str(folder)!r})", cwd=tree)
     (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, source
 
