@@ -62,6 +62,7 @@ CONFIG_ATTRIBUTES = (
     "evaluation_config",
     "gym_env_vectorize_mode",
     "in_evaluation",
+    "_is_frozen",
     "normalize_actions",
     "num_envs_per_env_runner",
     "restart_failed_sub_environments",
