@@ -170,6 +170,20 @@ def test_board_games_are_played_legally(name):
     assert moves > 150
 
 
+@pytest.mark.parametrize("kind", [PPOConfig, DQNConfig, SACConfig])
+def test_self_play_is_legal(kind):
+    config = kind().env_runners(num_env_runners=0, num_envs_per_env_runner=8).rl_module(model_config=SMALL)
+    config = configure(config, "pettingzoo:classic/connect_four_v3", policies="self-play")
+    moves = 0
+    for episode in config.env_runner_cls(config=config, worker_index=0).sample(num_timesteps=400):
+        for agent in episode.to_numpy().agent_episodes.values():
+            masks = agent.get_observations()["action_mask"]
+            actions = np.asarray(agent.get_actions())
+            assert masks[np.arange(len(actions)), actions].all()
+            moves += len(actions)
+    assert moves > 350  # games that have not ended lack the last one
+
+
 def test_the_value_function_does_not_see_the_mask():
     trained = Trained(config_for(PPOConfig, Guarded))
     module = trained.learner.module[DEFAULT_MODULE_ID]
@@ -453,6 +467,19 @@ def test_a_module_that_does_not_fit_is_named_with_what_it_does_not_take(module, 
 def test_a_module_that_lacks_what_the_algorithm_needs_is_named():
     with pytest.raises(envoi.EnvoiError, match="Narrow: PPO needs a module that implements ValueFunctionAPI"):
         check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config=PPOConfig())
+
+
+def test_a_module_that_does_not_fit_several_agents_is_named():
+    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation"):
+        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), "envoi:rps")
+
+
+def test_checks_of_modules_leave_the_random_numbers_of_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2))
+    assert torch.equal(torch.rand(2), expected)
 
 
 class Fitting(TorchRLModule, ValueFunctionAPI):

@@ -7,8 +7,10 @@ from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
+from envoi.adapters.rllib.codec.masks import unmasked
+
 from ..algorithms import Algorithm
-from ..modules.observation_parts import is_flat, unmasked
+from ..modules.observation_parts import is_flat
 from .described_env import DescribedEnv
 
 

@@ -18,6 +18,7 @@ from ray.rllib.algorithms.tqc.torch.default_tqc_torch_rl_module import DefaultTQ
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 import envoi
+from envoi.adapters.rllib.codec.masks import is_masked, unmasked
 from envoi.protocol.multi_env import MASK
 
 from .catalogs import (
@@ -28,7 +29,7 @@ from .catalogs import (
     StructuredTQCCatalog,
 )
 from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
-from .observation_parts import is_flat, is_masked, parts, unmasked
+from .observation_parts import is_flat, parts
 
 
 @dataclass(frozen=True)

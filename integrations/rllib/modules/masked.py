@@ -116,7 +116,8 @@ class MaskedSACModule(DefaultSACTorchRLModule):
         # RLlib's own takes the logarithm of probabilities, which is infinite for those of 0.
         now, then = ({Columns.OBS: batch[column]} for column in (Columns.OBS, Columns.NEXT_OBS))
         values = partial(self._qf_forward_train_helper, now, squeeze=False)
-        outputs = {QF_PREDS: values(self.qf_encoder, self.qf), QF_TARGET_NEXT: self.forward_target(then, squeeze=False)}
+        outputs: dict[str, Any] = {QF_PREDS: values(self.qf_encoder, self.qf)}
+        outputs[QF_TARGET_NEXT] = self.forward_target(then, squeeze=False)
         if self.twin_q:
             outputs[QF_TWIN_PREDS] = values(self.qf_twin_encoder, self.qf_twin)
         outputs[ACTION_PROBS], outputs[ACTION_LOG_PROBS] = self._probabilities(now)
