@@ -36,3 +36,18 @@ def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
         raise MissingBackend(f"{scheme}:{name}: {error}; install what it needs") from error
     except (TypeError, gymnasium.error.Error) as error:
         raise SpecError(f"{scheme}:{name}: {error}") from error
+
+
+def names(scheme: str) -> list[str]:
+    """Returns the ids in gymnasium's registry, of each name the latest version.
+
+    Args:
+        scheme: `"gymnasium"`.
+    """
+    del scheme
+    latest: dict[str, gymnasium.envs.registration.EnvSpec] = {}
+    for spec in gymnasium.registry.values():
+        name = f"{spec.namespace}/{spec.name}"
+        if name not in latest or (latest[name].version or 0) < (spec.version or 0):
+            latest[name] = spec
+    return sorted((spec.id for spec in latest.values()), key=lambda one: ("/" in one, one))
