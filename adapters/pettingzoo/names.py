@@ -61,9 +61,7 @@ def names(scheme: str) -> list[str]:
         scheme: `"pettingzoo"`.
     """
     del scheme
-    latest = {
-        (family, name.rpartition("_v")[0]): f"{family}/{name}" for family in FAMILIES for name in _names(family)
-    }
+    latest = {(family, name.rpartition("_v")[0]): f"{family}/{name}" for family in FAMILIES for name in _names(family)}
     return sorted(latest.values())
 
 

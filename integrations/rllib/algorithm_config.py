@@ -17,6 +17,7 @@ from .multi_agent.grouping import Policies
 
 try:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
     from .callbacks import RETURNS
     from .configuration.callbacks import add_callbacks
@@ -81,6 +82,7 @@ def configure(
     training: Mapping[str, Any] | None = None,
     policies: Policies | None = None,
     runner: Runner = "auto",
+    module: Any = None,
 ) -> AlgorithmConfig:
     """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
@@ -117,6 +119,7 @@ def configure(
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or one that is quicker; see
             `envoi.integrations.rllib.batched_runner.use_runner`.
+        module: A subclass of RLlib's `RLModule` for all policies, for a config that has none of its own.
 
     Returns:
         The config, to be changed further as needed.
@@ -128,12 +131,14 @@ def configure(
     options = EnvOptions(action_masks, vectorize, check_specs, on_env_error, max_env_restarts, step_timeout)
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners, "seed": seed, "training": training}
-        _refuse_settings({"algo": algo, **given})
+        _refuse_settings({"algo": algo, "module": module, **given})
         described = describe_fitting(config, _registered(config, env, options, failure), config.env_config, None)
     else:
         env, name = (config, algo or env) if config is not None else (env, algo)
         algorithm = find(name or "PPO")
         config = load_algorithm(algorithm.name).get_default_config()
+        if module is not None:
+            config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
         described = describe_fitting(config, _registered(config, env, options, failure), {}, num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
