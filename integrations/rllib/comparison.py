@@ -190,11 +190,8 @@ def _rising(
 
 def _key(settings: Settings, trial: Trial) -> tuple[Any, ...]:
     """Returns what two trials that are seeds of each other share."""
-    others = {
-        name: value
-        for name, value in settings.to_dict().items()
-        if name not in IGNORED and value != _DEFAULTS.get(name)
-    }
+    stored = settings.to_dict().items()
+    others = {name: value for name, value in stored if name not in IGNORED and value != _DEFAULTS.get(name)}
     if settings.scheduler == "pbt":  # which changes settings while it trains
         others["scheduler"] = "pbt"
     overrides = {name: format_value(value) for name, value in sorted(trial.overrides.items())}

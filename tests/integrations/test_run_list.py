@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import envoi
 from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.comparison import compare_runs, interquartile_mean
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
