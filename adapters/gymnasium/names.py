@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from envoi import MissingBackend, SpecError, UnknownName
 from envoi.errors import nearest
@@ -57,7 +58,7 @@ def names(scheme: str) -> list[str]:
         if importlib.util.find_spec(package) is not None:
             with suppress(Exception), warnings.catch_warnings(action="ignore"):  # one that is broken offers none
                 importlib.import_module(package)
-    latest: dict[str, gymnasium.envs.registration.EnvSpec] = {}
+    latest: dict[str, EnvSpec] = {}
     for spec in gymnasium.registry.values():
         name = f"{spec.namespace}/{spec.name}"
         older = name not in latest or (latest[name].version or 0) < (spec.version or 0)
@@ -66,7 +67,7 @@ def names(scheme: str) -> list[str]:
     return sorted(map(_full_id, latest.values()), key=lambda one: (":" in one, "/" in one, one))
 
 
-def _full_id(spec: gymnasium.envs.registration.EnvSpec) -> str:
+def _full_id(spec: EnvSpec) -> str:
     """Returns an id, behind the package that registers it if that is not gymnasium."""
     source = spec.entry_point if isinstance(spec.entry_point, str) else getattr(spec.entry_point, "__module__", "")
     package = source.partition(":")[0].partition(".")[0]

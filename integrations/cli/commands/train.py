@@ -21,15 +21,15 @@ from ..app import command
 from ..option_types import ENV_EXAMPLES, Debug, completion, env_argument, flag, one_of, real, whole
 from ..train_options import SPEC_CHECKS, given_settings, new_job, rates, setting_names, spell_out
 
-_Stop = {"rich_help_panel": "When to stop", "show_default": False}
-_Learn = {"rich_help_panel": "How to learn"}
-_Sweep = {"rich_help_panel": "Sweeps"}
-_Place = {"rich_help_panel": "Where to run"}
-_Env = {"rich_help_panel": "How to treat the env"}
-_Report = {"rich_help_panel": "What to report"}
+_STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
+_LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
+_SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
+_PLACE: dict[str, Any] = {"rich_help_panel": "Where to run"}
+_ENV: dict[str, Any] = {"rich_help_panel": "How to treat the env"}
+_REPORT: dict[str, Any] = {"rich_help_panel": "What to report"}
 
-_text = partial(typer.Option, metavar="NAME")
-_file = partial(typer.Option, metavar="PATH")
+_text: Any = partial(typer.Option, metavar="NAME")
+_file: Any = partial(typer.Option, metavar="PATH")
 
 
 class _Train(TyperCommand):
@@ -55,36 +55,36 @@ def _train(
         Path | None,
         _file(help="A YAML file of settings, such as a run's config.yaml; options win.", show_default=False),
     ] = None,
-    stop_return: Annotated[float | None, real("Mean return over the last 100 episodes.", **_Stop)] = None,
+    stop_return: Annotated[float | None, real("Mean return over the last 100 episodes.", **_STOP)] = None,
     stop_steps: Annotated[
-        int | None, whole("Env steps.", **_Stop | {"show_default": f"{DEFAULT_STOP_STEPS:,} if no --stop-…"})
+        int | None, whole("Env steps.", **_STOP | {"show_default": f"{DEFAULT_STOP_STEPS:,} if no --stop-…"})
     ] = None,
-    stop_minutes: Annotated[float | None, real("Minutes of this call.", **_Stop)] = None,
+    stop_minutes: Annotated[float | None, real("Minutes of this call.", **_STOP)] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option(
+        _text(
             "--set",
             metavar="NAME=VALUE",
             help="A setting of RLlib, such as train_batch_size_per_learner=4096, model.fcnet_hiddens=[64,64] or "
             "env_config.size=5; several times for several.",
             show_default=False,
             autocompletion=setting_names,
-            **_Learn,
+            **_LEARN,
         ),
     ] = None,
     lr: Annotated[
         str | None,
-        typer.Option(
+        _text(
             metavar="X[,X…]",
             help="Learning rate; several are tried one by one, such as 1e-4,1e-3.",
             show_default="the algorithm's",
-            **_Learn,
+            **_LEARN,
         ),
     ] = None,
-    seed: Annotated[int, whole("Seed of the first trial.", **_Learn)] = 0,
+    seed: Annotated[int, whole("Seed of the first trial.", **_LEARN)] = 0,
     module: Annotated[
         str | None,
-        _text(help="An RLModule class of your own, as python:module:Class.", show_default=False, **_Learn),
+        _text(help="An RLModule class of your own, as python:module:Class.", show_default=False, **_LEARN),
     ] = None,
     policies: Annotated[
         str | None,
@@ -92,7 +92,7 @@ def _train(
             help=f"The policies of several agents: {', '.join(WAYS)}.",
             show_default="by the agents' spaces",
             autocompletion=completion(lambda: WAYS),
-            **_Learn,
+            **_LEARN,
         ),
     ] = None,
     samples: Annotated[
@@ -100,7 +100,7 @@ def _train(
         whole(
             "Trials for each combination of values, with seeds of their own.",
             show_default="1, or 8 if --set samples",
-            **_Sweep,
+            **_SWEEP,
         ),
     ] = None,
     scheduler: Annotated[
@@ -109,7 +109,7 @@ def _train(
             help=f"Stop or change poor trials: {', '.join(SCHEDULERS)}.",
             show_default="none",
             autocompletion=completion(lambda: SCHEDULERS),
-            **_Sweep,
+            **_SWEEP,
         ),
     ] = None,
     runner: Annotated[
@@ -117,31 +117,29 @@ def _train(
         one_of(
             ("auto", "sync", "batched"),
             "How to sample: sync by RLlib's env runner, batched by envoi's, or auto for the quicker.",
-            **_Place,
+            **_PLACE,
         ),
     ] = "auto",
     num_env_runners: Annotated[
-        int, whole("Processes that step envs; 0 steps them where the policy learns.", **_Place)
+        int, whole("Processes that step envs; 0 steps them where the policy learns.", **_PLACE)
     ] = 0,
     num_envs_per_runner: Annotated[
-        int | None, whole("Envs that each process steps together.", show_default="the algorithm's", **_Place)
+        int | None, whole("Envs that each process steps together.", show_default="the algorithm's", **_PLACE)
     ] = None,
     num_learners: Annotated[
-        int, whole("Processes that update the policy; 0 does so in the trial's own.", **_Place)
+        int, whole("Processes that update the policy; 0 does so in the trial's own.", **_PLACE)
     ] = 0,
-    gpus: Annotated[float, real("GPUs of each trial, for its learners.", **_Place)] = 0,
+    gpus: Annotated[float, real("GPUs of each trial, for its learners.", **_PLACE)] = 0,
     address: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS", help="A Ray cluster to train on, such as auto.", show_default="local", **_Place
-        ),
+        _text(metavar="ADDRESS", help="A Ray cluster to train on, such as auto.", show_default="local", **_PLACE),
     ] = None,
     check_specs: Annotated[
         str,
         one_of(
             tuple(SPEC_CHECKS),
             "Check values against the env's spec. --check-specs alone is full, --no-check-specs is off.",
-            **_Env,
+            **_ENV,
         ),
     ] = "sample",
     vectorize: Annotated[
@@ -150,7 +148,7 @@ def _train(
             "--vectorize/--no-vectorize",
             "Step the envs of a process as one batch.",
             show_default="if the env has a step for many",
-            **_Env,
+            **_ENV,
         ),
     ] = None,
     action_masks: Annotated[
@@ -159,7 +157,7 @@ def _train(
             "--masks/--no-masks",
             "Choose legal actions only, by the env's action masks.",
             show_default="if the env has masks",
-            **_Env,
+            **_ENV,
         ),
     ] = None,
     on_env_error: Annotated[
@@ -167,30 +165,30 @@ def _train(
         one_of(
             ("stop", "restart"),
             "What follows an error of the env: stop, or restart the envs of that process.",
-            **_Env,
+            **_ENV,
         ),
     ] = "stop",
     max_env_restarts: Annotated[
-        int, whole("Restarts in a row, of a process or its envs, before that is an error.", **_Env)
+        int, whole("Restarts in a row, of a process or its envs, before that is an error.", **_ENV)
     ] = 3,
     step_timeout: Annotated[
-        float, real("Seconds after which a step of the env counts as hanging, which is an error.", **_Env)
+        float, real("Seconds after which a step of the env counts as hanging, which is an error.", **_ENV)
     ] = 60.0,
     exact: Annotated[
-        bool, flag("--exact", "Make checkpoints from which --resume continues bit for bit.", **_Report)
+        bool, flag("--exact", "Make checkpoints from which --resume continues bit for bit.", **_REPORT)
     ] = False,
     evaluate_every: Annotated[
         int | None,
-        whole("Evaluate without exploration after every N iterations.", show_default="never", **_Report),
+        whole("Evaluate without exploration after every N iterations.", show_default="never", **_REPORT),
     ] = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(
+        _text(
             metavar="SERVICE",
             help="Report to wandb or mlflow too; tensorboard has its events in any case.",
             show_default=False,
             autocompletion=completion(lambda: TRACKERS),
-            **_Report,
+            **_REPORT,
         ),
     ] = None,
     debug: Debug = False,
