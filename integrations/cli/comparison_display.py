@@ -38,7 +38,7 @@ def run_comparison(folders: list[Path], out: Path | None, *, as_json: bool) -> N
         return
     console = Console(highlight=False)
     labels = [group.label for group in comparison.groups]
-    # A label with a word that the column would break stands below the table.
+    # A label goes below the table if the column would break one of its words.
     if max(len(word) for label in labels for word in label.split()) > console.width - NUMBERS:
         short = [str(number) for number in range(1, len(labels) + 1)]
         console.print(_table(comparison, short))

@@ -116,9 +116,7 @@ def _find(name: str, given: str, algo: str, own_module: bool) -> Setting | None:
     if head == "model":
         fields = [key for key in known if key.startswith(MODEL)]
         raise UnknownName(f"the networks of RLlib have no setting {given!r}; {nearest(name, fields)}")
-    usual = [
-        one for one in USUAL_NAMES.get(name, ()) if one in known or one.partition(".")[0] in known or one in RESERVED
-    ]
+    usual = [one for one in USUAL_NAMES.get(name, ()) if one.partition(".")[0] in {*known, *RESERVED, "model"}]
     if usual:
         options = "".join(f", set by {RESERVED[one]}" for one in usual if one in RESERVED)
         raise UnknownName(f"{algo} has no setting {given!r}; RLlib's name is {' or '.join(map(repr, usual))}{options}")

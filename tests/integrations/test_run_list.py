@@ -258,7 +258,7 @@ def test_comparison_breaks_no_word_at_80_columns_and_notes_several_envs(cli, tmp
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_folder_of_a_job_that_failed_at_once_is_said_to_be_one(tmp_path):
+def test_folder_of_a_job_that_failed_at_once_is_to_be_removed(tmp_path):
     make_run(tmp_path / "run", CATCH, [[]], ending=("failed", "the env broke"))
     (tmp_path / "run" / "progress.csv").unlink(missing_ok=True)
     with pytest.raises(envoi.EnvoiError, match="failed before it learned anything; remove the folder"):
