@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from .. import tree
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
-from ..lane_values import lane, stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
+from ..lane_values import lane, splitter, stack, stacker
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, default_discounts, full_lanes_step, make_batch_reset
 from ..protocol.env import ENDED_LANES, Env, Reset, Step
+from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, lane_seeds
-from ..spec import SpecTree, spec_difference
+from ..spec import Spec, SpecTree, spec_difference
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
@@ -39,6 +41,8 @@ class Lanes(BatchEnv):
     """
 
     lanes_can_wait = True
+
+    _plan: _Plan | None = None  # made at the first step, and again by copies
 
     def __init__(self, envs: Sequence[Env]) -> None:
         super().__init__(len(envs))
@@ -70,53 +74,74 @@ class Lanes(BatchEnv):
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        spec, restart = self.action_spec, as_mask(restart, self.batch_size, "restart")
+        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+
+    def step_values(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Infos]:
+        """Returns the six values of `step` as a tuple; flags and discounts are None if no lane has another than usual.
+
+        Args:
+            action: The actions of all lanes, with leaves of shape (n, …).
+            restart: The lanes to reset instead, shape (n,), bool; None for none.
+        """
+        restart = as_mask(restart, self.batch_size, "restart")
         over = self._over if restart is None else self._over & ~restart
-        if over.any():  # before any lane has acted
+        if np.count_nonzero(over):  # before any lane has acted
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        begin = [False] * self.batch_size if restart is None else restart.tolist()
-        step, self._over = self._stacked(
-            [
-                self._first(env.reset()) if new else env.step(lane(spec, action, index))
-                for index, (env, new) in enumerate(zip(self.envs, begin, strict=True))
-            ]
-        )
-        return step
+        plan = self._planned()
+        calls: Sequence[LaneCall] = plan.steps
+        if restart is not None and np.count_nonzero(restart):
+            calls = list(calls)
+            for index in np.flatnonzero(restart).tolist():
+                calls[index] = plan.restarts[index]
+        values = self._stacked(plan, calls, action)
+        terminated, truncated = values[2], values[3]
+        self._over = np.zeros(self.batch_size, bool) if terminated is None else terminated | truncated
+        return values
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
-        spec, chosen = self.action_spec, as_mask(lanes, self.batch_size, "lanes")
-        if (self._over & chosen).any():
+        chosen = as_mask(lanes, self.batch_size, "lanes")
+        if np.count_nonzero(self._over & chosen):
             raise EpisodeError(f"step: in lanes {np.flatnonzero(self._over & chosen).tolist()}, {ENDED_LANES}")
-        step, over = self._stacked(
-            [
-                env.step(lane(spec, action, index)) if acts else self._first(Reset(env.observation, {}))
-                for index, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True))
-            ]
-        )
-        self._over = np.where(chosen, over, self._over)
+        plan = self._planned()
+        each = zip(plan.steps, plan.pauses, chosen.tolist(), strict=True)
+        calls = [step if acts else pause for step, pause, acts in each]
+        *values, infos = self._stacked(plan, calls, action)
+        # Infos by lane, because wrappers add entries to those of acting lanes only.
+        step = full_lanes_step((*values, Infos(list(infos))), self.discount_spec, self.batch_size)
+        self._over = np.where(chosen, step.terminated | step.truncated, self._over)
         return step
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
         return cast("list[int]", lane_seeds(seed, self.batch_size))
 
-    def _stacked(self, steps: list[Step]) -> tuple[Step, Mask]:
-        """Returns the step of all lanes, and the lanes whose episode it ended."""
-        observations, rewards, ends, cuts, discounts, infos = zip(*steps, strict=True)
-        terminated, truncated = np.array(ends, bool), np.array(cuts, bool)
-        values = (
-            stack(self.observation_spec, observations),
-            stack(self.reward_spec, rewards),
-            terminated,
-            truncated,
-            stack(self.discount_spec, discounts),
-            Infos(infos),
-        )
-        return make_batch_step(values), terminated | truncated
+    def _planned(self) -> _Plan:
+        plan = self._plan
+        # A context's binding may replace environments, and a rewarder the spec of rewards.
+        if plan is None or plan.envs is not self.envs or plan.reward_spec is not self.reward_spec:
+            self._plan = plan = _Plan(self)
+        return plan
 
-    def _first(self, reset: Reset) -> Step:
-        reward = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.reward_spec)
-        discount = tree.map_leaves(lambda leaf: np.ones(leaf.shape, leaf.dtype), self.discount_spec)
-        return Step(reset.observation, reward, False, False, discount, reset.info)
+    def _stacked(self, plan: _Plan, calls: Sequence[LaneCall], action: Any) -> tuple[Any, Any, Any, Any, Any, Infos]:
+        """Calls one function for each lane with its action, and returns the six values of all lanes."""
+        n = self.batch_size
+        actions = plan.split(action)
+        if len(actions) != n:
+            raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
+        steps = [call(one) for call, one in zip(calls, actions)]  # noqa: B905 (they are counted)
+        observations, rewards, ends, cuts, discounts, infos = zip(*steps)  # noqa: B905 (six values each)
+        quiet = not (any(ends) or any(cuts))
+        return (
+            plan.stack_observations(observations),
+            plan.stack_rewards(rewards),
+            None if quiet else np.array(ends, bool),
+            None if quiet else np.array(cuts, bool),
+            plan.stack_discounts(discounts, ends),
+            Infos(infos) if any(infos) else Infos(columns={}, n=n),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Assembled steps are not copied: those of a copy would step the original.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -235,6 +260,58 @@ class Lanes(BatchEnv):
     @property
     def unwrapped(self) -> Any:
         return self
+
+
+LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
+"""`action -> six values` of a lane, with the discount None for the default."""
+
+
+class _Plan:
+    """What the steps of a batch of separate environments need, settled once.
+
+    Args:
+        lanes: The batch.
+
+    Attributes:
+        envs: The environments that it was made for.
+        reward_spec: The reward spec that it was made for.
+        steps: The step of each lane.
+        restarts: For each lane, a function in place of its step that resets it and returns its first step.
+        pauses: For each lane, a function in place of its step that leaves it where it is.
+    """
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.envs, self.reward_spec, self._discount_spec = lanes.envs, lanes.reward_spec, lanes.discount_spec
+        self._is_one_discount = isinstance(lanes.discount_spec, Spec) and lanes.discount_spec.shape == ()
+        self._nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
+        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
+        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
+        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
+        self.split = splitter(lanes.action_spec, lanes.batch_size)
+        self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
+
+    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        observation, info = env.reset()
+        return observation, self._nothing, False, False, None, info
+
+    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        return env.observation, self._nothing, False, False, None, {}
+
+    def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
+        """Returns the discounts of all lanes; None if all have the default.
+
+        Args:
+            discounts: The discount of each lane, or None for its default.
+            terminated: The lanes that have terminated.
+        """
+        n = len(discounts)
+        if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
+            return None
+        usual = default_discounts(self._discount_spec, np.array(terminated, bool))
+        each = enumerate(discounts)
+        return stack(
+            self._discount_spec, [lane(self._discount_spec, usual, i) if one is None else one for i, one in each]
+        )
 
 
 def _check_alike(envs: Sequence[Env]) -> None:
