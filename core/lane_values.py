@@ -61,7 +61,8 @@ def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
         return lambda values: values
     parts = [(key, splitter(sub, n)) for _, key, sub in tree.children(spec)]
     if not parts:
-        return lambda values: [tree.rebuild(spec, [])] * n
+        empty: list[Any] = [tree.rebuild(spec, [])] * n
+        return lambda values: empty
 
     def split(values: Any) -> list[Any]:
         lanes = zip(*(part(values[key]) for key, part in parts), strict=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,19 @@ from .env import Env, Reset, Step
 from .infos import Infos
 
 Mask: TypeAlias = NDArray[np.bool_]
+
+
+class LanesStep(NamedTuple):
+    """The steps of some lanes of a batch whose lanes are stepped independently of one another.
+
+    Attributes:
+        lanes: The indices of k lanes, int of shape (k,).
+        step: Their steps, with leaves of shape (k, …).
+    """
+
+    lanes: NDArray[np.intp]
+    step: Step
+
 
 make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
