@@ -2,8 +2,8 @@
 
     python benchmarks/workers.py [--lanes 8] [--workers 2] [--ms 1.0] [--rounds 9] [--json workers.json]
 
-The environment computes for a given time a step, so that processes on idle cores help. Time is wall-clock, because it is
-spent in several processes; rounds are interleaved, and what counts is the ratio of two rows of one round.
+The environment computes for a given time a step, so that processes on idle cores help. Time is wall-clock, because
+it is spent in several processes; rounds are interleaved, and what counts is the ratio of two rows of one round.
 """
 
 from __future__ import annotations
