@@ -37,7 +37,7 @@ TRAINS = {"coming_from/rllib.md", "rllib.md", "training.md"}
 SHORTER = ('{"training_iteration": 20}', '{"training_iteration": 1}')
 """A stop of a page, and the earlier one of its test."""
 
-LATER = {"batches.md", "compiled_lanes.md"}
+LATER = {"compiled_lanes.md"}
 """Pages that need not be in the navigation."""
 
 

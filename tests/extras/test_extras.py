@@ -29,13 +29,13 @@ PROMISES = {
     "tf_py_environment.TFPyEnvironment(to_tf_agents(load('envoi:catch'))).reset()\n",
     "cli": "import subprocess, sys\n"
     "command = [sys.executable, '-m', 'envoi.integrations.cli', '--help']\n"
-    "said = subprocess.run(command, capture_output=True, text=True)\n"
-    "assert 'train' in said.stdout, said\n",
+    "shown = subprocess.run(command, capture_output=True, text=True)\n"
+    "assert 'train' in shown.stdout, shown\n",
     "plots": "import matplotlib, tensorboardX\nfrom envoi.integrations.rllib import learning_curve\n",
     "docs": "import zensical, mkdocstrings\n",
     "": "import envoi\nenvoi.models.Catch().reset(seed=0)\n",
 }
-"""What each extra makes possible, as code; without an extra, the core."""
+"""Code that each extra makes possible; without an extra, the core."""
 FOR_DEVELOPERS = {"all", "dev", "peers"}
 CONSTRAINTS = {"tf-agents": "constraints-tf.txt", "docs": "constraints-docs.txt"}
 
