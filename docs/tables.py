@@ -1,6 +1,6 @@
 """Writes the tables of the documentation that follow from the code; `make docs` calls it.
 
-Each table stands on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
+Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
 
 python docs/tables.py
 """
