@@ -16,8 +16,8 @@ from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO
 from ray.util.debug import log_once
 
 from .array_connectors import ActionChooser
-from .episode_metrics import EpisodeMetrics
-from .episodes import EpisodeMaker, settle
+from .episode_metrics import EpisodeMetrics, log_values
+from .episodes import EpisodeMaker, return_of, settle
 from .obstacles import callbacks_heard, obstacle_in_config, obstacle_in_parts
 from .rollout import Rollout
 
@@ -59,6 +59,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._carries = self._forced = False
         self._last_manner: Any = None
         self._sum_of_lengths = 0
+        self._lengths: list[int] = []  # those not logged yet
         self._is_complete = False
         super().__init__(**kwargs)
         self._is_complete = True
@@ -137,12 +138,14 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                     continue
                 stepped = self.num_envs - len(self._ended)
                 steps += stepped
-                self._log_lengths(stepped)
+                self._sum_of_lengths += stepped
+                self._lengths.append(self._sum_of_lengths)
                 wanted = None if num_episodes is None or self._carries else num_episodes - len(done)
                 done += self._begin_and_end(*flags, wanted)
         self._observations = copy.deepcopy(self._observations)  # the env may reuse the arrays meanwhile
         self._done_episodes_for_metrics.extend(done)
         chunks = [] if num_timesteps is None else self._cut()
+        self._log_lengths()
         self._log_env_steps(metric=self._metrics_num_env_steps_sampled, num_steps=steps)
         self._increase_sampled_metrics(steps, len(done))
         return done + chunks
@@ -156,10 +159,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _log_ended_episodes(self) -> None:
         ended: list[tuple[int, Any, float]] = []
         for episode in self._done_episodes_for_metrics:
-            chunks = [episode, *self._ongoing_episodes_for_metrics.pop(episode.id_, ())]
-            ended.append(
-                (sum(map(len, chunks)), sum(c.get_return() for c in chunks), sum(c.get_duration_s() for c in chunks))
-            )
+            length, total, seconds = len(episode), return_of(episode), episode.get_duration_s()
+            for chunk in self._ongoing_episodes_for_metrics.pop(episode.id_, ()):
+                length, total, seconds = length + len(chunk), total + return_of(chunk), seconds + chunk.get_duration_s()
+            ended.append((length, total, seconds))
         self._episode_metrics.log(self.metrics, ended)
         self._done_episodes_for_metrics.clear()
 
@@ -251,8 +254,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         episode.is_terminated, episode.is_truncated = terminated, truncated
         self._sum_of_lengths -= len(episode)
         self._rollout.begin(lane)
-        self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
-        self._new_episode(lane, self._ongoing_episodes)
+        if read:
+            self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
+        if self._heard & {"on_episode_created", "on_episode_start"}:
+            self._new_episode(lane, self._ongoing_episodes)
+        else:
+            self._ongoing_episodes[lane] = self._maker.new(is_blank=False)
         return settle(episode, bool(self.episodes_to_numpy))
 
     def _cut(self) -> list[SingleAgentEpisode]:
@@ -269,13 +276,14 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._sum_of_lengths = 0
         return chunks
 
-    def _log_lengths(self, stepped: int) -> None:
-        """Logs the sum of the lengths of all present chunks, as RLlib's connectors do at each step."""
-        self._sum_of_lengths += stepped
+    def _log_lengths(self) -> None:
+        """Logs the sums of the lengths of all present chunks, one per step, as RLlib's connectors do."""
+        lengths, self._lengths = self._lengths, []
         for key in (ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT):
-            self.metrics.log_value(key, self._sum_of_lengths)
+            log_values(self.metrics, key, lengths)
 
     def _reset_envs(self, episodes: list[SingleAgentEpisode], shared_data: dict[str, Any], explore: bool) -> None:
+        self._log_lengths()
         super()._reset_envs(episodes, shared_data, explore)
         self._ended, self._sum_of_lengths = [], 0
 

@@ -34,11 +34,24 @@ class EpisodeMetrics:
             return
         columns: dict[str, Any] = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
         for key, name, options in self._calls:
-            first, *others = columns[name]
-            metrics.log_value(key, first, **options)
-            stats = metrics.log_time(key)  # which exists now
-            for value in others:
-                stats.push(value)
+            log_values(metrics, key, columns[name], **options)
+
+
+def log_values(metrics: Any, key: Any, values: Sequence[Any], **options: Any) -> None:
+    """Logs values under one key, in their order.
+
+    Args:
+        metrics: RLlib's logger.
+        key: The key.
+        values: The values; none logs nothing.
+        **options: The options of `MetricsLogger.log_value`.
+    """
+    if not values:
+        return
+    metrics.log_value(key, values[0], **options)
+    stats = metrics.log_time(key)  # which exists now
+    for value in values[1:]:
+        stats.push(value)
 
 
 class _Recorder:
