@@ -150,7 +150,8 @@ class _TimedPieces:
 
 def _scaling(piece: module_to_env.NormalizeAndClipActions) -> Callable[..., Any]:
     """Returns a function that runs the connector that scales actions on those of all lanes."""
-    is_scaled = any(isinstance(part, spaces.Box) for part in parts_of(piece.input_action_space))
+    space: Any = piece.input_action_space
+    is_scaled = any(isinstance(part, spaces.Box) for part in parts_of(space))
     return partial(_scale if is_scaled else _copy, piece)
 
 

@@ -101,7 +101,8 @@ def _layers(module: Any) -> list[Layer] | None:
         return None
     head: Any = module.pi
     is_plain = type(head) is TorchMLPHead and not head.clip_log_std and type(head.net) is TorchMLP
-    return [layer.forward for layer in (*encoder.net.mlp, *(head.net.mlp if is_plain else [head]))]
+    parts: list[Any] = [*encoder.net.mlp, *(head.net.mlp if is_plain else [head])]
+    return [part.forward for part in parts]
 
 
 def _inherits(module: Any, owner: type, *names: str) -> bool:
