@@ -149,12 +149,18 @@ def collected(kind, made, calls):
     return found
 
 
+UNREADABLE = repr(IndexError("list index out of range"))
+"""The error of RLlib's runner where agents wait in a chunk without lookback, whose observations it reads all the same."""
+
+
 def check_equal(made, calls, begin=lambda: None):
     found = []
     for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
         begin()
         found.append(collected(kind, made, calls))
     for (mine, measured), (theirs, expected) in zip(*found, strict=True):
+        if theirs == UNREADABLE and not made.episode_lookback_horizon:
+            break
         if mine != theirs:
             np.testing.assert_equal(mine, theirs)  # which names the difference, but is slow
         np.testing.assert_equal(shared(measured), shared(expected))
@@ -188,7 +194,7 @@ CALLS = st.lists(
     seed=st.integers(0, 1000),
     count=st.sampled_from(["env_steps", "agent_steps"]),
     mode=st.sampled_from(["truncate_episodes", "complete_episodes"]),
-    lookback=st.integers(1, 3),
+    lookback=st.integers(0, 3),
     randomly=st.booleans(),
     calls=CALLS,
 )

@@ -124,17 +124,15 @@ class RowsByModule:
         seen: dict[Any, list[Any]] = {}
         orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
         for episode in episodes:
-            name, singles, places = (
-                episode.id_,
-                cast("Any", episode.agent_episodes),
-                cast("Any", episode.env_t_to_agent_t),
-            )
+            name, started = episode.id_, episode.agent_t_started
+            singles, places = cast("Any", episode.agent_episodes), cast("Any", episode.env_t_to_agent_t)
             observed = tuple([agent for agent in singles if places[agent].data[-1] != skipped])
             order = orders.get(observed)
             if order is None:
                 # RLlib goes over a set of them, and the order of rows decides on the random actions.
                 order = orders[observed] = tuple(set(observed))
             for agent in order:
+                _ = started[agent]  # a `defaultdict`, in which RLlib's reading of the observation enters the agent too
                 single = singles[agent]
                 if single.is_terminated or single.is_truncated:
                     continue
