@@ -150,7 +150,7 @@ def collected(kind, made, calls):
 
 
 UNREADABLE = repr(IndexError("list index out of range"))
-"""The error of RLlib's runner where agents wait in a chunk without lookback, whose observations it reads all the same."""
+"""The error of RLlib's runner where agents wait in a chunk without lookback: it reads what they do not observe."""
 
 
 def check_equal(made, calls, begin=lambda: None):

@@ -25,7 +25,7 @@ from ray.rllib.core.models.torch.primitives import TorchMLP
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from torch.nn.modules.module import _has_any_global_hook
 
-__all__ = ["forward", "has_own_modes", "quick"]
+__all__ = ["forward", "has_own_modes", "inherits", "quick"]
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
 
@@ -68,7 +68,7 @@ def has_own_modes(module: Any) -> bool:
     Args:
         module: The module.
     """
-    return not isinstance(module, TorchRLModule) or not _inherits(
+    return not isinstance(module, TorchRLModule) or not inherits(
         module, TorchRLModule, "forward_exploration", "forward_inference"
     )
 
@@ -89,8 +89,8 @@ def _layers(module: Any) -> list[Layer] | None:
     """
     if not (
         isinstance(module, DefaultPPOTorchRLModule)
-        and _inherits(module, TorchRLModule, "_forward_exploration", "_forward_inference")
-        and _inherits(module, DefaultPPOTorchRLModule, "_forward")
+        and inherits(module, TorchRLModule, "_forward_exploration", "_forward_inference")
+        and inherits(module, DefaultPPOTorchRLModule, "_forward")
         and type(module.encoder) is TorchActorCriticEncoder
     ):
         return None
@@ -105,8 +105,14 @@ def _layers(module: Any) -> list[Layer] | None:
     return [part.forward for part in parts]
 
 
-def _inherits(module: Any, owner: type, *names: str) -> bool:
-    """Returns True if methods of a module are those of a class, replaced neither by its own class nor in itself."""
+def inherits(module: Any, owner: type, *names: str) -> bool:
+    """Returns True if methods of a module are those of a class, replaced neither by its own class nor in itself.
+
+    Args:
+        module: The module.
+        owner: The class.
+        *names: The names of the methods.
+    """
     return all(name not in vars(module) and getattr(type(module), name) is getattr(owner, name) for name in names)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -26,6 +27,7 @@ from ..registration import env_of_config
 from .connectors import ActionsByEnv, RowsByModule, custom_connectors
 from .episode_steps import add_step
 from .model_lanes import ModelLanes, why_not_lanes
+from .policies import Policies
 from .step_counts import StepCounts
 from .vector_env import SyncForms, are_forms
 
@@ -129,15 +131,32 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
             self._reset_envs_and_episodes(explore)
         if num_episodes is not None:
             self._needs_initial_reset = True
+        with nullcontext() if random_actions else Policies(self.module, explore) as policies:
+            done = self._collect(num_timesteps, num_episodes or 0, explore, policies)
+        self._counts.log(self.metrics)
+        self._done_episodes_for_metrics.extend(done)
+        return done if num_timesteps is None else done + self._cut_episodes()
+
+    def _collect(
+        self, num_timesteps: int | None, num_episodes: int, explore: bool, policies: Policies | None
+    ) -> list[MultiAgentEpisode]:
+        """Makes steps, and returns the episodes that end in them.
+
+        Args:
+            num_timesteps: As for `_sample`.
+            num_episodes: As for `_sample`.
+            explore: As for `_sample`.
+            policies: Choose the actions; None for random ones.
+        """
         done: list[MultiAgentEpisode] = []
         env_steps = agent_steps = 0
         by_env = self.config.count_steps_by == "env_steps"
         while (
-            len(done) < cast("int", num_episodes)
+            len(done) < num_episodes
             if num_timesteps is None
             else ((env_steps if by_env else agent_steps) < num_timesteps)
         ):
-            columns = self._random_columns() if random_actions else self._policy_columns(explore, env_steps)
+            columns = self._random_columns() if policies is None else self._policy_columns(policies, explore, env_steps)
             self._shared_data["vector_env_episodes_map"] = {}
             actions = columns.pop(Columns.ACTIONS, None) or [{} for _ in self._ongoing_episodes]
             step = self._try_env_step(columns.pop(Columns.ACTIONS_FOR_ENV, actions))
@@ -147,15 +166,13 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
                 continue
             begun, new_env_steps, new_agent_steps = self._add_steps(actions, columns, cast("Any", step))
             env_steps, agent_steps = env_steps + new_env_steps, agent_steps + new_agent_steps
-            ended = self._end_episodes(begun, None if num_episodes is None else num_episodes - len(done))
+            ended = self._end_episodes(begun, None if num_timesteps is not None else num_episodes - len(done))
             done += ended
             self._cached_to_module = self._next_rows(explore, ended, actions, cast("Any", step))
             if self.episodes_to_numpy:
                 for episode in ended:
                     episode.to_numpy()
-        self._counts.log(self.metrics)
-        self._done_episodes_for_metrics.extend(done)
-        return done if num_timesteps is None else done + self._cut_episodes()
+        return done
 
     def _random_columns(self) -> dict[str, list[dict[Any, Any]]]:
         """Returns random actions of all agents that act next."""
@@ -167,21 +184,17 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
             ]
         }
 
-    def _policy_columns(self, explore: bool, env_steps: int) -> dict[str, list[dict[Any, Any]]]:
+    def _policy_columns(self, policies: Policies, explore: bool, env_steps: int) -> dict[str, list[dict[Any, Any]]]:
         """Returns the actions and other outputs of the policies: by column a mapping from agents per environment."""
         batch, self._cached_to_module = cast("Any", self._cached_to_module), None
         if not batch:  # all environments are reset next
             return {}
-        module = cast("Any", self.module)
         with self.metrics.log_time(RLMODULE_INFERENCE_TIMER):
-            if explore:
-                runners = self.config.num_env_runners or 1
-                steps = (self.num_env_steps_sampled_lifetime // runners + env_steps) * runners
-                outputs = module.forward_exploration(batch, t=steps)
-            else:
-                outputs = module.forward_inference(batch)
+            runners = self.config.num_env_runners or 1
+            steps = (self.num_env_steps_sampled_lifetime // runners + env_steps) * runners
+            outputs = policies(batch, steps)
         arguments: dict[str, Any] = {
-            "rl_module": module,
+            "rl_module": self.module,
             "batch": outputs,
             "episodes": self._ongoing_episodes,
             "explore": explore,
