@@ -1,4 +1,4 @@
-"""Runs the policies of several agents, and connectors on the values of one policy, with `batched_runner`'s shortcuts."""
+"""Runs the policies of several agents, and connectors on the values of each policy, with shortcuts if they apply."""
 
 from __future__ import annotations
 
