@@ -159,7 +159,7 @@ class MultiModelBatch:
     def failing_lane(self, actions: Mapping[Any, Any] | None, restart: Mask | None = None) -> int | None:
         """Returns the first lane that also fails when it steps alone; None if no lane does.
 
-        Lanes draw other random numbers alone than together, so a failure by chance may not be found.
+        Random numbers of a lane alone differ from those in the batch, so a failure by chance may not be found.
 
         Args:
             actions: The actions of the step that failed; None if a reset failed.

@@ -5,8 +5,11 @@ Environments with short episodes sample a tenth faster for it: the CartPole rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 _NAMES = ("length", "return", "seconds")
 
@@ -35,6 +38,27 @@ class EpisodeMetrics:
         columns: dict[str, Any] = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
         for key, name, options in self._calls:
             log_values(metrics, key, columns[name], **options)
+
+
+def measured(episode: SingleAgentEpisode, chunks: Iterable[SingleAgentEpisode]) -> tuple[int, Any, float]:
+    """Returns the length, return and duration in seconds of an episode.
+
+    Args:
+        episode: The episode, or its last chunk.
+        chunks: Its earlier chunks.
+    """
+    length, total, seconds = len(episode), _return(episode), episode.get_duration_s()
+    for chunk in chunks:
+        length, total, seconds = length + len(chunk), total + _return(chunk), seconds + chunk.get_duration_s()
+    return length, total, seconds
+
+
+def _return(episode: SingleAgentEpisode) -> Any:
+    """Returns the sum of an episode's rewards, added up in the order of `SingleAgentEpisode.get_return`."""
+    rewards = episode.rewards.data
+    if isinstance(rewards, np.ndarray) and rewards.dtype.kind == "f" and len(rewards) > episode.rewards.lookback:
+        return 0 + np.add.accumulate(rewards[episode.rewards.lookback :])[-1]
+    return episode.get_return()
 
 
 def log_values(metrics: Any, key: Any, values: Sequence[Any], **options: Any) -> None:

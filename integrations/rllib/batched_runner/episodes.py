@@ -151,14 +151,6 @@ _OWN = {*_BUFFERS, "id_", "t", "t_started", "_custom_data", "extra_model_outputs
 """The attributes that episodes do not have in common."""
 
 
-def return_of(episode: Episode) -> Any:
-    """Returns the sum of an episode's rewards, added up in the order of `SingleAgentEpisode.get_return`."""
-    rewards = episode.rewards.data
-    if isinstance(rewards, np.ndarray) and rewards.dtype.kind == "f" and len(rewards) > episode.rewards.lookback:
-        return 0 + np.add.accumulate(rewards[episode.rewards.lookback :])[-1]
-    return episode.get_return()
-
-
 def settle(episode: Episode, as_arrays: bool) -> Episode:
     """Makes the buffers of a filled episode RLlib's own.
 

@@ -325,14 +325,21 @@ def lane_of(error: BaseException) -> int | str | None:
     lane = getattr(error, "envoi_lane", None)
     if lane is not None:
         return lane
+    calls: Any = ()
     for frame in _frames(error):
-        if frame.f_code.co_filename == _LOOP and isinstance(index := frame.f_locals.get("index"), int):
+        if frame.f_code.co_filename != _LANES:
+            continue
+        found = frame.f_locals
+        if frame.f_code.co_name == "reset" and isinstance(index := found.get("index"), int):
             return index
+        calls, call = found.get("calls", calls), found.get("call")  # in two frames before Python 3.12
+        if call is not None:
+            return next((lane for lane, one in enumerate(calls) if one is call), None)
     return None
 
 
 _CODEC = str(Path(codec.__file__).parent)
-_LOOP = sys.modules["envoi.batching.loop"].__file__
+_LANES = sys.modules["envoi.batching.lanes"].__file__
 
 
 def _frames(error: BaseException) -> Iterator[Any]:
