@@ -197,3 +197,12 @@ def test_every_extra_is_in_the_readme_or_for_developers():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = re.search(r"Extras: (.*)\.$", (ROOT / "README.md").read_text(), re.MULTILINE)[1]
     assert set(re.findall(r"`([\w-]+)`", listed)) == project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
+
+
+def test_links_of_the_site_that_lead_nowhere_are_found(tmp_path):
+    dead = runpy.run_path(str(DOCS / "links.py"))["dead"]
+    (tmp_path / "a.html").write_text('<h1 id="top"></h1><a href="b.html#here"></a><a href="https://x.org/y"></a>')
+    (tmp_path / "b.html").write_text('<h1 id="here"></h1><a href="a.html"></a><img src="a.html"><a href="#here"></a>')
+    assert dead(tmp_path) == []
+    (tmp_path / "b.html").write_text('<a href="a.html#below"></a><img src="c.png"><a href="#here"></a>')
+    assert dead(tmp_path) == ["a.html: b.html#here", "b.html: #here", "b.html: a.html#below", "b.html: c.png"]
