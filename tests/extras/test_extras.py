@@ -27,6 +27,8 @@ PROMISES = {
     "tf-agents": "import warnings; warnings.simplefilter('ignore')\n"
     "from tf_agents.environments import tf_py_environment\nfrom envoi.adapters import load, to_tf_agents\n"
     "tf_py_environment.TFPyEnvironment(to_tf_agents(load('envoi:catch'))).reset()\n",
+    "envpool": "from envoi.adapters import load, to_gymnasium_vector\n"
+    "to_gymnasium_vector(load('envpool:CartPole-v1', n=2)).reset()\n",
     "cli": "import subprocess, sys\n"
     "command = [sys.executable, '-m', 'envoi.integrations.cli', '--help']\n"
     "shown = subprocess.run(command, capture_output=True, text=True)\n"
