@@ -136,8 +136,8 @@ class CodedForm(RLlibForm):
         super().__init__(core, validate=validate)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        seen, done = self._space("observation"), self._space("action")
-        return (seen if self._masks is None else self._masks.space(seen)), done
+        observations, actions = self._space("observation"), self._space("action")
+        return (observations if self._masks is None else self._masks.space(observations)), actions
 
     def _space(self, what: str) -> spaces.Space[Any]:
         if self.codec is None:
