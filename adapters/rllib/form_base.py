@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -46,7 +46,7 @@ class WorkerSeeds:
 
     def core_seed(self, seed: int) -> int:
         """Returns the core's seed for one of RLlib's: of 31 bits, which every framework accepts."""
-        words = np.random.SeedSequence([cast("int", check_seed(seed)), self.worker, int(self.in_evaluation)])
+        words = np.random.SeedSequence([check_seed(seed), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 
     def forget(self) -> None:
