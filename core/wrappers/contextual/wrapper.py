@@ -130,7 +130,8 @@ class Contextual(Lifted):
         obs_context_features: Sequence[str] | str | None = None,
         obs_context_as_dict: bool | None = None,
     ) -> None:
-        Around[Any].__init__(self, env)  # the change is planned below, where its schedule is known
+        # The change is planned below, where its schedule is known.
+        Around.__init__(self, env)  # pyright: ignore[reportUnknownMemberType]
         self._log = carl_options.logger_of(logger)
         carl_options.check_flags(hide_context=hide_context, dict_observation_space=dict_observation_space)
         carl_options.check_lanes(n_envs)
