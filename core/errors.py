@@ -42,6 +42,10 @@ class MissingBackend(EnvoiError, ImportError):
     """A requested framework is not installed."""
 
 
+class NotCompilable(EnvoiError, TypeError):
+    """A model cannot be compiled; the message names the function, the line, and the reason."""
+
+
 class LossyConversion(EnvoiError, TypeError):
     """A target framework cannot express a part of an environment.
 

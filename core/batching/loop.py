@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .. import tree
+from ..compiling.choice import Compiled, check_compiled
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import lane, stack
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
@@ -22,7 +23,8 @@ from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
-from .model_batch import ModelBatch, batch_streams
+from .compiled import model_batch
+from .model_batch import batch_streams
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
@@ -256,7 +258,7 @@ def _difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | No
     return None
 
 
-def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
+def batch(env: Env | Callable[[], Env], n: int, compiled: Compiled = "auto") -> BatchEnv:
     """Makes a batch of n independent lanes of an environment.
 
     A `BatchModel`, also inside wrappers, steps all lanes in one call; any other environment is looped over. Wrappers
@@ -267,6 +269,8 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
             the function contain the same class of `BatchModel`, with equal specs and contexts, the first of them serves
             all lanes.
         n: The number of lanes.
+        compiled: True to step the lanes of a model by a kernel that numba compiles; False not to; `"auto"` to do so
+            where it can be compiled, as soon as that is worth the time. The values are the same.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
@@ -274,7 +278,9 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; or the function makes environments
             with different specs.
+        NotCompilable: `compiled` is True, and `env` is no model that can be compiled.
     """
+    check_compiled(compiled)
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
@@ -282,12 +288,12 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
     from ..wrapping.lifted import Lifted  # imported here, so that `import envoi` stays fast
 
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
-        inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n)
+        inside = lanes_of(env.env, n) if getattr(env, "one_by_one", False) else batch(env.env, n, compiled)
         outside = env.over(inside)
         outside.made_by = env.made_by
         return outside
     if isinstance(env, BatchModel):
-        lanes = ModelBatch(copy.deepcopy(env), n)
+        lanes = model_batch(copy.deepcopy(env), n, compiled)
         lanes.made_by = env.made_by
     elif isinstance(env, Env):
         return lanes_of(env, n)
@@ -301,7 +307,7 @@ def batch(env: Env | Callable[[], Env], n: int) -> BatchEnv:
         if isinstance(made[0].unwrapped, BatchModel) and _one_serves_all(made):
             for other in made[1:]:
                 other.close()
-            return batch(made[0], n)
+            return batch(made[0], n, compiled)
         lanes = Lanes([*made, *(env() for _ in range(n - 2))])
         lanes.assign_lane(0)
         return lanes
