@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..compiling.choice import Compiled, check_compiled
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..errors import ContextError, EpisodeError, NotCompilable, SnapshotUnsupported, SpecError
 from ..lane_values import lane, stack
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED_LANES, Env, Reset, Step
@@ -24,6 +24,7 @@ from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
 from .compiled import model_batch
+from .kernel_lanes import KernelLanes, can_be_kernel_lanes
 from .model_batch import batch_streams
 
 if TYPE_CHECKING:
@@ -239,6 +240,43 @@ class Lanes(BatchEnv):
         return self
 
 
+class CompiledLanes(KernelLanes, Lanes):
+    """Lanes of one scalar model that a kernel steps, with the same values.
+
+    Args:
+        envs: The models, all of one class.
+        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
+    """
+
+    def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto") -> None:
+        Lanes.__init__(self, envs)
+        self._use_kernels(compiled)
+
+    @property
+    def _kind(self) -> type:
+        return Lanes  # a snapshot of one kind can be restored into the other
+
+
+def lanes_over(envs: Sequence[Env], compiled: Compiled) -> Lanes:
+    """Makes a batch of some environments.
+
+    Args:
+        envs: The environments.
+        compiled: As for `batch`.
+
+    Raises:
+        NotCompilable: `compiled` is True, and they are not models that can be compiled.
+    """
+    if can_be_kernel_lanes(envs, compiled):
+        return CompiledLanes(envs, compiled)
+    if compiled is True:
+        raise NotCompilable(f"compiled=True: expected a model, got {shown(envs[0])}; only models can be compiled")
+    return Lanes(envs)
+
+
 def _check_alike(envs: Sequence[Env]) -> None:
     found = _difference(envs)
     if found is not None:
@@ -296,7 +334,7 @@ def batch(env: Env | Callable[[], Env], n: int, compiled: Compiled = "auto") -> 
         lanes = model_batch(copy.deepcopy(env), n, compiled)
         lanes.made_by = env.made_by
     elif isinstance(env, Env):
-        return lanes_of(env, n)
+        return lanes_of(env, n, compiled)
     else:
         if not callable(env):
             raise SpecError(
@@ -308,7 +346,7 @@ def batch(env: Env | Callable[[], Env], n: int, compiled: Compiled = "auto") -> 
             for other in made[1:]:
                 other.close()
             return batch(made[0], n, compiled)
-        lanes = Lanes([*made, *(env() for _ in range(n - 2))])
+        lanes = lanes_over([*made, *(env() for _ in range(n - 2))], compiled)
         lanes.assign_lane(0)
         return lanes
     lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
@@ -329,12 +367,13 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
     return all(context == contexts[0] for context in contexts) and _difference(envs) is None
 
 
-def lanes_of(env: Env, n: int) -> Lanes:
+def lanes_of(env: Env, n: int, compiled: Compiled = False) -> Lanes:
     """Makes a batch that loops over copies of an environment.
 
     Args:
         env: The environment; it is not changed.
         n: The number of lanes.
+        compiled: As for `batch`.
 
     Returns:
         The batch, whose random streams are derived from those of `env`.
@@ -342,7 +381,7 @@ def lanes_of(env: Env, n: int) -> Lanes:
     Raises:
         SpecError: The environment cannot be copied.
     """
-    lanes = Lanes([_copied(env) for _ in range(n)])
+    lanes = lanes_over([_copied(env) for _ in range(n)], compiled)
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes

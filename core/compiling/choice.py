@@ -51,9 +51,9 @@ class Choice:
 
     def __init__(self, compiled: Compiled) -> None:
         self.wanted: Compiled = compiled
-        self.is_open = numba_version() is not None
+        self.is_open = compiled is not False and numba_version() is not None
         self.spent, self.limit = 0.0, LOADING
-        self.reason = WAITING if self.is_open else "numba is not installed"
+        self.reason = WAITING if self.is_open else "compiled=False" if compiled is False else "numba is not installed"
         self._plan: Plan | None = None
 
     def advance(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:

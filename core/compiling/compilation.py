@@ -29,7 +29,7 @@ from .errors import NotCompilable
 SLOW = 1.0
 """Seconds of compilation from which on a line on stderr says so."""
 
-EXPECTED = 6.0
+EXPECTED = 3.0
 """Seconds that a compilation takes on an ordinary machine, numba's import included; of a kernel on disk, a tenth."""
 
 
@@ -122,29 +122,29 @@ def _turn(lock: Path, done: Path) -> Iterator[None]:
             lock.unlink()
 
 
-def compiled_kernel(
+def compiled_functions(
     text: str,
     names: Mapping[str, Any],
-    examples: Sequence[Any],
+    arguments: Mapping[str, Sequence[Any]],
     title: str,
     sources: str = "",
     python_division: bool = False,
-) -> Callable[..., Any]:
-    """Compiles the function `kernel` of a text, or loads its machine code from disk.
+) -> dict[str, Callable[..., Any]]:
+    """Compiles the functions of a text, or loads their machine code from disk.
 
     Args:
-        text: Lines that define a function `kernel`.
+        text: Lines that define functions.
         names: The globals of these lines.
-        examples: Arguments of the dtypes and layouts of all later calls.
+        arguments: For each function, arguments of the dtypes and layouts of all later calls.
         title: The model's name, for messages.
         sources: Everything else that the code depends on, as text.
         python_division: If True, a division by zero raises an error as in Python; else it gives inf or nan.
 
     Returns:
-        The compiled function, which takes exactly such arguments.
+        The compiled functions by name, which take exactly such arguments.
 
     Raises:
-        NotCompilable: numba cannot compile it.
+        NotCompilable: numba cannot compile one.
     """
     digest = kernel_digest(text, sources)
     file = cache_folder() / f"{digest}.py"
@@ -153,7 +153,7 @@ def compiled_kernel(
         if not done.exists():
             stack.enter_context(_turn(file.with_suffix(".lock"), done))
         started, known = time.perf_counter(), done.exists()
-        kernel = _kernel(file, text, names, examples, python_division)
+        functions = _functions(file, text, names, arguments, python_division)
         if not known:
             with contextlib.suppress(OSError):
                 done.touch()
@@ -162,14 +162,16 @@ def compiled_kernel(
                 print(  # noqa: T201
                     f"envoi: compiled {title} in {seconds:.1f} s; later processes load it from disk", file=sys.stderr
                 )
-        return kernel
+        return functions
 
 
-def _kernel(
-    file: Path, text: str, names: Mapping[str, Any], examples: Sequence[Any], python_division: bool
-) -> Callable[..., Any]:
+def _functions(
+    file: Path, text: str, names: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]], python_division: bool
+) -> dict[str, Callable[..., Any]]:
     import numba  # imported here, because only compiling needs it
     from numba.core.errors import NumbaError
+
+    from .reasons import reason_of
 
     _write_once(file, text)
     linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
@@ -178,12 +180,15 @@ def _kernel(
     space = vars(module)
     space.update(names)
     exec(compile(text, str(file), "exec"), space)  # noqa: S102 (text of this package, with names of its own)
-    options: dict[str, Any] = {"error_model": "python" if python_division else "numpy", "nogil": True}
-    signature = tuple(numba.typeof(value) for value in examples)
+    options: dict[str, Any] = {"error_model": "python" if python_division else "numpy", "nogil": True, "cache": True}
+    made: dict[str, Callable[..., Any]] = {}
     try:
-        return numba.njit(signature, cache=True, boundscheck=python_division, **options)(space["kernel"])
+        for name, examples in arguments.items():
+            signature = tuple(numba.typeof(value) for value in examples)
+            made[name] = numba.njit(signature, boundscheck=python_division, **options)(space[name])
     except NumbaError as error:
-        raise NotCompilable(_first_reason(error)) from error
+        raise NotCompilable(reason_of(error)) from error
+    return made
 
 
 def _write_once(file: Path, text: str) -> None:
@@ -200,11 +205,3 @@ def _write_once(file: Path, text: str) -> None:
         Path(part.name).replace(file)
         return
     Path(part.name).unlink()
-
-
-def _first_reason(error: Exception) -> str:
-    """Returns numba's reason in one sentence."""
-    import re
-
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # colours
-    return text

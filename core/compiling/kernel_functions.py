@@ -29,6 +29,13 @@ def clip(value: Any, low: Any, high: Any) -> Any:
     return result if (result != result or result < high) else high
 
 
+@njit(inline="always")
+def check_length(values: Any, count: Any) -> None:
+    """Raises an error if an observation has another number of elements than its spec."""
+    if len(values) != count:
+        raise ValueError("observe returns another number of values than observation_spec has")
+
+
 @intrinsic
 def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> Any:
     """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`.
@@ -63,6 +70,7 @@ def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> A
 
 NAMES: dict[str, Any] = {
     "place": place,
+    "check_length": check_length,
     "clip": clip,
     "call_loop": call_loop,
     "sqrt": math.sqrt,

@@ -137,15 +137,20 @@ def kernel_text(
         for number, action in enumerate(actions)
         for element, low, high in _bounds(number, action)
     ]
+    leaves = [f"action{number}" for number in range(len(actions))]
     lines = [
         f"# {title}",
-        f"def kernel({', '.join(arguments)}):",
+        f"def check({', '.join(['restart', 'hold', 'over', *leaves])}):",
         "    n = len(over)",
         "    for i in range(n):",
         "        if not restart[i] and not hold[i]:",
         "            if over[i]:",
         "                return -1 - i",
         *_indented(checks, 12),
+        "    return 0",
+        "",
+        f"def kernel({', '.join(arguments)}):",
+        "    n = len(over)",
         *_indented(sections.setup, 4),
         "    begun = 0",
         "    ended = 0",

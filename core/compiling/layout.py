@@ -16,24 +16,26 @@ class Layout:
     Args:
         example: The tree of one lane, with arrays or numbers as leaves.
         prefix: The beginning of the fields' names.
+        names: The names, for leaves that are numbers; None to count them.
 
     Attributes:
         fields: The names of the scalars, leaf by leaf, with their dtypes.
         dtype: The dtype of a record whose fields are scalars, for kernels.
     """
 
-    def __init__(self, example: Any, prefix: str = "f") -> None:
+    def __init__(self, example: Any, prefix: str = "f", names: Sequence[str] | None = None) -> None:
         self.example = example
         leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.paths = [path for path, _ in tree.leaves(example)]
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
+        found = [] if names is None else list(names)
         names, formats, offsets, starts, offset = [], [], [], [], 0
         for leaf in leaves:
             size = leaf.dtype.itemsize
             offset = -(-offset // size) * size
             starts.append(offset)
             for _ in range(leaf.size):
-                names.append(f"{prefix}{len(names)}")
+                names.append(found[len(names)] if found else f"{prefix}{len(names)}")
                 formats.append(leaf.dtype)
                 offsets.append(offset)
                 offset += size
@@ -53,12 +55,23 @@ class Layout:
         """Returns records of n lanes, filled with zeros."""
         return np.zeros(n, self.dtype)
 
-    def fits(self, leaves: Sequence[Any], n: int) -> bool:
-        """Returns True if these arrays are the leaves of n lanes of this layout, dtypes included."""
-        return len(leaves) == len(self.shapes) and all(
-            isinstance(leaf, np.ndarray) and leaf.shape == (n, *shape) and leaf.dtype == dtype
-            for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True)
-        )
+    def converted(self, leaves: Sequence[Any], n: int) -> list[np.ndarray[Any, Any]] | None:
+        """Returns arrays as the leaves of n lanes of this layout; None if that would change their values.
+
+        Args:
+            leaves: Arrays of shape (n, …), in order.
+            n: The number of lanes.
+        """
+        if len(leaves) != len(self.shapes):
+            return None
+        arrays: list[np.ndarray[Any, Any]] = []
+        for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True):
+            if not isinstance(leaf, np.ndarray) or leaf.shape != (n, *shape):
+                return None
+            if leaf.dtype != dtype and not (dtype == np.float64 and leaf.dtype == np.int64):
+                return None
+            arrays.append(leaf)
+        return arrays
 
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
         """Copies the leaves of n lanes into records.

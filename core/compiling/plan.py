@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .compilation import compiled_kernel, is_on_disk, kernel_digest
+from .compilation import compiled_functions, is_on_disk, kernel_digest
 from .expressions import CONVERSIONS
 from .kernel_text import Action, Output
 from .layout import Layout
@@ -59,6 +59,11 @@ class Plan:
     python_division: bool = False
     _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def has_noise(self) -> bool:
+        """True if `observe` draws random numbers."""
+        return bool(self.noise)
+
     @cached_property
     def digest(self) -> str:
         """The name of the kernel; equal for kernels that compile to the same code."""
@@ -79,11 +84,14 @@ class Plan:
         """Returns new arrays of n lanes for the outputs."""
         return [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
 
-    def compile(self, examples: Sequence[Any]) -> Callable[..., Any]:
+    def compile(self, examples: Sequence[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Compiles the kernel, or loads it from disk.
 
         Args:
             examples: The arguments before the actions that are the model's own.
+
+        Returns:
+            The functions `kernel` and `check` of the text.
 
         Raises:
             NotCompilable: numba cannot compile it.
@@ -93,9 +101,12 @@ class Plan:
         common = [records, records, bools, bools, bools, np.zeros((2, n), bool), *examples]
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         names = {**CONVERSIONS, **_kernel_names(), **self.names()}
-        return compiled_kernel(
-            self.text, names, [*common, *actions, *self.new_outputs(n)], self.title, self.sources, self.python_division
-        )
+        arguments = {
+            "kernel": [*common, *actions, *self.new_outputs(n)],
+            "check": [bools, bools, bools, *actions],
+        }
+        made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
+        return made["kernel"], made["check"]
 
 
 def _kernel_names() -> dict[str, Any]:

@@ -12,14 +12,11 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..protocol.env import ENDED, ENDED_LANES
 from ..spec import Spec, SpecTree
+from .kernel_text import Action
 from .plan import Plan
 
-_KERNELS: dict[str, Callable[..., Any]] = {}
+_KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 """The compiled kernels of this process, by their digests."""
-
-
-class OtherDtype(Exception):  # noqa: N818 (never leaves this package)
-    """The action has another dtype than its spec, with which the model may compute other values."""
 
 
 class Runner:
@@ -35,13 +32,15 @@ class Runner:
         over: The lanes that have ended, bool of shape (n,).
         flags: The ends of the last step, `terminated` and `truncated`, bool of shape (2, n).
         none: A mask of no lane; do not write into it.
+        idle: Valid actions, leaf by leaf.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int, examples: Sequence[Any]) -> None:
         if plan.digest not in _KERNELS:
             _KERNELS[plan.digest] = plan.compile(examples)
         self.plan, self._n = plan, n
-        self._kernel = _KERNELS[plan.digest]
+        self._kernel, self._check = _KERNELS[plan.digest]
+        self.idle = [_idle(action, n) for action in plan.actions]
         self._before, self._after = plan.layout.empty(n), plan.layout.empty(n)
         self.over, self.none, self.flags = np.zeros(n, bool), np.zeros(n, bool), np.zeros((2, n), bool)
         self._action_spec = action_spec
@@ -50,21 +49,21 @@ class Runner:
         self._dtype = None if self._one is None else self._one.dtype
         self._empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
 
-    def load(self, state: Any, over: np.ndarray[Any, Any]) -> bool:
+    def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
         """Takes over the states of all lanes.
 
         Args:
-            state: The states, a tree of arrays of shape (n, …).
+            leaves: The leaves of the states, arrays of shape (n, …).
             over: The lanes that have ended.
 
         Returns:
             False if the states are not of the dtypes that the kernel was compiled for.
         """
-        leaves = [leaf for _, leaf in tree.leaves(state)]
         layout = self.plan.layout
-        if not layout.fits(leaves, self._n):
+        arrays = layout.converted(leaves, self._n)
+        if arrays is None:
             return False
-        layout.write(self._before, leaves)
+        layout.write(self._before, arrays)
         self.over[:] = over
         return True
 
@@ -72,44 +71,65 @@ class Runner:
         """Returns the states of all lanes; the arrays are new."""
         return self.plan.layout.read(self._before)
 
-    def records(self) -> np.ndarray[Any, Any]:
-        """Returns the records of the states, which the next step changes."""
-        return self._before
+    def actions(self, action: Any) -> Sequence[np.ndarray[Any, Any]] | None:
+        """Returns the leaves of the actions as the kernel takes them.
+
+        Args:
+            action: The actions of all lanes.
+
+        Returns:
+            Arrays of shape (n, …); None if one has another dtype than its spec, with which the model may compute other
+            values.
+
+        Raises:
+            SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
+        """
+        if type(action) is np.ndarray and action.dtype == self._dtype and action.shape == self._shape:
+            return (action if action.flags.carray else action.copy(),)
+        return self._converted(action)
 
     def run(
-        self, action: Any, restart: np.ndarray[Any, Any], hold: np.ndarray[Any, Any], given: Sequence[Any]
+        self,
+        actions: Sequence[np.ndarray[Any, Any]],
+        restart: np.ndarray[Any, Any],
+        hold: np.ndarray[Any, Any],
+        given: Sequence[Any],
     ) -> tuple[int, list[Any]]:
         """Steps all lanes.
 
         Args:
-            action: The actions.
+            actions: The result of `actions`.
             restart: The lanes that begin an episode instead.
             hold: The lanes that pause.
             given: The kernel's own arguments.
 
         Returns:
             The number of lanes that ended, whose ends are in `flags`, and the plan's outputs.
-
-        Raises:
-            EpisodeError: A lane that acts has ended.
-            SpecError: An action has the wrong dtype or shape, or is out of its bounds.
-            OtherDtype: See there.
         """
-        if type(action) is np.ndarray and action.dtype == self._dtype and action.shape == self._shape:
-            actions = (action if action.flags.carray else action.copy(),)
-        else:
-            actions = self._converted(action)
         outputs = [empty(shape, dtype) for shape, dtype in self._empties]
         ended = self._kernel(
             self._before, self._after, restart, hold, self.over, self.flags, *given, *actions, *outputs
         )
-        if ended < 0:
-            self._refuse(-1 - ended, actions, restart, hold)
         self._before, self._after = self._after, self._before
         return ended, outputs
 
-    def _converted(self, action: Any) -> list[np.ndarray[Any, Any]]:
-        """Returns the leaves of the actions as the kernel takes them."""
+    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, hold: Any) -> None:
+        """Checks that all lanes can act, before random numbers are drawn.
+
+        Args:
+            actions: The result of `actions`.
+            restart: The lanes that begin an episode instead.
+            hold: The lanes that pause.
+
+        Raises:
+            EpisodeError: A lane that acts has ended.
+            SpecError: An action is out of its bounds.
+        """
+        code = self._check(restart, hold, self.over, *actions)
+        if code < 0:
+            self._refuse(-1 - code, actions, restart, hold)
+
+    def _converted(self, action: Any) -> list[np.ndarray[Any, Any]] | None:
         converted: list[np.ndarray[Any, Any]] = []
         leaves: list[Any] = []
         if self._one is None:
@@ -125,7 +145,7 @@ class Runner:
                 if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
                     raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
                 if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
-                    raise OtherDtype
+                    return None
                 cast = array.astype(own.dtype)
                 wrong = (cast != array).reshape(self._n, -1).any(1)
                 if wrong.any():
@@ -145,3 +165,12 @@ class Runner:
         low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
         bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
         raise SpecError(f"{own.path}: expected values of {bounds}, got {actions[number - 1][lane]} in lane {lane}")
+
+
+def _idle(action: Action, n: int) -> np.ndarray[Any, Any]:
+    """Returns a valid action of n lanes."""
+    low, high = action.low, action.high
+    one = np.zeros(action.shape, action.dtype)
+    if low is not None and high is not None:
+        one = np.clip(one, low, high).astype(action.dtype)
+    return np.repeat(one[None], n, 0)

@@ -245,3 +245,10 @@ def _share(part: Part, number: int, leaf: Any) -> Part:
     sizes = [np.size(one) for _, one in tree.leaves(part.result)]
     start = sum(sizes[:number])
     return Part(part.nodes[start : start + np.size(leaf)], leaf)
+
+
+def example_arguments(plan: Plan) -> list[Any]:
+    """Returns the arguments of a traced kernel that are the model's own, for two lanes."""
+    rng = np.random.default_rng(0)
+    draws = [draw(rng, 2) for calls in (plan.draws, plan.noise, plan.first) for draw in calls]
+    return [plan.addresses, plan.context.empty(2), plan.layout.empty(2), *plan.tables, *draws]
