@@ -181,7 +181,7 @@ class KernelSteps(BatchEnv):
 
     def _hold_observation(self, before: Any, still: Mask) -> None:
         """Keeps the observations of lanes that pause, which noise would change."""
-        if self._runner is not None and self._runner.plan.has_noise:
+        if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
 
     def _infos(self, outputs: list[Any], mask: Mask) -> Infos:

@@ -54,7 +54,7 @@ def power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-@overload(power)
+@overload(power, strict=False)
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, types.Integer) and isinstance(exponent, types.Integer):
         return lambda base, exponent: base**exponent

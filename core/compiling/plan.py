@@ -60,8 +60,8 @@ class Plan:
     _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def has_noise(self) -> bool:
-        """True if `observe` draws random numbers."""
+    def holds_observations(self) -> bool:
+        """True if the caller must keep the observations of lanes that pause."""
         return bool(self.noise)
 
     @cached_property

@@ -19,7 +19,7 @@ def reason_of(error: Exception) -> str:
     first = next((line for line in lines if line and not line.startswith(_SKIPPED)), type(error).__name__)
     call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
     reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
-    places = re.findall(r'File "([^"]+)", line (\d+):\n(?:<source missing[^\n]*\n|def (\w+)\()?', text)
+    places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
         if "envoi/kernels" not in file:
             name = f"{function} " if function else ""

@@ -32,8 +32,8 @@ class ScalarPlan(Plan):
     draws_observation: bool = False
 
     @property
-    def has_noise(self) -> bool:
-        return self.draws_observation
+    def holds_observations(self) -> bool:
+        return True  # lanes that pause are not observed, since that may draw
 
 
 def plan_of_model(model: Any) -> ScalarPlan:
@@ -196,7 +196,7 @@ def _sections(
         end.append(f"truncated = bool({names['truncated']}(own, q))")
     if "discount" in names:
         end.append(f"discount[i] = {names['discount']}(own, q)")
-    sections = Sections([*own, *_fresh_names(act, "q", "p")], [*own, *_fresh_names(begin, "q", "p")], [*own, *observe], end)
+    sections = Sections([*own, *_fresh_names(act, "q", "p")], [*own, *_fresh_names(begin, "q", "p")], ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])], end)
     sections.arguments = ["settings", "bits", "contexts", "fresh"]
     return sections
 
