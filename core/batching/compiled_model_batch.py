@@ -60,7 +60,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         self._tree, self._in_records = state, False
 
     @property
-    def _over(self) -> Any:
+    def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._out_of_records()
         return self._ended
 
@@ -112,8 +112,8 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
             self._in_records = True
         if self._contexts_of is not self._columns:
             layout = runner.plan.context
-            columns = [self._columns[name] for name in layout.example]
-            if not layout.fits(columns, self.batch_size):
+            columns = layout.converted([self._columns[name] for name in layout.example], self.batch_size)
+            if columns is None:
                 self._drop()
                 return None
             layout.write(self._contexts, columns)

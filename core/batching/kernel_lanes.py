@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class KernelLanes(KernelSteps):
 
     _lanes: tuple[Any, ...] = ()
     _ended: Any = None
+    _kinds: Sequence[Any] = ()
 
     @property
     def envs(self) -> tuple[Any, ...]:
@@ -88,7 +90,8 @@ class KernelLanes(KernelSteps):
         from ..compiling.comparison import check_equal
 
         self._prepare(plan)
-        pair = [type(self)([type(self._lanes[0]).__copy__(env) for env in self._lanes[:1] * 3], False) for _ in "ab"]
+        make: Any = type(self)
+        pair: list[Any] = [make([copy.copy(env) for env in self._lanes[:1] * 3], False) for _ in "ab"]
         for batch in pair:
             batch.rng = np.random.default_rng(0)
         pair[1]._prepare(plan)
@@ -107,7 +110,11 @@ class KernelLanes(KernelSteps):
         examples = [self._own.empty(2), np.zeros((2, 8), np.int64), plan.context.empty(2), plan.layout.empty(2)]
         runner = Runner(plan, self.action_spec, n, examples)
         self._bits, self._streams_of = np.zeros((n, 8), np.int64), [None] * n
-        self._contexts, self._fresh, self._records_of_own = plan.context.empty(n), plan.layout.empty(n), self._own.empty(n)
+        self._contexts, self._fresh, self._records_of_own = (
+            plan.context.empty(n),
+            plan.layout.empty(n),
+            self._own.empty(n),
+        )
         self._fixed = [self._records_of_own, self._bits, self._contexts, self._fresh]
         # The types of numbers in states, which follow from the functions and not from the records.
         rng = np.random.default_rng(0)
@@ -135,7 +142,7 @@ class KernelLanes(KernelSteps):
         if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
             return False
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
-        if not runner.load([_column(values) for values in columns], self._ended):
+        if not runner.load([np.array(values) for values in columns], self._ended):
             return False
         contexts = [env.context for env in lanes]
         pairs = (
@@ -171,10 +178,6 @@ class KernelLanes(KernelSteps):
                 state = env.initial(env.streams.dynamics, env.context)
                 layout.write(self._fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
         return self._fixed
-
-
-def _column(values: Sequence[Any]) -> Any:
-    return np.array(values)
 
 
 def can_be_kernel_lanes(envs: Sequence[Env], compiled: Compiled) -> bool:

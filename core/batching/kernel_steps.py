@@ -86,7 +86,14 @@ class KernelSteps(BatchEnv):
         has_discount = any(output.name == "discount" for output in plan.outputs)
         self._reward_at, self._discount_at = count, count + 1 if has_discount else None
         self._infos_at = count + 1 + has_discount
-        self._prepared = self._prepared | {"_observed", "_informed", "_no_infos", "_reward_at", "_discount_at", "_infos_at"}
+        self._prepared = self._prepared | {
+            "_observed",
+            "_informed",
+            "_no_infos",
+            "_reward_at",
+            "_discount_at",
+            "_infos_at",
+        }
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
@@ -185,7 +192,7 @@ class KernelSteps(BatchEnv):
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
 
     def _infos(self, outputs: list[Any], mask: Mask) -> Infos:
-        columns = {} if self._informed is None else self._informed(outputs[self._infos_at :])
+        columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
         return Infos(columns=columns, n=self.batch_size, mask=mask)
 
     def snapshot(self) -> Snapshot:

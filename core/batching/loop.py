@@ -240,7 +240,7 @@ class Lanes(BatchEnv):
         return self
 
 
-class CompiledLanes(KernelLanes, Lanes):
+class CompiledLanes(KernelLanes, Lanes):  # pyright: ignore[reportIncompatibleVariableOverride]
     """Lanes of one scalar model that a kernel steps, with the same values.
 
     Args:

@@ -77,6 +77,8 @@ class Choice:
             self.reason = ""
         except NotCompilable as error:
             self.reason = str(error)
+        except Exception as error:  # interpreted steps go on, whatever numba or the author's code make of each other
+            self.reason = f"{type(error).__name__}: {error}"
         self.is_open = False
 
     def compile(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:

@@ -59,11 +59,11 @@ def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, types.Integer) and isinstance(exponent, types.Integer):
         return lambda base, exponent: base**exponent
     if isinstance(base, types.Number) and isinstance(exponent, types.Number):
-        return lambda base, exponent: _c_power(float(base), float(exponent))
+        return lambda base, exponent: _c_power(float(base), float(exponent))  # pyright: ignore
     return lambda base, exponent: base**exponent
 
 
-@njit
+@njit(cache=True)
 def random(rng: Any, size: Any = None) -> Any:
     """Returns `rng.random(size)`."""
     if size is None:
@@ -75,7 +75,7 @@ def random(rng: Any, size: Any = None) -> Any:
     return result
 
 
-@njit
+@njit(cache=True)
 def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.uniform(low, high, size)` for numbers low and high."""
     span = high - low
@@ -88,7 +88,7 @@ def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
     return result
 
 
-@njit
+@njit(cache=True)
 def _below(rng: Any, low: Any, span: Any) -> Any:
     """Returns an integer of low … low + span: Lemire's method (2019) on 32 bits."""
     if span < 0:
@@ -108,7 +108,7 @@ def _below(rng: Any, low: Any, span: Any) -> Any:
     return np.int64(low) + np.int64(product >> np.uint64(32))
 
 
-@njit
+@njit(cache=True)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     """Returns `rng.integers(low, high, size)`."""
     if high is None:
@@ -124,7 +124,7 @@ def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
     return result
 
 
-@njit
+@njit(cache=True)
 def _one_normal(rng: Any) -> Any:
     """Returns a standard normal number, by Marsaglia and Tsang's ziggurat (2000)."""
     while True:
@@ -152,7 +152,7 @@ def _one_normal(rng: Any) -> Any:
             return value
 
 
-@njit
+@njit(cache=True)
 def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
     """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
     if size is None:
@@ -164,7 +164,7 @@ def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
     return result
 
 
-@njit
+@njit(cache=True)
 def standard_normal(rng: Any, size: Any = None) -> Any:
     """Returns `rng.standard_normal(size)`."""
     if size is None:

@@ -5,5 +5,5 @@ from __future__ import annotations
 from ..errors import NotCompilable as NotCompilable
 
 
-class Unsupported(Exception):  # noqa: N818 (never leaves this package)
+class Unsupported(Exception):
     """A reason why a function cannot be compiled, raised where it is found; it becomes a `NotCompilable`."""

@@ -225,7 +225,7 @@ class Writer:
         return [self._names[id(node)] for node in wanted]
 
     def _text(self, node: Node) -> str:
-        parts = [self._names[id(part)] if isinstance(part, Node) else part for part in node.arguments]
+        parts: list[Any] = [self._names[id(part)] if isinstance(part, Node) else part for part in node.arguments]
         kind = node.kind
         if kind == "input":
             raise Unsupported(f"it reads {node.arguments[0]!r}, which is not known there")

@@ -126,9 +126,17 @@ def kernel_text(
     """
     names = [name for name, _ in layout.fields]
     count = range(len(names))
-    idle = [f"{element} = 0" for output in outputs if output.name == "reward" for element in scalars(output.name, output.shape)]
+    idle = [
+        f"{element} = 0"
+        for output in outputs
+        if output.name == "reward"
+        for element in scalars(output.name, output.shape)
+    ]
     ones = [
-        f"{element} = 1" for output in outputs if output.name == "discount" for element in scalars("discount", output.shape)
+        f"{element} = 1"
+        for output in outputs
+        if output.name == "discount"
+        for element in scalars("discount", output.shape)
     ]
     arguments = ["before", "after", "restart", "hold", "over", "flags", *sections.arguments]
     arguments += [f"action{number}" for number in range(len(actions))] + [output.name for output in outputs]

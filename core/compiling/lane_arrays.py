@@ -199,7 +199,9 @@ class LaneArray(NDArrayOperatorsMixin):
         kinds = tuple(_kind(value) for value in values)
         if ufunc is np.power and kinds[1] in (int, float):
             return self._power(values[0], values[1])
-        loop = {"signature": (*[None] * ufunc.nin, np.dtype(options["dtype"]))} if "dtype" in options else {}
+        loop: dict[str, Any] = (
+            {"signature": (*[None] * ufunc.nin, np.dtype(options["dtype"]))} if "dtype" in options else {}
+        )
         try:
             *taken, given = ufunc.resolve_dtypes((*kinds, None), **loop)
         except TypeError as error:
@@ -278,8 +280,9 @@ def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> A
     if options:
         raise Unsupported("it uses np.clip in a way that cannot be compiled")
     if low is None or high is None:
-        return np.minimum(value, high) if low is None else np.maximum(value, low)
-    return np._core.umath.clip(value, low, high)  # pyright: ignore[reportAttributeAccessIssue] # noqa: SLF001
+        bounded: Any = np.minimum if low is None else np.maximum
+        return bounded(value, high if low is None else low)
+    return np._core.umath.clip(value, low, high)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:

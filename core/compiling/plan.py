@@ -135,6 +135,7 @@ class _UFunc(ctypes.Structure):
 
 def _loop_address(ufunc: np.ufunc, types: str) -> tuple[int, int]:
     """Returns the address of a ufunc's loop for some dtypes, and of its data."""
-    number = ufunc.types.index(f"{types[:-1]}->{types[-1]}")
+    kinds: list[Any] = ufunc.types
+    number = kinds.index(f"{types[:-1]}->{types[-1]}")
     held = _UFunc.from_address(id(ufunc))
     return held.functions[number] or 0, held.data[number] or 0 if held.data else 0

@@ -174,7 +174,7 @@ class _Change(ast.NodeTransformer):
         line = getattr(node, "lineno", "?")
         return NotCompilable(f"{self.place} ({self.new.file.rpartition('/')[2]}, line {line}): {reason}")
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802 (ast's name)
+    def visit_Call(self, node: ast.Call) -> Any:
         target = node.func
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             if target.value.id in self.generators:
@@ -191,7 +191,7 @@ class _Change(ast.NodeTransformer):
             return self._replaced(node, target.value)
         return self.generic_visit(node)
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
         if isinstance(node.op, ast.Pow):
             return ast.copy_location(ast.Call(_name("power"), [node.left, node.right], []), node)
@@ -205,7 +205,9 @@ class _Change(ast.NodeTransformer):
         if key in self.rewriter.uses_generator:
             self.rewriter.uses_generator.add(self.key)
         first = [_name(self.own)] if isinstance(bound, MethodType) else []
-        call = ast.Call(_name(key), [*first, *(self.visit(one) for one in node.args)], [self.visit(k) for k in node.keywords])
+        call = ast.Call(
+            _name(key), [*first, *(self.visit(one) for one in node.args)], [self.visit(k) for k in node.keywords]
+        )
         return ast.copy_location(call, node)
 
     def _replaced(self, node: ast.Call, value: ast.Name) -> Any:
@@ -214,10 +216,10 @@ class _Change(ast.NodeTransformer):
         if fields is None or not given.keys() <= {*fields}:
             raise self._refuse(node, "_replace is only compiled for the named tuple of the state")
         kind = self.rewriter.constant(self.new, "state", type(self.rewriter.state))
-        parts = [given.get(name) or ast.Attribute(_name(value.id), name, ast.Load()) for name in fields]
+        parts: list[Any] = [given.get(name) or ast.Attribute(_name(value.id), name, ast.Load()) for name in fields]
         return ast.copy_location(ast.Call(_name(kind), parts, []), node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> Any:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         if not (isinstance(node.value, ast.Name) and node.value.id == self.own):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
@@ -234,7 +236,7 @@ class _Change(ast.NodeTransformer):
         self.rewriter.sources.append(f"self.{node.attr} = {_constant_text(value)}")
         return ast.copy_location(_name(name), node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == self.context and self.context:
             if not (isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)):
                 raise self._refuse(node, "a context is only compiled with the names of features written out")
@@ -262,7 +264,11 @@ def _return_scalars(definition: ast.FunctionDef, keys: tuple[Any, ...]) -> bool:
     for node in returns:
         value = node.value
         if isinstance(value, ast.Dict) and keys:
-            found = {key.value: one for key, one in zip(value.keys, value.values, strict=True) if isinstance(key, ast.Constant)}
+            found = {
+                key.value: one
+                for key, one in zip(value.keys, value.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
             if found.keys() != {*keys}:
                 return False
             new.append(ast.Tuple([found[key] for key in keys], ast.Load()))
@@ -277,7 +283,7 @@ def _return_scalars(definition: ast.FunctionDef, keys: tuple[Any, ...]) -> bool:
 
 
 def _makes_array(call: ast.Call) -> bool:
-    """Returns True for `np.array([a, b, …])` with single elements, whatever its dtype: the output has that of the spec."""
+    """Returns True for `np.array([a, b, …])` of single elements, of any dtype: the output has that of the spec."""
     named = isinstance(call.func, ast.Attribute) and call.func.attr in ("array", "asarray")
     if not named or not call.args or not isinstance(call.args[0], (ast.List, ast.Tuple)):
         return False

@@ -118,7 +118,8 @@ def _example_state(model: Any) -> Any:
         tree.is_branch(part) for part in (state if isinstance(state, tuple) else ())
     )
     numbers = all(
-        isinstance(leaf, (bool, int, float, np.number, np.bool_)) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf")
+        isinstance(leaf, (bool, int, float, np.number, np.bool_))
+        or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf")
         for leaf in leaves
     )
     if not plain or not numbers or not leaves:
@@ -145,9 +146,7 @@ def _outputs(model: Any) -> list[Output]:
 
 def _features(model: Any) -> dict[str, Any]:
     """Returns the features of the context that are numbers, with their values."""
-    return {
-        name: value for name, value in model.context.items() if isinstance(value, (bool, int, float, np.number))
-    }
+    return {name: value for name, value in model.context.items() if isinstance(value, (bool, int, float, np.number))}
 
 
 def _context_layout(features: dict[str, Any]) -> Layout:
@@ -196,7 +195,12 @@ def _sections(
         end.append(f"truncated = bool({names['truncated']}(own, q))")
     if "discount" in names:
         end.append(f"discount[i] = {names['discount']}(own, q)")
-    sections = Sections([*own, *_fresh_names(act, "q", "p")], [*own, *_fresh_names(begin, "q", "p")], ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])], end)
+    sections = Sections(
+        [*own, *_fresh_names(act, "q", "p")],
+        [*own, *_fresh_names(begin, "q", "p")],
+        ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])],
+        end,
+    )
     sections.arguments = ["settings", "bits", "contexts", "fresh"]
     return sections
 
@@ -216,7 +220,7 @@ def _short(dtype: np.dtype[Any]) -> str:
     from .expressions import conversion
 
     text = conversion(dtype, "x", np.dtype("float64"))
-    return "bool" if dtype == bool else text.partition("(")[0]
+    return "bool" if dtype.kind == "b" else text.partition("(")[0]
 
 
 def _parts(state: Any, name: str) -> list[str]:

@@ -36,9 +36,7 @@ class _Program:
 
     def __init__(self, model: Any, columns: Mapping[str, Any]) -> None:
         self.model, self.title = model, type(model).__name__
-        self.columns = {
-            name: column[:1] for name, column in columns.items() if np.asarray(column).dtype.kind in "biuf"
-        }
+        self.columns = {name: column[:1] for name, column in columns.items() if np.asarray(column).dtype.kind in "biuf"}
         wide = {name: np.repeat(np.asarray(column)[:1], LANES) for name, column in columns.items()}
         try:
             state = model.initial(np.random.default_rng(0), wide, LANES)
@@ -69,7 +67,9 @@ class _Program:
         ends = [self._flag(name) for name in ("terminal", "truncated")]
         discount, info = self._discount(), self._info()
         begun, first = self._initial()
-        outputs = [Output(f"observation{k}", np.shape(leaf), np.asarray(leaf).dtype) for k, leaf in _leaves(seen.result)]
+        outputs = [
+            Output(f"observation{k}", np.shape(leaf), np.asarray(leaf).dtype) for k, leaf in _leaves(seen.result)
+        ]
         outputs.append(Output("reward", reward.result.shape, reward.result.dtype))
         if discount is not None:
             outputs.append(Output("discount", discount.result.shape, discount.result.dtype))
@@ -190,9 +190,7 @@ class _Program:
 
     def _bind(self, writer: Writer, nodes: Sequence[Node], draws: Sequence[Draw]) -> None:
         """Writes the lines that read the inputs of some nodes, and binds these to the names."""
-        elements = [
-            element for k, action in enumerate(self.actions) for element in scalars(f"action{k}", action.shape)
-        ]
+        elements = [element for k, action in enumerate(self.actions) for element in scalars(f"action{k}", action.shape)]
         dtypes = [action.dtype for action in self.actions for _ in scalars("", action.shape)]
         for node in read_inputs(nodes):
             kind, _, *place = node.arguments
@@ -201,7 +199,9 @@ class _Program:
                 writer.bind(node, f"s{place[0]}")
             elif kind == "a":
                 text = elements[place[0]]
-                writer.lines.append(f"a{place[0]} = {text} != 0" if dtypes[place[0]] == bool else f"a{place[0]} = {text}")
+                writer.lines.append(
+                    f"a{place[0]} = {text} != 0" if dtypes[place[0]].kind == "b" else f"a{place[0]} = {text}"
+                )
                 writer.bind(node, f"a{place[0]}")
             elif kind == "c":
                 writer.lines.append(f"c{place[0]} = contexts[i].c{place[0]}")
