@@ -206,7 +206,7 @@ class Factory(Binding):
         inner = old
         while hasattr(inner, "env"):
             inner = inner.env
-        if getattr(inner, "_rewarder", None) is not None:  # a rewarder that the user set carries over
+        if getattr(inner, "given_rewarder", None) is not None:  # a rewarder that the user set carries over
             new.rewarder = old.rewarder
         old.close()
         return new

@@ -121,6 +121,9 @@ class _Pbt(_Reporting, PopulationBasedTraining):
     """Population based training, inside the search spaces, and with a seed of its own for each trial.
 
     Trials wait for one another at each comparison, as otherwise those that share a CPU would repeat old checkpoints.
+    They are compared at the multiples of the interval. Ray Tune adds the interval to the time of the last comparison
+    instead, as if that had not been late by a part of an iteration; the time of the next one then falls behind the
+    trials, none of which it runs again.
     """
 
     def __init__(
@@ -136,20 +139,46 @@ class _Pbt(_Reporting, PopulationBasedTraining):
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         super().on_trial_add(tune_controller, trial)
-        # Otherwise resumed trials would be compared at once.
-        steps = self.recorder.steps_of(trial)
-        self._trial_state[trial].last_perturbation_time = steps
-        self._next_perturbation_sync = max(self._next_perturbation_sync, steps + self._perturbation_interval)
+        self._trial_state[trial].last_train_time = self.recorder.steps_of(trial)
+        self._begin_interval()
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        before = self._next_perturbation_sync
+        decision = super().on_trial_result(tune_controller, trial, result)
+        if self._next_perturbation_sync != before:  # the trials were compared
+            self._begin_interval()
+        return decision
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Returns the trial to run next, as Ray Tune does; where all wait for one another, the next interval begins."""
-        chosen = super().choose_trial_to_run(tune_controller)
+        """Returns the trial to run next, as Ray Tune does; compares the trials first where all wait for one another."""
         live = tune_controller.get_live_trials()
-        if chosen is None and live and all(trial.status == trial.PAUSED for trial in live):
-            latest = max(self._trial_state[trial].last_train_time for trial in live)
-            self._next_perturbation_sync = latest + self._perturbation_interval
-            chosen = super().choose_trial_to_run(tune_controller)
-        return chosen
+        if live and all(trial.status == trial.PAUSED and self._waits(trial) for trial in live):
+            # They waited for one that has ended or failed, and Ray Tune compares only when one reports.
+            last = self._trial_state[live[0]].last_result
+            super(_Reporting, self).on_trial_result(tune_controller, live[0], last)  # pyright: ignore
+            self._begin_interval()
+        return super().choose_trial_to_run(tune_controller)
+
+    def _waits(self, trial: Any) -> bool:
+        return self._trial_state[trial].last_train_time >= self._next_perturbation_sync
+
+    def _begin_interval(self) -> None:
+        """Sets the next comparison to the first multiple of the interval that no trial has reached."""
+        states = [state for trial, state in self._trial_state.items() if not trial.is_finished()]
+        latest = max((state.last_train_time for state in states), default=0)
+        interval = int(self._perturbation_interval)
+        begin = latest // interval * interval
+        self._next_perturbation_sync = begin + interval
+        for state in states:
+            state.last_perturbation_time = begin
+
+    def _exploit(self, tune_controller: Any, trial: Any, trial_to_clone: Any) -> None:
+        saving = trial.temporary_state.saving_to
+        if saving is not None:
+            # Pausing a trial that is being saved, Ray Tune would stop it for good after its next checkpoint.
+            saving.resolve()
+            trial.temporary_state.saving_to = None
+        super()._exploit(tune_controller, trial, trial_to_clone)
 
     def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, str]]:
         before: Mapping[str, Any] = self.recorder.overrides_of(trial_to_clone)

@@ -1,92 +1,130 @@
 """Each part of Ray that envoi relies on although Ray does not document it: where a new Ray moves one, this says so."""
-# ruff: noqa: E501 (a table)
 
 import inspect
+import sys
 from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("ray")
+sys.path.insert(0, str(Path(__file__).parent))
 
-RLLIB = "ray.rllib"
-INTERNALS = [
-    # (module, name in it, parameters that envoi passes or receives, who relies on it, what to do)
-    ("ray.tune.registry", "_global_registry.get", ("category", "key"), "registration.registered", "look envs up elsewhere"),
-    ("ray.tune.registry", "_global_registry.contains", ("category", "key"), "registration.registered", "as above"),
-    ("ray.experimental.internal_kv", "_internal_kv_put", ("key", "value", "namespace"), "faults.shared_records", "use an actor"),
-    ("ray.experimental.internal_kv", "_internal_kv_get", ("key", "namespace"), "faults.shared_records", "as above"),
-    ("ray.experimental.internal_kv", "_internal_kv_list", ("prefix", "namespace"), "faults.shared_records", "as above"),
-    ("ray.experimental.internal_kv", "_internal_kv_del", ("key", "namespace"), "faults.shared_records", "as above"),
-    ("ray.experimental.internal_kv", "_internal_kv_initialized", (), "faults.shared_records", "as above"),
-    ("ray.runtime_context", "RuntimeContext.get_actor_id", (), "faults.shared_records", "name processes otherwise"),
-    ("ray.runtime_context", "RuntimeContext.current_actor", None, "faults.driver_watch", "pass handles otherwise"),
-    (f"{RLLIB}.env.env_runner_group", "EnvRunnerGroup.foreach_env_runner", ("func", "local_env_runner", "timeout_seconds"), "faults.driver_watch", "call runners otherwise"),
-    (f"{RLLIB}.env.env_runner_group", "EnvRunnerGroup.num_remote_env_runners", (), "faults.driver_watch", "count runners otherwise"),
-    (f"{RLLIB}.algorithms.algorithm", "Algorithm.training_step", (), "faults.driver_watch", "wrap what each iteration calls"),
-    (f"{RLLIB}.algorithms.algorithm", "Algorithm.evaluate", ("parallel_train_future",), "faults.driver_watch", "as above"),
-    (f"{RLLIB}.algorithms.algorithm", "Algorithm.cleanup", (), "faults.driver_watch", "wrap what `stop` calls"),
-    (f"{RLLIB}.algorithms.algorithm_config", "AlgorithmConfig.__setattr__", ("key", "value"), "configuration.callbacks", "keep callbacks elsewhere"),
-    (f"{RLLIB}.algorithms.algorithm_config", "AlgorithmConfig.update_from_dict", ("config_dict",), "configuration.callbacks", "as above"),
-    (f"{RLLIB}.env.env_runner", "EnvRunner._try_env_step", ("actions",), "faults.runner_process (restarts)", "bound restarts otherwise"),
-    (f"{RLLIB}.callbacks.callbacks", "RLlibCallback.on_environment_created", ("env_runner", "env", "env_context"), "callbacks", "bind envs elsewhere"),
-    (f"{RLLIB}.callbacks.callbacks", "RLlibCallback.on_algorithm_init", ("algorithm",), "callbacks", "start the watch elsewhere"),
-    (f"{RLLIB}.callbacks.callbacks", "RLlibCallback.on_train_result", ("algorithm", "result"), "callbacks", "check results elsewhere"),
-    (f"{RLLIB}.callbacks.callbacks", "RLlibCallback.on_episode_end", ("episode", "prev_episode_chunks", "metrics_logger"), "callbacks", "log returns elsewhere"),
-]  # fmt: skip
+from ray_internals import ATTRIBUTES, CHECKPOINT, METHODS, TEXTS, find, has_attribute, users, uses, uses_in
+
+NAMED = [(owner, name) for owner, name, *_ in METHODS] + [
+    (owner, name) for owner, names, _ in ATTRIBUTES for name in names.split()
+]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    ("module", "path", "parameters", "user", "advice"), INTERNALS, ids=lambda value: str(value)[:60]
-)
-def test_part_of_ray_is_where_envoi_expects_it(module, path, parameters, user, advice):
-    where = f"{module}.{path}, on which envoi.integrations.rllib.{user} relies"
-    found = import_module(module)
-    for name in path.split("."):
-        assert hasattr(found, name), f"{where}, is gone in this Ray; {advice}"
-        found = getattr(found, name)
-    if parameters is None:
-        return
-    taken = inspect.signature(inspect.unwrap(found)).parameters
-    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
-        missing = [name for name in parameters if name not in taken]
-        assert not missing, f"{where}, takes {list(taken)} in this Ray, not {missing}; {advice}"
+def test_methods_and_functions_are_where_envoi_expects_them():
+    gone = []
+    for owner, path, parameters, advice in METHODS:
+        where = f"{owner}.{path}, on which {', '.join(users(path))} rely,"
+        found = find(owner)
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if found is None:
+            gone.append(f"{where} is gone in this Ray; {advice}")
+            continue
+        taken = inspect.signature(inspect.unwrap(found)).parameters
+        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
+            missing = [name for name in parameters.split() if name not in taken]
+            if missing:
+                gone.append(f"{where} takes {list(taken)} in this Ray, not {missing}; {advice}")
+    assert not gone, "\n".join(gone)
 
 
-CONFIG_ATTRIBUTES = (
-    "callbacks_class",
-    "create_env_on_local_worker",
-    "delay_between_env_runner_restarts_s",
-    "disable_env_checking",
-    "env_config",
-    "evaluation_config",
-    "gym_env_vectorize_mode",
-    "in_evaluation",
-    "normalize_actions",
-    "num_envs_per_env_runner",
-    "restart_failed_sub_environments",
-)
+def test_attributes_are_where_envoi_expects_them():
+    gone = [
+        f"{owner}.{name}, on which {', '.join(users(name))} rely, is gone in this Ray; {advice}"
+        for owner, names, advice in ATTRIBUTES
+        for name in names.split()
+        if not has_attribute(find(owner), name)
+    ]
+    assert not gone, "\n".join(gone)
 
 
-def test_configs_have_the_attributes_that_configure_sets():
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+def test_code_says_what_envoi_expects():
+    gone = [
+        f"{module} does not contain `{text}` in this Ray; {advice}"
+        for module, text, advice in TEXTS
+        if text not in inspect.getsource(import_module(module))
+    ]
+    assert not gone, "\n".join(gone)
 
-    gone = [name for name in CONFIG_ATTRIBUTES if not hasattr(AlgorithmConfig(), name)]
-    assert not gone, (
-        f"AlgorithmConfig has no {gone} in this Ray; find their new names for integrations/rllib/configuration"
-    )
+
+def test_every_use_of_a_private_name_of_rays_has_a_row():
+    without = [
+        f"{use.place} uses `{use.name}`, a private name of Ray's; use a documented one, or add a row to "
+        "ray_internals.py with what to do when it moves"
+        for use in uses()
+        if not any(use.is_in(*row) for row in NAMED)
+    ]
+    assert not without, "\n".join(without)
 
 
-def test_env_runners_make_callbacks_of_a_list_of_classes_and_copy_their_config():
-    from ray.rllib.env import env_runner, multi_agent_env_runner, single_agent_env_runner
+def test_every_row_is_about_something_that_envoi_uses():
+    private = {use.name for use in uses()}
+    unused = [
+        name for _, name in NAMED if name.startswith("_") and name[1] != "_" and name.split(".")[0] not in private
+    ]
+    unused += [name for _, name in NAMED if not users(name) and name != "__setattr__"]
+    assert not unused, f"envoi no longer uses {unused}; remove their rows"
 
-    for module in (single_agent_env_runner, multi_agent_env_runner):
-        assert "force_list(self.config.callbacks_class)" in inspect.getsource(module), (
-            f"{module.__name__} makes callbacks otherwise in this Ray; see configuration/callbacks.py"
-        )
-    assert "config.copy(copy_frozen=False)" in inspect.getsource(env_runner.EnvRunner.__init__), (
-        "env runners share or freeze their config in this Ray; RunnerProcess.may_restart changes it"
-    )
-    assert "self.config.restart_failed_sub_environments" in inspect.getsource(env_runner.EnvRunner._try_env_step), (
-        "env runners decide otherwise in this Ray whether envs are made again; see RunnerProcess.may_restart"
-    )
+
+def test_new_uses_are_found():
+    source = """
+from ray.tune.registry import _global_registry
+class Runner(SingleAgentEnvRunner):
+    own = ("_cached_to_module",)
+    def _sample(self):
+        self._mine, kept = 3, self._ongoing_episodes
+        return episode._hanging_actions_end, f"{kept}_sample"
+"""
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    kind = type("Runner", (SingleAgentEnvRunner,), {})
+    found = uses_in(source, "made_up", SimpleNamespace(Runner=kind))
+    assert {(use.name, use.place, use.owner) for use in found} == {
+        ("_global_registry", "made_up:2", None),
+        ("_cached_to_module", "made_up:4", None),
+        ("_sample", "made_up:5", kind),
+        ("_ongoing_episodes", "made_up:6", kind),
+        ("_hanging_actions_end", "made_up:7", None),
+    }
+    assert not any(use.is_in("ray.rllib.env.multi_agent_env_runner:MultiAgentEnvRunner", "_sample") for use in found)
+
+
+def test_checkpoints_have_the_folders_that_policies_are_loaded_from():
+    from ray.rllib import core
+
+    changed = {
+        name: getattr(core, name, None) for name, folder in CHECKPOINT.items() if getattr(core, name, None) != folder
+    }
+    assert not changed, f"checkpoints have other folders in this Ray: {changed}; see policy.py and joint_policy.py"
+
+
+def test_default_connectors_are_those_that_the_runners_replace():
+    import gymnasium
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from envoi.integrations.rllib.batched_runner.array_connectors import TO_ENV, TO_MODULE
+    from envoi.integrations.rllib.multi_agent_runner.connectors import custom_connectors
+
+    spaces = {
+        name: (gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2))
+        for name in ("__env__", "__env_single__")
+    }
+    plain, shared = PPOConfig(), PPOConfig().multi_agent(policies={"p"}, policy_mapping_fn=lambda *_, **__: "p")
+    for_agents = {name: tuple(gymnasium.spaces.Dict({"a": space}) for space in each) for name, each in spaces.items()}
+    advice = "compare what each connector does with the runner's own code"
+    for config, known in ((plain, TO_MODULE), (plain, TO_ENV)):
+        build = config.build_env_to_module_connector if known is TO_MODULE else config.build_module_to_env_connector
+        kinds = [type(each) for each in build(env=None, spaces=spaces).connectors]
+        assert kinds == list(known), f"RLlib's default connectors are {kinds} in this Ray; {advice}"
+    for build in (shared.build_env_to_module_connector, shared.build_module_to_env_connector):
+        others = custom_connectors(build(env=None, spaces=for_agents))
+        assert not others, f"RLlib's default connectors of several agents have changed ({others}); {advice}"
