@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..compiling.availability import numba_version
 from ..compiling.choice import Compiled
-from ..compiling.compilation import numba_version
 from .model_batch import ModelBatch
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         return self._ended
 
     @_over.setter
-    def _over(self, over: Any) -> None:
+    def _over(self, over: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._out_of_records()
         self._ended, self._in_records = over, False
 
@@ -91,11 +91,11 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         self._contexts, self._contexts_of = plan.context.empty(n), None
         self._fresh = plan.layout.empty(n)
         self._fixed = [plan.addresses, self._contexts, self._fresh, *(table.copy() for table in plan.tables)]
-        self._no_draws = [draw(rng, n) for draw in plan.draws]
-        self._no_first = [draw(rng, n) for draw in plan.first]
+        self._no_calls = [call(rng, n) for call in plan.transition_calls]
+        self._no_first = [call(rng, n) for call in plan.initial_calls]
         self._settings = dict(vars(self.model))
         self._prepared = frozenset(
-            ("_contexts", "_contexts_of", "_fresh", "_fixed", "_no_draws", "_no_first", "_settings")
+            ("_contexts", "_contexts_of", "_fresh", "_fixed", "_no_calls", "_no_first", "_settings")
         )
         self._fit(plan, runner)
 
@@ -136,20 +136,20 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
             self.choice.compile(self._plan, self._start)
 
     def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
-        # Random numbers are drawn in the order in which the model's functions draw them.
+        # Random numbers are generated in the order in which the model's functions ask for them.
         n, plan, given = self.batch_size, runner.plan, self._fixed
-        if plan.draws:
+        if plan.transition_calls:
             rng = self.streams.dynamics
-            given = [*given, *([draw(rng, n) for draw in plan.draws] if acts else self._no_draws)]
+            given = [*given, *([call(rng, n) for call in plan.transition_calls] if acts else self._no_calls)]
         first = self._no_first
         if begins is not None:
             index = begins.nonzero()[0]
             if not plan.begins:
                 plan.layout.write(self._fresh[: len(index)], [leaf for _, leaf in tree.leaves(self._initial(index))])
-            elif plan.first and len(index):
+            elif plan.initial_calls and len(index):
                 rng, size = self.streams.dynamics, len(index)
-                first = [draw(rng, size) for draw in plan.first]
-        if plan.noise:
+                first = [call(rng, size) for call in plan.initial_calls]
+        if plan.observe_calls:
             rng = self.streams.observation
-            given = [*given, *(draw(rng, n) for draw in plan.noise)]
+            given = [*given, *(call(rng, n) for call in plan.observe_calls)]
         return [*given, *first]

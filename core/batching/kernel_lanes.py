@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
+from ..compiling.availability import numba_version
 from ..compiling.choice import Compiled
 from ..lane_values import lane
 from ..protocol.batch_env import Mask
@@ -138,7 +139,8 @@ class KernelLanes(KernelSteps):
 
     def _into_records(self, runner: Any) -> bool:
         """Takes over the episodes of the environments; returns False if one cannot be stepped by the kernel."""
-        plan, kind, lanes = runner.plan, type(self._lanes[0]), self._lanes
+        plan, lanes = runner.plan, self._lanes
+        kind: Any = type(lanes[0])
         if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
             return False
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
@@ -154,14 +156,14 @@ class KernelLanes(KernelSteps):
             if arrays is None:
                 return False
             layout.write(records, arrays)
-        if plan.draws_dynamics or plan.draws_observation:
+        if plan.uses_dynamics or plan.uses_observation:
             self._find_streams(lanes)
         self._observation = super().observation
         self._in_records = True
         return True
 
     def _find_streams(self, lanes: Sequence[Any]) -> None:
-        from ..compiling.draws import addresses_of
+        from ..compiling.random_streams import addresses_of
 
         for index, env in enumerate(lanes):
             streams = env.streams
@@ -187,8 +189,6 @@ def can_be_kernel_lanes(envs: Sequence[Env], compiled: Compiled) -> bool:
         envs: The environments.
         compiled: As for `envoi.batch`.
     """
-    from ..compiling.compilation import numba_version
-
     first = envs[0]
     return (
         compiled is not False

@@ -102,7 +102,12 @@ class KernelSteps(BatchEnv):
         return values if type(values) is Step else full_lanes_step(values, self.discount_spec, self.batch_size)
 
     def step_values(self, action: Any, restart: Mask | None = None) -> Any:
-        """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`."""
+        """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
         runner = self._usable()
         if runner is None:
             return self._interpreted(action, restart)

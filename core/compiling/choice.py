@@ -8,17 +8,15 @@ takes at most twice the time of the better choice. The values are the same befor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..errors import SpecError
-from .compilation import EXPECTED, is_compiling, numba_version
-from .errors import NotCompilable
-from .plan import Plan
+from ..errors import NotCompilable, SpecError
+from .availability import EXPECTED, LOADING, numba_version
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 Compiled: TypeAlias = bool | Literal["auto"]
-
-LOADING = 0.5
-"""Seconds that importing numba and loading a kernel from disk take."""
 
 WAITING = "lanes are interpreted until their steps have taken as long as compiling"
 
@@ -70,7 +68,7 @@ class Choice:
                 if self.spent < EXPECTED:
                     self.limit = EXPECTED
                     return
-                if is_compiling(self._plan.digest):
+                if self._plan.is_being_compiled:
                     self.limit = self.spent + 1.0  # another process does it
                     return
             start(self._plan)
@@ -83,6 +81,10 @@ class Choice:
 
     def compile(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
         """Compiles now.
+
+        Args:
+            make_plan: As for `advance`.
+            start: As for `advance`.
 
         Raises:
             NotCompilable: The model cannot be compiled.

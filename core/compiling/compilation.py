@@ -8,7 +8,6 @@ another digest, and so another file. Files appear whole, so that processes may c
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import linecache
 import os
 import platform
@@ -24,23 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from .availability import numba_version
 from .errors import NotCompilable
 
 SLOW = 1.0
 """Seconds of compilation from which on a line on stderr says so."""
-
-EXPECTED = 3.0
-"""Seconds that a compilation takes on an ordinary machine, numba's import included; of a kernel on disk, a tenth."""
-
-
-@cache
-def numba_version() -> str | None:
-    """Returns numba's version without importing it; None if it is not installed."""
-    if importlib.util.find_spec("numba") is None:
-        return None
-    from importlib.metadata import version  # imported here, so that `import envoi` stays fast
-
-    return version("numba")
 
 
 @cache

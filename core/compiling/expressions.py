@@ -47,7 +47,13 @@ class Recorder:
         self.loops: list[tuple[str, str]] = []
 
     def node(self, kind: str, arguments: tuple[Any, ...], dtype: np.dtype[Any]) -> Node:
-        """Returns the node of an operation; the same object for the same operation."""
+        """Returns the node of an operation; the same object for the same operation.
+
+        Args:
+            kind: As `Node.kind`.
+            arguments: As `Node.arguments`.
+            dtype: As `Node.dtype`.
+        """
         key = (kind, tuple(id(part) if isinstance(part, Node) else part for part in arguments), dtype.str)
         if key not in self._nodes:
             if len(self._nodes) > 40 * LIMIT:
@@ -56,12 +62,22 @@ class Recorder:
         return self._nodes[key]
 
     def const(self, value: Any, dtype: np.dtype[Any]) -> Node:
-        """Returns a constant of a dtype."""
+        """Returns a constant.
+
+        Args:
+            value: A number.
+            dtype: Its dtype.
+        """
         scalar = dtype.type(value)
         return self.node("const", (scalar.tobytes(),), dtype)
 
     def cast(self, node: Node, dtype: np.dtype[Any]) -> Node:
-        """Returns a node converted to a dtype, as `astype` does."""
+        """Returns a node converted to a dtype, as `astype` does.
+
+        Args:
+            node: The node.
+            dtype: The dtype.
+        """
         if node.dtype == dtype:
             return node
         if node.kind == "const":
@@ -79,7 +95,12 @@ class Recorder:
         return len(self.tables) - 1
 
     def loop(self, ufunc: np.ufunc, types: str) -> int:
-        """Returns the number of a ufunc's loop for some dtypes."""
+        """Returns the number of a ufunc's loop.
+
+        Args:
+            ufunc: The ufunc.
+            types: The characters of the dtypes of its arguments and of its result.
+        """
         key = (ufunc.__name__, types)
         if key not in self.loops:
             self.loops.append(key)
@@ -202,7 +223,12 @@ class Writer:
         self._names: dict[int, str] = {}
 
     def bind(self, node: Node, name: str) -> None:
-        """Uses a name for an input from here on."""
+        """Uses a name for an input from here on.
+
+        Args:
+            node: The input.
+            name: The name.
+        """
         self._names[id(node)] = name
 
     def write(self, nodes: Iterable[Node]) -> list[str]:
@@ -261,7 +287,12 @@ CONVERSIONS = {short: np.dtype(name).type for name, short in _SHORT.items()}
 
 
 def conversion(dtype: np.dtype[Any], text: str, source: np.dtype[Any] | None) -> str:
-    """Returns an expression converted to a dtype; `source` is its own, None if the operation has that of C.
+    """Returns an expression converted to a dtype.
+
+    Args:
+        dtype: The dtype.
+        text: The expression.
+        source: Its own dtype; None if that follows from the operation, as in C.
 
     Raises:
         Unsupported: There is no such conversion.

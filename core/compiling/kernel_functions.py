@@ -14,7 +14,12 @@ from numba.extending import intrinsic
 
 @njit(inline="always")
 def place(index: Any, size: Any) -> Any:
-    """Returns an index of an axis as numpy understands it, after checking that it lies inside."""
+    """Returns an index of an axis as numpy understands it, after checking that it lies inside.
+
+    Args:
+        index: The index, which may count from the end.
+        size: The length of the axis.
+    """
     if index < 0:
         index += size
     if index < 0 or index >= size:
@@ -24,14 +29,25 @@ def place(index: Any, size: Any) -> Any:
 
 @njit(inline="always")
 def clip(value: Any, low: Any, high: Any) -> Any:
-    """Returns `np.clip` of a scalar: nan stays nan."""
+    """Returns `np.clip` of a scalar: nan stays nan.
+
+    Args:
+        value: The number.
+        low: The least result.
+        high: The largest.
+    """
     result = value if (value != value or value > low) else low
     return result if (result != result or result < high) else high
 
 
 @njit(inline="always")
 def check_length(values: Any, count: Any) -> None:
-    """Raises an error if an observation has another number of elements than its spec."""
+    """Raises an error if an observation has another number of elements than its spec.
+
+    Args:
+        values: The elements.
+        count: The number in the spec.
+    """
     if len(values) != count:
         raise ValueError("observe returns another number of values than observation_spec has")
 
@@ -40,8 +56,12 @@ def check_length(values: Any, count: Any) -> None:
 def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> Any:
     """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`.
 
-    Arguments are the addresses of the loop and of its data, a value of the result's type, and a tuple of the ufunc's
-    arguments, which must have the dtypes of the loop.
+    Args:
+        typing: numba's context.
+        address: The address of the loop.
+        data: The address of its data.
+        zero: A value of the result's type.
+        values: A tuple of the ufunc's arguments, which must have the dtypes of the loop.
     """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

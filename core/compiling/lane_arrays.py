@@ -286,11 +286,12 @@ def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> A
 
 
 def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:
-    """Stands in for `np.array` and `np.asarray`, which also take nested sequences of lane arrays.
+    """Replaces `np.array` and `np.asarray`, to also take nested sequences of lane arrays.
 
     Args:
         value: The value.
         dtype: The dtype of the result; None for the one that all parts can be converted to.
+        **_: Options of numpy that change no values.
     """
     found: list[Any] = []
     _collect(value, found)

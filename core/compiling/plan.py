@@ -1,4 +1,4 @@
-"""What is needed to compile a model: the text of its kernel, and what the kernel is given."""
+"""The plan of a kernel: its text, and the arrays and numbers that it takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .compilation import compiled_functions, is_on_disk, kernel_digest
+from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
 from .expressions import CONVERSIONS
 from .kernel_text import Action, Output
 from .layout import Layout
@@ -30,9 +30,9 @@ class Plan:
         info: The same of an info.
         context: The records of contexts.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
-        draws: The calls for random numbers of `transition`.
-        noise: Those of `observe`.
-        first: Those of `initial`.
+        transition_calls: The calls for random numbers of `transition`.
+        observe_calls: Those of `observe`.
+        initial_calls: Those of `initial`.
         tables: Arrays that lanes index.
         loops: Ufuncs that are called by their address.
         names: More globals of the text.
@@ -49,9 +49,9 @@ class Plan:
     info: Any
     context: Layout
     begins: bool = False
-    draws: Sequence[Any] = ()
-    noise: Sequence[Any] = ()
-    first: Sequence[Any] = ()
+    transition_calls: Sequence[Any] = ()
+    observe_calls: Sequence[Any] = ()
+    initial_calls: Sequence[Any] = ()
     tables: Sequence[np.ndarray[Any, Any]] = ()
     loops: Sequence[tuple[str, str]] = ()
     names: Callable[[], Mapping[str, Any]] = dict
@@ -62,7 +62,7 @@ class Plan:
     @property
     def holds_observations(self) -> bool:
         """True if the caller must keep the observations of lanes that pause."""
-        return bool(self.noise)
+        return bool(self.observe_calls)
 
     @cached_property
     def digest(self) -> str:
@@ -73,6 +73,11 @@ class Plan:
     def is_on_disk(self) -> bool:
         """True if its machine code is on disk."""
         return is_on_disk(self.digest)
+
+    @property
+    def is_being_compiled(self) -> bool:
+        """True if another process seems to compile it."""
+        return is_compiling(self.digest)
 
     @cached_property
     def addresses(self) -> np.ndarray[Any, Any]:

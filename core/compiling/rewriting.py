@@ -4,7 +4,7 @@ The functions are used as they are, except for what numba has no types for:
 
     self.speed               a field of a record, if it is a number; a constant, if it is an array or a tuple
     self.helper(state)       a call of the function `helper`, rewritten in the same way
-    rng.uniform(low, high)   a call of a function on the lane's stream, see `draws`
+    rng.uniform(low, high)   a call of a function on the lane's stream, see `random_streams`
     context["gravity"]       a field of the lane's record of its context
     state._replace(x=1)      a call of the state's class
     x**2                     C's `pow`, as Python computes it
@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from .draws import METHODS
 from .errors import NotCompilable
+from .random_streams import METHODS
 
 _GENERATORS = ("rng", "generator")
 """Names of parameters that are taken for generators in an author's own helpers."""
@@ -63,7 +63,7 @@ class Rewriter:
     Attributes:
         fields: The numbers among the model's attributes that its functions use.
         functions: The rewritten functions by their names.
-        uses_generator: The names of functions that draw random numbers.
+        uses_generator: The names of functions that use their generator.
     """
 
     model: Any
@@ -156,7 +156,16 @@ class Rewriter:
         new.globals = kept
 
     def constant(self, new: Rewritten, name: str, value: Any) -> str:
-        """Adds an attribute that is no number as a constant; returns its global name."""
+        """Adds an attribute that is no number as a constant.
+
+        Args:
+            new: The function that uses it.
+            name: The name of the attribute.
+            value: Its value.
+
+        Returns:
+            Its global name.
+        """
         new.globals[f"constant_{name}"] = value
         return f"constant_{name}"
 
@@ -324,7 +333,7 @@ def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
     def make() -> Mapping[str, Any]:
         from numba import njit  # imported here, because only compiling needs it
 
-        from .draw_functions import NAMES
+        from .random_functions import NAMES
 
         space: dict[str, dict[str, Any]] = {}
         made: dict[str, Any] = {}

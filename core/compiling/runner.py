@@ -114,7 +114,7 @@ class Runner:
         return ended, outputs
 
     def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, hold: Any) -> None:
-        """Checks that all lanes can act, before random numbers are drawn.
+        """Checks that all lanes can act, before the random streams advance.
 
         Args:
             actions: The result of `actions`.
@@ -156,7 +156,7 @@ class Runner:
         return converted
 
     def _refuse(self, code: int, actions: Sequence[Any], restart: Any, hold: Any) -> None:
-        """Raises the error that a kernel's result stands for."""
+        """Raises the error of a kernel's result."""
         number, lane = divmod(code, self._n)
         if number == 0:
             lanes = np.flatnonzero(self.over & ~restart & ~hold).tolist()

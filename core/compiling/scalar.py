@@ -23,17 +23,17 @@ class ScalarPlan(Plan):
 
     Attributes:
         settings: The names of the numbers among the model's attributes that the kernel reads.
-        draws_dynamics: True if the kernel draws from the lanes' dynamics streams.
-        draws_observation: True if it draws from their observation streams.
+        uses_dynamics: True if the kernel uses the lanes' dynamics streams.
+        uses_observation: True if it uses their observation streams.
     """
 
     settings: tuple[str, ...] = ()
-    draws_dynamics: bool = False
-    draws_observation: bool = False
+    uses_dynamics: bool = False
+    uses_observation: bool = False
 
     @property
     def holds_observations(self) -> bool:
-        return True  # lanes that pause are not observed, since that may draw
+        return True  # lanes that pause are not observed, since that may take random numbers
 
 
 def plan_of_model(model: Any) -> ScalarPlan:
@@ -93,8 +93,8 @@ def plan_of_model(model: Any) -> ScalarPlan:
     )
     plan.settings = tuple(rewriter.fields)
     used = rewriter.uses_generator
-    plan.draws_dynamics = names["transition"] in used or (begins and names["initial"] in used)
-    plan.draws_observation = names["observe"] in used
+    plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
+    plan.uses_observation = names["observe"] in used
     if isinstance(state, tuple):
         held_names = plan.names
 

@@ -5,7 +5,7 @@ Its functions therefore run as they are, with `LaneArray`s for the state, the ac
 numbers. Only two things are exchanged in the functions' globals: `np.array` and `np.asarray` (numpy has no protocol for
 them), and the arrays that lanes index.
 
-Random numbers are drawn outside of the kernel, by the very calls that the functions make, in their order.
+Random numbers are generated outside of the kernel, by the very calls that the functions make, in their order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIZES = {"random": 0, "standard_normal": 0, "standard_exponential": 0, "integer
 
 
 @dataclass(frozen=True)
-class Draw:
+class RandomCall:
     """One call of a generator's method.
 
     Attributes:
@@ -60,12 +60,12 @@ class Part:
     Attributes:
         nodes: The scalars of its result in lane 0, leaf by leaf.
         result: The structure of its result, with a zero array of one lane's shape and dtype for each leaf.
-        draws: The calls for random numbers, in their order.
+        calls: The calls for random numbers, in their order.
     """
 
     nodes: list[Node]
     result: Any
-    draws: list[Draw] = field(default_factory=list[Draw])
+    calls: list[RandomCall] = field(default_factory=list[RandomCall])
 
 
 class Tracer:
@@ -108,9 +108,14 @@ class Tracer:
 
         return tree.map_leaves(symbolic, example)
 
-    def generator(self, name: str, draws: list[Draw]) -> Any:
-        """Returns a stand-in for a generator, which appends its calls to `draws`."""
-        return _GeneratorStandIn(name, draws, self.recorder)
+    def generator(self, name: str, calls: list[RandomCall]) -> Any:
+        """Returns a symbolic generator.
+
+        Args:
+            name: The name of its numbers, as for `inputs`.
+            calls: A list, to which it appends its calls.
+        """
+        return _GeneratorStandIn(name, calls, self.recorder)
 
     def run(self, function: str, *arguments: Any) -> Any:
         """Calls a function of the model on symbolic values.
@@ -126,13 +131,13 @@ class Tracer:
             reason = str(error) if isinstance(error, Unsupported) else f"{type(error).__name__}: {error}"
             raise NotCompilable(f"{self._place(function, error)}: {reason}") from None
 
-    def part(self, function: str, result: Any, draws: list[Draw] | None = None) -> Part:
+    def part(self, function: str, result: Any, calls: list[RandomCall] | None = None) -> Part:
         """Returns the operations of a function, after checking that lanes are alike and independent.
 
         Args:
             function: The function's name, for messages.
             result: Its result on symbolic values.
-            draws: Its calls for random numbers.
+            calls: Its calls for random numbers.
         """
         nodes: list[Node] = []
 
@@ -146,7 +151,7 @@ class Tracer:
             ordered(nodes)
         except Unsupported as error:
             raise NotCompilable(f"{type(self._model).__name__}.{function}: {error}") from None
-        return Part(nodes, shape, draws or [])
+        return Part(nodes, shape, calls or [])
 
     def _lane_zero(self, leaf: Any) -> np.ndarray[Any, Any]:
         if not isinstance(leaf, (LaneArray, np.ndarray)) or leaf.shape[:1] != (LANES,):
@@ -259,16 +264,16 @@ class _ModelStandIn:
 class _GeneratorStandIn:
     """A generator whose numbers are symbolic."""
 
-    def __init__(self, name: str, draws: list[Draw], recorder: Recorder) -> None:
-        self._name, self._draws, self._recorder = name, draws, recorder
+    def __init__(self, name: str, calls: list[RandomCall], recorder: Recorder) -> None:
+        self._name, self._calls, self._recorder = name, calls, recorder
 
     def __getattr__(self, method: str) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
-            return self._drawn(method, list(arguments), options)
+            return self._random(method, list(arguments), options)
 
         return call
 
-    def _drawn(self, method: str, arguments: list[Any], options: dict[str, Any]) -> Any:
+    def _random(self, method: str, arguments: list[Any], options: dict[str, Any]) -> Any:
         if method in ("uniform", "normal"):
             names = ("low", "high") if method == "uniform" else ("loc", "scale")
             values = [*arguments, *[None] * (3 - len(arguments))]
@@ -281,25 +286,25 @@ class _GeneratorStandIn:
                 # As numpy computes them, of the same numbers.
                 shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
                 if method == "uniform":
-                    return low + (high - low) * self._drawn("random", [shape], {})
-                return low + high * self._drawn("standard_normal", [shape], {})
+                    return low + (high - low) * self._random("random", [shape], {})
+                return low + high * self._random("standard_normal", [shape], {})
         position = _SIZES.get(method)
         size = options.pop("size", None)
         if size is None and position is not None and len(arguments) > position:
             size = arguments.pop(position)
         values = [*arguments, *options.values()]
         if any(isinstance(value, LaneArray) for value in values):
-            raise Unsupported(f"it draws by rng.{method} with arguments that differ between lanes")
+            raise Unsupported(f"it calls rng.{method} with arguments that differ between lanes")
         shape = (size,) if isinstance(size, int) else tuple(size or ())
         if shape.count(LANES) != 1:
-            raise Unsupported(f"it draws by rng.{method} without one number for each lane; give size=")
+            raise Unsupported(f"it calls rng.{method} without one number for each lane; give size=")
         example = getattr(np.random.default_rng(0), method)(*arguments, size=shape, **options)
         axis = shape.index(LANES)
         if example.shape != shape:
-            raise Unsupported(f"it draws arrays by rng.{method}, which cannot be compiled")
-        number = len(self._draws)
-        self._draws.append(
-            Draw(method, tuple(arguments), dict(options), tuple(None if one == LANES else one for one in shape))
+            raise Unsupported(f"it calls rng.{method} for arrays, which cannot be compiled")
+        number = len(self._calls)
+        self._calls.append(
+            RandomCall(method, tuple(arguments), dict(options), tuple(None if one == LANES else one for one in shape))
         )
         nodes = np.empty(shape, object)
         for place in np.ndindex(shape):

@@ -15,7 +15,7 @@ from .kernel_text import Output, Sections, actions_of, kernel_text, scalars
 from .lane_arrays import LaneArray
 from .layout import Layout
 from .plan import Plan
-from .tracing import LANES, Draw, Part, Tracer
+from .tracing import LANES, Part, RandomCall, Tracer
 
 
 def plan_of_batch_model(model: Any, columns: Mapping[str, Any]) -> Plan:
@@ -59,11 +59,11 @@ class _Program:
         return np.zeros(leaf.shape[1:], leaf.dtype)
 
     def plan(self) -> Plan:
-        draws: list[Draw] = []
-        moved = self._part("transition", self.before, self.action, draws=draws, stream="d")
+        calls: list[RandomCall] = []
+        moved = self._part("transition", self.before, self.action, calls=calls, stream="d")
         self._check_state("transition", moved)
         reward = self._reward()
-        seen = self._part("observe", self.after, draws=(noise := list[Draw]()), stream="o")
+        seen = self._part("observe", self.after, calls=(noise := list[RandomCall]()), stream="o")
         ends = [self._flag(name) for name in ("terminal", "truncated")]
         discount, info = self._discount(), self._info()
         begun, first = self._initial()
@@ -77,7 +77,7 @@ class _Program:
 
         exact, recorder = exact_functions(), self.tracer.recorder
         act, observe = Writer(recorder, exact, "v"), Writer(recorder, exact, "w")
-        self._bind(act, [*moved.nodes, *reward.nodes], draws)
+        self._bind(act, [*moved.nodes, *reward.nodes], calls)
         names = act.write(moved.nodes)
         act.lines += [f"z{k} = {name}" for k, name in enumerate(names)]
         self._store(act, outputs, "reward", reward)
@@ -101,8 +101,8 @@ class _Program:
         sections = Sections(act.lines, begin.lines, observe.lines, end.lines)
         sections.arguments = ["loops", "contexts", "fresh"]
         sections.arguments += [f"table{k}" for k in range(len(recorder.tables))]
-        for stream, calls in (("d", draws), ("o", noise), ("k", first)):
-            sections.arguments += [f"{stream}{k}" for k in range(len(calls))]
+        for stream, some in (("d", calls), ("o", noise), ("k", first)):
+            sections.arguments += [f"{stream}{k}" for k in range(len(some))]
         text = kernel_text(self.title, self.layout, self.actions, outputs, sections)
         text = "\n".join([*self._loop_functions(), text])
         return Plan(
@@ -115,16 +115,16 @@ class _Program:
             info=info.result,
             context=Layout({name: column[0] for name, column in self.columns.items()}, "c"),
             begins=begun is not None,
-            draws=draws,
-            noise=noise,
-            first=first,
+            transition_calls=calls,
+            observe_calls=noise,
+            initial_calls=first,
             tables=[np.ascontiguousarray(table).copy() for table in recorder.tables],
             loops=recorder.loops,
         )
 
-    def _part(self, name: str, *arguments: Any, draws: list[Draw] | None = None, stream: str = "") -> Part:
-        calls = [] if draws is None else draws
-        extra = [] if draws is None else [self.tracer.generator(stream, calls)]
+    def _part(self, name: str, *arguments: Any, calls: list[RandomCall] | None = None, stream: str = "") -> Part:
+        calls = [] if calls is None else calls
+        extra = [] if calls is None else [self.tracer.generator(stream, calls)]
         return self.tracer.part(name, self.tracer.run(name, *arguments, *extra), calls)
 
     def _check_state(self, name: str, part: Part) -> None:
@@ -174,21 +174,21 @@ class _Program:
             raise NotCompilable(f"{self.title}.info: it returns {type(result).__name__}, not a dict of arrays")
         return self.tracer.part("info", result)
 
-    def _initial(self) -> tuple[Part | None, list[Draw]]:
+    def _initial(self) -> tuple[Part | None, list[RandomCall]]:
         """Returns the operations of `initial`; None where it is called in Python, for the lanes that begin."""
-        draws: list[Draw] = []
+        calls: list[RandomCall] = []
         inputs = self.tracer.inputs("c", {name: column[0] for name, column in self.columns.items()})
         try:
-            result = self.tracer.run("initial", self.tracer.generator("k", draws), inputs, LANES)
-            part = self.tracer.part("initial", result, draws)
+            result = self.tracer.run("initial", self.tracer.generator("k", calls), inputs, LANES)
+            part = self.tracer.part("initial", result, calls)
             self._check_state("initial", part)
         except NotCompilable:
             return None, []
-        return part, draws
+        return part, calls
 
     # Names of the inputs.
 
-    def _bind(self, writer: Writer, nodes: Sequence[Node], draws: Sequence[Draw]) -> None:
+    def _bind(self, writer: Writer, nodes: Sequence[Node], calls: Sequence[RandomCall]) -> None:
         """Writes the lines that read the inputs of some nodes, and binds these to the names."""
         elements = [element for k, action in enumerate(self.actions) for element in scalars(f"action{k}", action.shape)]
         dtypes = [action.dtype for action in self.actions for _ in scalars("", action.shape)]
@@ -208,7 +208,7 @@ class _Program:
                 writer.bind(node, f"c{place[0]}")
             elif kind in ("d", "o", "k"):
                 number, *rest = place
-                axis = draws[number].size.index(None)
+                axis = calls[number].size.index(None)
                 rest.insert(axis, "begun" if kind == "k" else "i")
                 name = f"{kind}{number}_{'_'.join(map(str, place[1:]))}"
                 writer.lines.append(f"{name} = {kind}{number}[{', '.join(map(str, rest))}]")
@@ -250,5 +250,7 @@ def _share(part: Part, number: int, leaf: Any) -> Part:
 def example_arguments(plan: Plan) -> list[Any]:
     """Returns the arguments of a traced kernel that are the model's own, for two lanes."""
     rng = np.random.default_rng(0)
-    draws = [draw(rng, 2) for calls in (plan.draws, plan.noise, plan.first) for draw in calls]
-    return [plan.addresses, plan.context.empty(2), plan.layout.empty(2), *plan.tables, *draws]
+    calls = [
+        call(rng, 2) for calls in (plan.transition_calls, plan.observe_calls, plan.initial_calls) for call in calls
+    ]
+    return [plan.addresses, plan.context.empty(2), plan.layout.empty(2), *plan.tables, *calls]

@@ -17,7 +17,6 @@ from traces import exact
 import envoi
 from envoi import BatchModel, EpisodeError, Lanes, ModelBatch, SpecError, tree
 from envoi.adapters import to_gymnasium_vector
-from envoi.compiling import compilation
 from envoi.errors import ContextError, NotCompilable
 from envoi.models import CartPole, Catch, GridWorld, Pendulum
 
@@ -311,7 +310,7 @@ def test_auto_interprets_what_cannot_be_compiled(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
-def test_auto_changes_to_the_kernel_within_an_episode_and_nobody_notices(make):
+def test_auto_changes_to_the_kernel_within_an_episode_and_returns_the_same(make):
     envoi.batch(make(), 3, compiled=True)  # now it is on disk
     one, other = envoi.batch(make(), 3, compiled=False), envoi.batch(make(), 3)
     for batch in (one, other):
@@ -336,9 +335,8 @@ def test_other_environments_are_not_compiled():
 
 
 def test_without_numba_batches_are_interpreted(monkeypatch):
-    monkeypatch.setattr(compilation, "numba_version", lambda: None)
-    monkeypatch.setattr("envoi.batching.compiled.numba_version", lambda: None)
-    monkeypatch.setattr("envoi.compiling.choice.numba_version", lambda: None)
+    for module in ("batching.compiled", "batching.kernel_lanes", "compiling.choice"):
+        monkeypatch.setattr(f"envoi.{module}.numba_version", lambda: None)
     assert type(envoi.batch(CartPole(), 2)) is ModelBatch
     assert type(envoi.batch(Pole(), 2)) is Lanes
     with pytest.raises(NotCompilable, match=r"pip install 'envoi\[numba\]'"):

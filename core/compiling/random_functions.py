@@ -1,4 +1,4 @@
-"""The methods of a generator for kernels; see `draws`. Only this module's import needs numba."""
+"""The methods of a generator for kernels; see `random_streams`. Only this module's import needs numba."""
 
 from __future__ import annotations
 
@@ -50,7 +50,12 @@ def _c_power(typing: Any, base: Any, exponent: Any) -> Any:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """Returns `base ** exponent`, of the same bits as Python's."""
+    """Returns `base ** exponent`, of the same bits as Python's.
+
+    Args:
+        base: A number.
+        exponent: A number.
+    """
     return base**exponent
 
 
@@ -65,7 +70,12 @@ def _power(base: Any, exponent: Any) -> Any:
 
 @njit(cache=True)
 def random(rng: Any, size: Any = None) -> Any:
-    """Returns `rng.random(size)`."""
+    """Returns `rng.random(size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        size: The shape of the result; None for one number.
+    """
     if size is None:
         return next_double(rng[1], rng[0])
     result = np.empty(size)
@@ -77,7 +87,14 @@ def random(rng: Any, size: Any = None) -> Any:
 
 @njit(cache=True)
 def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.uniform(low, high, size)` for numbers low and high."""
+    """Returns `rng.uniform(low, high, size)` for numbers low and high.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        low: The least number.
+        high: The bound above.
+        size: The shape of the result; None for one number.
+    """
     span = high - low
     if size is None:
         return low + span * next_double(rng[1], rng[0])
@@ -96,7 +113,7 @@ def _below(rng: Any, low: Any, span: Any) -> Any:
     if span == 0:
         return np.int64(low)
     if span >= 0xFFFFFFFF:
-        raise ValueError("integers of more than 32 bits cannot be drawn in compiled lanes; pass compiled=False")
+        raise ValueError("integers of more than 32 bits have no compiled form; pass compiled=False")
     count = np.uint64(span + 1)
     product = np.uint64(next_uint32(rng[2], rng[0])) * count
     rest = product & np.uint64(0xFFFFFFFF)
@@ -110,7 +127,14 @@ def _below(rng: Any, low: Any, span: Any) -> Any:
 
 @njit(cache=True)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
-    """Returns `rng.integers(low, high, size)`."""
+    """Returns `rng.integers(low, high, size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        low: The least integer; the bound above if `high` is None.
+        high: The bound above.
+        size: The shape of the result; None for one number.
+    """
     if high is None:
         first, span = np.int64(0), np.int64(low) - 1
     else:
@@ -154,7 +178,14 @@ def _one_normal(rng: Any) -> Any:
 
 @njit(cache=True)
 def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
+    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        loc: The mean.
+        scale: The standard deviation.
+        size: The shape of the result; None for one number.
+    """
     if size is None:
         return loc + scale * _one_normal(rng)
     result = np.empty(size)
@@ -166,7 +197,12 @@ def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
 
 @njit(cache=True)
 def standard_normal(rng: Any, size: Any = None) -> Any:
-    """Returns `rng.standard_normal(size)`."""
+    """Returns `rng.standard_normal(size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        size: The shape of the result; None for one number.
+    """
     if size is None:
         return _one_normal(rng)
     result = np.empty(size)
