@@ -120,6 +120,10 @@ class Tracer:
     def run(self, function: str, *arguments: Any) -> Any:
         """Calls a function of the model on symbolic values.
 
+        Args:
+            function: Its name.
+            *arguments: The values.
+
         Raises:
             NotCompilable: It does something that cannot be recorded.
         """
