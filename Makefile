@@ -69,7 +69,7 @@ docs-serve: docs-tables
 	$(DOCS_VENV)/bin/zensical serve
 
 test-extras: $(VENV)/ready
-	$(BIN)/pytest -m extras tests/test_extras.py
+	$(BIN)/pytest tests/extras
 
 # The peers that no test needs; without what they would bring along.
 PEERS := build/peers

@@ -42,6 +42,9 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
     def _kind(self) -> type:
         return ModelBatch  # a snapshot of one kind can be restored into the other
 
+    def _class_step(self, action: Any, restart: Mask | None) -> Any:
+        return ModelBatch.step(self, action, restart)
+
     # The attributes of `ModelBatch` that the records replace.
 
     def _out_of_records(self) -> None:
@@ -71,7 +74,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
 
     # Compiling.
 
-    def _plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         return plan_of_batch_model(self.model, self._columns)
 
     def _start(self, plan: Plan) -> None:
@@ -133,7 +136,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         self._runner, self._in_records = None, False
         self.choice = Choice(self.choice.wanted)
         if self.choice.wanted is True:
-            self.choice.compile(self._plan, self._start)
+            self.choice.compile(self._make_plan, self._start)
 
     def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.

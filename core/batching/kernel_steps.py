@@ -42,16 +42,20 @@ class KernelSteps(BatchEnv):
         """Decides when to compile; call it at the end of `__init__`."""
         self.choice = Choice(compiled)
         if compiled is True:
-            self.choice.compile(self._plan, self._start)
+            self.choice.compile(self._make_plan, self._start)
 
     # What a subclass provides.
 
-    def _plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         """Returns the plan of the kernel."""
         raise NotImplementedError
 
     def _start(self, plan: Plan) -> None:
         """Compiles the kernel, compares it with the functions that it was made of, and uses it from here on."""
+        raise NotImplementedError
+
+    def _class_step(self, action: Any, restart: Mask | None) -> Any:
+        """Steps as the class below does; returns a `Step`, or its values as those of `step_values`."""
         raise NotImplementedError
 
     def _usable(self) -> Runner | None:
@@ -71,6 +75,11 @@ class KernelSteps(BatchEnv):
     def _out_of_records(self) -> None:
         """Copies the states out of the records, for the class below."""
         raise NotImplementedError
+
+    def _leave_records(self) -> None:
+        """Gives the states to the class below, which may change them."""
+        self._out_of_records()
+        self._in_records = False
 
     # Steps.
 
@@ -146,15 +155,16 @@ class KernelSteps(BatchEnv):
         self._in_class = False
         return ended, outputs
 
-    def _interpreted(self, action: Any, restart: Mask | None) -> Step:
+    def _interpreted(self, action: Any, restart: Mask | None) -> Any:
         choice = self.choice
+        self._leave_records()
         if not choice.is_open:
-            return super().step(action, restart)
+            return self._class_step(action, restart)
         started = perf_counter()
-        step = super().step(action, restart)
+        step = self._class_step(action, restart)
         choice.spent += perf_counter() - started
         if choice.spent > choice.limit:
-            choice.advance(self._plan, self._start)
+            choice.advance(self._make_plan, self._start)
         return step
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
@@ -164,6 +174,7 @@ class KernelSteps(BatchEnv):
         before = None if runner is None else self._observation
         ran = None if runner is None else self._run(runner, action, runner.none, still, None, True)
         if runner is None or ran is None:
+            self._leave_records()
             return super().step_lanes(action, lanes)
         outputs = ran[1]
         self._hold_observation(before, still)
@@ -182,6 +193,7 @@ class KernelSteps(BatchEnv):
         chosen = as_mask(mask, self.batch_size, "mask")
         runner = None if seed is not None or options or chosen is None else self._usable()
         if runner is None or chosen is None:
+            self._leave_records()
             return super().reset(seed=seed, options=options, mask=mask)
         chosen = chosen.copy()  # the infos keep it
         still, before = ~chosen, self._observation

@@ -21,8 +21,12 @@ Compiled: TypeAlias = bool | Literal["auto"]
 WAITING = "lanes are interpreted until their steps have taken as long as compiling"
 
 
-def check_compiled(compiled: Any) -> None:
+def check_compiled(compiled: Any, workers: int | None = None) -> None:
     """Refuses a value of the argument `compiled`.
+
+    Args:
+        compiled: The value.
+        workers: The number of processes for the lanes, whose environments are not compiled.
 
     Raises:
         SpecError: It is none of True, False and "auto".
@@ -30,6 +34,8 @@ def check_compiled(compiled: Any) -> None:
     """
     if compiled not in (True, False, "auto"):
         raise SpecError(f"compiled: expected True, False or 'auto', got {compiled!r}")
+    if compiled is True and workers is not None:
+        raise NotCompilable("compiled=True: lanes in workers are not compiled; leave out workers")
     if compiled is True and numba_version() is None:
         raise NotCompilable("compiled=True: numba is not installed; pip install 'envoi[numba]'")
 

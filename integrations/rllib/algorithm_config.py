@@ -17,6 +17,7 @@ from .multi_agent.grouping import Policies
 try:
     from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
     from .callbacks import RETURNS
     from .configuration.callbacks import add_callbacks
@@ -78,6 +79,7 @@ def configure(
     training: Mapping[str, Any] | None = None,
     policies: Policies | None = None,
     runner: Runner = "auto",
+    module: Any = None,
 ) -> AlgorithmConfig:
     """Makes a config of RLlib's and an env fit each other, or makes a config for an env.
 
@@ -115,6 +117,7 @@ def configure(
         policies: The policies of several agents, see `envoi.integrations.rllib.multi_agent.grouping.group_agents`.
         runner: The env runner, RLlib's own or one that is quicker; see
             `envoi.integrations.rllib.batched_runner.use_runner`.
+        module: A subclass of RLlib's `RLModule` for all policies, for a config that has none of its own.
 
     Returns:
         The config, to be changed further as needed.
@@ -126,12 +129,14 @@ def configure(
     options = EnvOptions.of_arguments(locals())
     if isinstance(config, AlgorithmConfig):
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
-        _refuse_settings({"algo": algo, **given, "training": training})
+        _refuse_settings({"algo": algo, "module": module, **given, "training": training})
         _check_free(config)
         described = describe_fitting(config, _set_env(config, env, options, failure), None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
         config = load_algorithm(algorithm.name).get_default_config()
+        if module is not None:
+            config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
         described = describe_fitting(config, _set_env(config, env, options, failure), num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)

@@ -83,6 +83,10 @@ ACTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
 learn from recorded data, and of DreamerV3."""
 
 
+FROM_PYTHON = ("BC", "MARWIL", "CQL", "IQL", "DreamerV3")
+"""Algorithms that `configure` takes as a config of the user's: they learn from recorded data, or by a model."""
+
+
 def find(name: str) -> Algorithm:
     """Returns the algorithm called `name`, in any case.
 
@@ -93,6 +97,12 @@ def find(name: str) -> Algorithm:
         if known.lower() == name.lower():
             return algorithm
     listing = ", ".join(ALGORITHMS)
+    other = next((one for one in FROM_PYTHON if one.lower() == name.lower()), None)
+    if other is not None:
+        raise UnknownName(
+            f"{other} is trained from Python, by envoi.integrations.rllib.configure({other}Config(), env); there are "
+            f"here: {listing}"
+        )
     near = nearest(name, ALGORITHMS)
     suggestion = f"{near} There are: " if near.endswith("?") else "there are: "
     raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")

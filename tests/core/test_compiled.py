@@ -335,7 +335,7 @@ def test_other_environments_are_not_compiled():
 
 
 def test_without_numba_batches_are_interpreted(monkeypatch):
-    for module in ("batching.compiled", "batching.kernel_lanes", "compiling.choice"):
+    for module in ("batching.compiled", "compiling.choice"):
         monkeypatch.setattr(f"envoi.{module}.numba_version", lambda: None)
     assert type(envoi.batch(CartPole(), 2)) is ModelBatch
     assert type(envoi.batch(Pole(), 2)) is Lanes

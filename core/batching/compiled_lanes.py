@@ -9,29 +9,46 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..authoring.model import Model
-from ..compiling.availability import numba_version
 from ..compiling.choice import Compiled
 from ..lane_values import lane
 from ..protocol.batch_env import Mask
 from ..protocol.env import Env
 from .kernel_steps import KernelSteps
+from .lanes import Lanes
 
 if TYPE_CHECKING:
     from ..compiling.plan import Plan
     from ..compiling.runner import Runner
 
 
-class KernelLanes(KernelSteps):
-    """A mixin of `Lanes` over copies of one model, whose streams the kernel advances.
+class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Lanes of one scalar model whose steps are one call of a kernel, with the same values as `Lanes`.
 
     At rest, each lane's environment holds its episode. While the kernel steps, its records do; an access to `envs`
-    brings the environments up to date.
+    brings the environments up to date. The kernel advances the streams of the environments themselves.
+
+    Args:
+        envs: The models, all of one class.
+        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
     """
 
     _lanes: tuple[Any, ...] = ()
     _ended: Any = None
     _kinds: Sequence[Any] = ()
+
+    def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto") -> None:
+        Lanes.__init__(self, envs)
+        self._use_kernels(compiled)
+
+    @property
+    def _kind(self) -> type:
+        return Lanes  # a snapshot of one kind can be restored into the other
+
+    def _class_step(self, action: Any, restart: Mask | None) -> Any:
+        return Lanes.step_values(self, action, restart)
 
     @property
     def envs(self) -> tuple[Any, ...]:
@@ -58,7 +75,7 @@ class KernelLanes(KernelSteps):
     @property
     def observation(self) -> Any:
         """The latest observations."""
-        return self._observation if self._in_records else super().observation
+        return self._observation if self._in_records else Lanes.observation.__get__(self)
 
     def _out_of_records(self) -> None:
         runner = self._runner
@@ -82,7 +99,7 @@ class KernelLanes(KernelSteps):
 
     # Compiling.
 
-    def _plan(self) -> Plan:
+    def _make_plan(self) -> Plan:
         from ..compiling.scalar import plan_of_model  # imported here, so that `import envoi` stays fast
 
         return plan_of_model(self._lanes[0])
@@ -158,7 +175,7 @@ class KernelLanes(KernelSteps):
             layout.write(records, arrays)
         if plan.uses_dynamics or plan.uses_observation:
             self._find_streams(lanes)
-        self._observation = super().observation
+        self._observation = Lanes.observation.__get__(self)
         self._in_records = True
         return True
 
@@ -180,20 +197,3 @@ class KernelLanes(KernelSteps):
                 state = env.initial(env.streams.dynamics, env.context)
                 layout.write(self._fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
         return self._fixed
-
-
-def can_be_kernel_lanes(envs: Sequence[Env], compiled: Compiled) -> bool:
-    """Returns True if these are models whose lanes may be compiled.
-
-    Args:
-        envs: The environments.
-        compiled: As for `envoi.batch`.
-    """
-    first = envs[0]
-    return (
-        compiled is not False
-        and isinstance(first, Model)
-        and type(first).step is Model.step
-        and all(type(env) is type(first) for env in envs)
-        and numba_version() is not None
-    )
