@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -63,12 +63,12 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         self._lanes, self._in_records = tuple(envs), False
 
     @property
-    def _over(self) -> Any:
+    def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._out_of_records()
         return self._ended
 
     @_over.setter
-    def _over(self, over: Any) -> None:
+    def _over(self, over: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._out_of_records()
         self._ended, self._in_records = over, False
 
@@ -157,7 +157,7 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     def _into_records(self, runner: Any) -> bool:
         """Takes over the episodes of the environments; returns False if one cannot be stepped by the kernel."""
         plan, lanes = runner.plan, self._lanes
-        kind: Any = type(lanes[0])
+        kind = cast("Any", type(lanes[0]))
         if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
             return False
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))

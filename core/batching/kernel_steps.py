@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -215,9 +215,14 @@ class KernelSteps(BatchEnv):
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, super().snapshot().content)
 
+    def _content(self, snapshot: Snapshot) -> Any:
+        own = snapshot.owner is type(self)
+        return super()._content(Snapshot(self._kind, snapshot.content) if own else snapshot)
+
     def __getstate__(self) -> dict[str, Any]:
         # Without the kernel, which is not pickled but compiled or loaded again.
         self._out_of_records()
         dropped = {"_runner", "_in_records", "_in_class", "_prepared", *self._prepared}
-        state = {name: value for name, value in vars(self).items() if name not in dropped}
+        held = cast("dict[str, Any]", super().__getstate__())
+        state = {name: value for name, value in held.items() if name not in dropped}
         return {**state, "choice": Choice(self.choice.wanted)}
