@@ -1,7 +1,7 @@
 """Compiles the functions of a model, as its author wrote them, to one loop over lanes.
 
-A batch steps n lanes by n calls of a scalar `Model`, or by some twenty numpy calls of a `BatchModel`. Here both become one
-kernel, text that numba compiles:
+A batch steps n lanes by n calls of a scalar `Model`, or by some twenty numpy calls of a `BatchModel`. Here both become
+one kernel, text that numba compiles:
 
     kernel(states, next states, restart, hold, …, actions, observations, rewards)
 
@@ -20,8 +20,8 @@ How a model becomes lines of that text differs, and all else is shared:
     comparison                steps each kernel beside the interpreted functions before its first use
     choice                    when a batch compiles
 
-**The same bits.** Fast math is off. Of numpy's functions only those are compiled to C's that give equal bits, found by a
-probe on the machine; the others are called by the address of numpy's own loop, and `**` by that of C's `pow`. Random
+**The same bits.** Fast math is off. Of numpy's functions only those are compiled to C's that give equal bits, found by
+a probe on the machine; the others are called by the address of numpy's own loop, and `**` by that of C's `pow`. Random
 numbers come from the same generators in the same order.
 
 Only the modules `kernel_functions` and `random_functions` import numba, when something is compiled.
