@@ -25,6 +25,7 @@ EXPECTED = {
     "bring_yours.py": r"from 4 episodes of dm_control\nRLlib sampled 4 episodes of PettingZoo, each of 20 steps\n"
     r"rllib\n    options: reach lost.*\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
     r"dm_env\n    agents: number refused",
+    "compiled_batch.py": r"interpreted +[\d,]+   -\d\.\d+\ncompiled +[\d,]+   -\d\.\d+\nthe same bits: True\n$",
     "contexts.py": r"hidden: \(3,\) \['light', 'heavy', 'light'\]\nseen: \(5,\) \[\[10\.0, 0\.5\], \[10\.0, 2\.0\]\]\n"
     r"sampled: \[.*\] \(5,\)\nchosen: 4\.0 None\n",
     "corridor.py": r"at 10 after walking right all the way, return 0\.\d",

@@ -33,6 +33,7 @@ PROMISES = {
     "command = [sys.executable, '-m', 'envoi.integrations.cli', '--help']\n"
     "shown = subprocess.run(command, capture_output=True, text=True)\n"
     "assert 'train' in shown.stdout, shown\n",
+    "numba": "import envoi\nenvoi.batch(envoi.models.Catch(), 4, compiled=True).reset(seed=0)\n",
     "plots": "import matplotlib, tensorboardX\nfrom envoi.integrations.rllib import learning_curve\n",
     "docs": "import zensical, mkdocstrings\n",
     "": "import envoi\nenvoi.models.Catch().reset(seed=0)\n",
