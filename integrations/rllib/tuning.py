@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,7 +105,8 @@ def run(
             ),
         )
         try:
-            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW))):
+            began = time.time()  # earlier records are of jobs that were killed
+            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW, since=began))):
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count
