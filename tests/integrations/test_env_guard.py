@@ -2,6 +2,7 @@
 
 import copy
 import math
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -269,6 +270,31 @@ def test_native_code_that_keeps_pythons_lock_ends_the_process_of_an_actor(tmp_pa
     assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert " in count\n" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_process_is_watched_too():
+    """As gymnasium's AsyncVectorEnv forks; the timer of `faulthandler` does not survive that."""
+    options = register("envoi-forked", Failing, step_timeout=0.3).options
+    EnvGuard("forking", options).reset(lambda: (None, {}))
+
+    def step(pipe):
+        guard = EnvGuard("forked", options)
+        guard.reset(lambda: (None, {}))
+        try:
+            guard.step(lambda _: time.sleep(1000), 0)
+        except EnvFailure as error:
+            pipe.send(str(error))
+
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=step, args=(there,), daemon=True)
+    process.start()
+    try:
+        assert here.poll(60)
+        assert "longer than 0.3 s; env 'forked'" in here.recv()
+    finally:
+        process.kill()
 
 
 def test_slow_calls_are_noted_before_they_are_late():

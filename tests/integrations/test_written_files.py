@@ -1,6 +1,7 @@
 """Output files that cannot be written, and jobs that learn nothing: one line each."""
 
 import errno
+import gc
 import resource
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 import envoi
 from envoi.integrations.rllib import RunFolder
 from envoi.integrations.rllib.faults.checkpoint_writes import name_unwritable
+from envoi.integrations.rllib.faults.driver_watch import DriverWatch
 from envoi.integrations.rllib.faults.losses import has_learned
 from envoi.integrations.rllib.faults.nothing_learned import Progress
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
@@ -78,18 +80,23 @@ def test_user_of_python_is_warned_once_of_a_job_that_learns_nothing(results, mes
     assert message is None or found[0].startswith(message)
 
 
-@pytest.mark.filterwarnings("ignore:.*already in registry:UserWarning")
-def test_algorithm_that_learned_nothing_warns_as_it_stops(caplog, ray_session):
-    from envoi.integrations.rllib import configure
+@pytest.mark.parametrize("stops", [True, False])
+def test_algorithm_that_learned_nothing_warns_as_it_stops_or_is_collected(stops, caplog):
+    class Algorithm:
+        config = SimpleNamespace(env="made-up")
+        env_runner_group = eval_env_runner_group = None
+        training_step = evaluate = cleanup = lambda self: None
 
-    training = {"num_steps_sampled_before_learning_starts": 10_000}
-    config = configure("envoi:pendulum", "SAC", training=training).env_runners(rollout_fragment_length=4)
-    algorithm = config.debugging(log_level="CRITICAL").build_algo()
-    algorithm.train()
-    assert not [record for record in caplog.records if record.name == "envoi"]
-    algorithm.stop()
-    (record,) = [record for record in caplog.records if record.name == "envoi"]
-    assert record.message.startswith("nothing was learned: 1 iterations and ")
+    algorithm = Algorithm()
+    watch = DriverWatch(algorithm, most_restarts=3)
+    watch.progress.note({"num_env_steps_sampled_lifetime": 512})
+    assert not caplog.records
+    if stops:
+        algorithm.cleanup()
+    del algorithm
+    gc.collect()
+    (record,) = caplog.records
+    assert record.message.startswith("nothing was learned: 1 iterations and 512 env steps")
 
 
 def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
@@ -119,9 +126,10 @@ def test_checkpoint_that_cannot_be_written_names_the_file(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     algorithm.save_to_path(tmp_path / "checkpoint")
+    (tmp_path / "copy").mkdir()
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
     try:
-        with pytest.raises(envoi.EnvoiError, match=r"copy/module_state\.pkl cannot be written: .*; make room"):
+        with pytest.raises(envoi.EnvoiError, match=r"copy/\w+\.pkl cannot be written: .*; make room"):
             algorithm._report_class_trainable_checkpoint(tmp_path / "checkpoint", None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -95,6 +95,10 @@ class Watchdog:
             time.sleep(min([PERIOD, *(limit / 5 for limit in limits)]))
 
 
+_timer_pid = 0
+"""The process that has used the timer of `faulthandler`; a fork of it would wait for the timer's thread for ever."""
+
+
 def _await_lock(limits: list[float]) -> None:
     """Has all stacks written, and a Ray actor ended, unless this is called again in time.
 
@@ -104,6 +108,10 @@ def _await_lock(limits: list[float]) -> None:
     Args:
         limits: The limits of the calls that are watched; none to stop the timer.
     """
+    global _timer_pid
+    _timer_pid = _timer_pid or os.getpid()
+    if _timer_pid != os.getpid():
+        return
     if not limits:
         faulthandler.cancel_dump_traceback_later()
     elif sys.__stderr__ is not None:
