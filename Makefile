@@ -5,11 +5,14 @@
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
+# make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
+# make test-extras  install the wheel with each extra alone, in virtual environments of their own, and import what it promises
 # make bench     measure the core and the conversions beside their peers; make bench-tf for TF-Agents
 
 PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
@@ -21,7 +24,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-all lint bench bench-tf learning clean
+.PHONY: demo test test-deep test-tf test-all test-extras lint docs docs-serve docs-tables bench bench-tf learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -47,6 +50,26 @@ lint: $(VENV)/ready
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w build/lint .
 	$(BIN)/pip install -q --no-deps --target build/lint build/lint/*.whl
 	$(BIN)/pyright
+
+# The folders, laid out as the package that they are, for the API reference.
+API := build/api/envoi
+docs-tables: $(DOCS_VENV)/ready
+	rm -rf $(API) && mkdir -p $(API)
+	ln -s $(CURDIR)/core/* $(CURDIR)/adapters $(CURDIR)/integrations $(API)
+	$(DOCS_VENV)/bin/python docs/tables.py
+
+docs: docs-tables
+	rm -rf build/site
+	@# strict does not include what it finds in docstrings
+	$(DOCS_VENV)/bin/zensical build --clean --strict > build/docs.log 2>&1; status=$$?; cat build/docs.log; \
+		test $$status = 0 && ! grep -q '^griffe:' build/docs.log
+	$(DOCS_VENV)/bin/python docs/links.py build/site
+
+docs-serve: docs-tables
+	$(DOCS_VENV)/bin/zensical serve
+
+test-extras: $(VENV)/ready
+	$(BIN)/pytest -m extras tests/test_extras.py
 
 # The peers that no test needs; without what they would bring along.
 PEERS := build/peers
@@ -96,5 +119,10 @@ $(TF_VENV)/ready: pyproject.toml constraints-tf.txt
 	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt -e '.[tf-agents,gymnasium,dm-env]' pytest pytest-xdist hypothesis
 	touch $@
 
+$(DOCS_VENV)/ready: pyproject.toml constraints-docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install -q -c constraints-docs.txt -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(TF_VENV) build *.egg-info
+	rm -rf $(VENV) $(TF_VENV) $(DOCS_VENV) build .cache *.egg-info

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .loading import SCHEMES, load
+from .loading import SCHEMES, load, names_of
 from .registry import FRAMEWORKS, TARGETS, Framework, convert, from_env, losses
 from .shared.loss import Loss
 
@@ -45,6 +45,7 @@ __all__ = [
     "from_tf_agents",
     "load",
     "losses",
+    "names_of",
     "to_dm_env",
     "to_gymnasium",
     "to_gymnasium_vector",

@@ -54,6 +54,28 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     return core
 
 
+def names_of(scheme: str) -> list[str]:
+    """Returns the names of a scheme that `load` takes, such as "gymnasium:CartPole-v1"; none for "python".
+
+    Of an environment with several versions the latest is named.
+
+    Args:
+        scheme: The scheme.
+
+    Raises:
+        UnknownName: There is no such scheme.
+        MissingBackend: Its framework is not installed.
+    """
+    if scheme not in SCHEMES:
+        raise UnknownName(f"{scheme}: no such scheme; {nearest(scheme, SCHEMES)}")
+    if scheme == "envoi":
+        from envoi import models
+
+        return [f"envoi:{name}" for name in models.NAMES]
+    rows = [row for row in FRAMEWORKS.values() if scheme in row.schemes]
+    return [f"{scheme}:{name}" for row in rows for name in row.load().names(scheme)]
+
+
 def _guess(name: str) -> str:
     """Returns the full name that a name without a scheme may be short for."""
     import difflib  # only errors need it

@@ -23,7 +23,8 @@ class Framework:
         name: The name of the adapter, `envoi.adapters.<name>`, and of `to_<name>` and `from_<name>`.
         package: The Python package that must be importable.
         extra: The extra that installs it: `pip install 'envoi[<extra>]'`.
-        schemes: The schemes of the names that the adapter's `load(scheme, name, **arguments)` accepts.
+        schemes: The schemes of the names that the adapter's `load(scheme, name, **arguments)` accepts and its
+            `names(scheme)` lists.
         extends: Frameworks that this one inherits from. An environment of both belongs to this one.
         takes_lanes: True if a batch is exported as one environment of n lanes.
         only_lanes: True if all of its environments have lanes; `to_<name>` takes their number as `n`.

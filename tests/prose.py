@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[1]
 CODE = ("core", "adapters", "integrations", "examples", "benchmarks", "tests")
 
 
+TEXTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
 class Passage(NamedTuple):
     """A docstring, comment, message, name of a test, or page."""
 
@@ -26,7 +29,7 @@ def python_files(*folders):
 
 
 def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [*(ROOT / name for name in TEXTS), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def passages(path):

@@ -86,7 +86,9 @@ def test_poles_of_the_tests_have_their_lengths_in_turn(monkeypatch: pytest.Monke
 
 def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 2
     script = tmp_path / "readme.py"
-    script.write_text("\n".join(blocks) + "\nprint(observation, config.env, step.reward.shape)\n")
-    assert re.search(r"\[.* 0\.5 *\] corridor \(16,\)", run(sys.executable, str(script), cwd=tmp_path))
+    script.write_text("\n".join(blocks) + "\nprint(observation, step.observation, creator({}), lanes.reset().shape)\n")
+    assert re.search(
+        r"narrowed.*\n\[4\.\] \[4\.\] .*Corridor.* \(8, 10\)", run(sys.executable, str(script), cwd=tmp_path)
+    )

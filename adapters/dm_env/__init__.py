@@ -51,7 +51,7 @@ from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
 from .form import ToDmEnv
-from .names import load
+from .names import load, names
 from .source import FromDmEnv
 from .specs import NAME, from_spec, to_spec
 from .string_arrays import Strings
@@ -67,6 +67,7 @@ __all__ = [
     "from_spec",
     "load",
     "losses",
+    "names",
     "recognises",
     "to_dm_env",
     "to_spec",

@@ -54,6 +54,20 @@ def _bsuite(name: str, arguments: dict[str, Any]) -> Any:
     return _module("bsuite", "bsuite").load(name.partition("/")[0], {**settings[name], **arguments})
 
 
+def names(scheme: str) -> list[str]:
+    """Returns the names of a suite.
+
+    Args:
+        scheme: `"dm_control"` or `"bsuite"`.
+
+    Raises:
+        MissingBackend: The suite is not installed.
+    """
+    if scheme == "bsuite":
+        return list(_module("bsuite", "sweep").SETTINGS)
+    return [f"{domain}/{task}" for domain, task in sorted(_module("dm_control", "suite").ALL_TASKS)]
+
+
 def _check(scheme: str, name: str, known: Iterable[str]) -> None:
     names = set(known)
     if name not in names:

@@ -44,7 +44,7 @@ from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasium
-from .names import load
+from .names import load, names
 from .source import FromGymnasium, bare
 from .specs import NAME, from_space, to_space
 
@@ -57,6 +57,7 @@ __all__ = [
     "from_space",
     "load",
     "losses",
+    "names",
     "recognises",
     "to_gymnasium",
     "to_space",

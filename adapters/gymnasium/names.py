@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import warnings
+from contextlib import suppress
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from envoi import MissingBackend, SpecError, UnknownName
 from envoi.errors import nearest
+
+PACKAGES = ("ale_py", "flappy_bird_gymnasium", "gymnasium_robotics", "highway_env", "minigrid", "miniworld")
+"""Packages that register environments when they are imported; ids of theirs are written `minigrid:MiniGrid-…`."""
+_PLACEHOLDERS = frozenset({"GymV21Environment", "GymV26Environment"})
 
 
 def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
@@ -29,10 +38,37 @@ def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingBackend(f"{scheme}:{name}: {error}") from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-        near = nearest(f"{scheme}:{name}", (f"{scheme}:{known}" for known in gymnasium.registry))
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{known}" for known in {*gymnasium.registry, *names(scheme)}))
         why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
         raise UnknownName(f"{scheme}:{name}: {why}; {near}") from error
     except ModuleNotFoundError as error:
         raise MissingBackend(f"{scheme}:{name}: {error}; install what it needs") from error
     except (TypeError, gymnasium.error.Error) as error:
         raise SpecError(f"{scheme}:{name}: {error}") from error
+
+
+def names(scheme: str) -> list[str]:
+    """Returns the ids in gymnasium's registry and of installed packages that extend it, the latest version of each.
+
+    Args:
+        scheme: `"gymnasium"`.
+    """
+    del scheme
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is not None:
+            with suppress(Exception), warnings.catch_warnings(action="ignore"):  # one that is broken offers none
+                importlib.import_module(package)
+    latest: dict[str, EnvSpec] = {}
+    for spec in gymnasium.registry.values():
+        name = f"{spec.namespace}/{spec.name}"
+        older = name not in latest or (latest[name].version or 0) < (spec.version or 0)
+        if older and spec.name not in _PLACEHOLDERS:
+            latest[name] = spec
+    return sorted(map(_full_id, latest.values()), key=lambda one: (":" in one, "/" in one, one))
+
+
+def _full_id(spec: EnvSpec) -> str:
+    """Returns an id, behind the package that registers it if that is not gymnasium."""
+    source = spec.entry_point if isinstance(spec.entry_point, str) else getattr(spec.entry_point, "__module__", "")
+    package = source.partition(":")[0].partition(".")[0]
+    return f"{package}:{spec.id}" if package in PACKAGES else spec.id

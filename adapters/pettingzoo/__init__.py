@@ -50,7 +50,7 @@ from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToPettingZoo
 from .form_base import NAME, losses
-from .names import load
+from .names import load, names
 from .source import FromPettingZoo
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "from_space",
     "load",
     "losses",
+    "names",
     "recognises",
     "to_pettingzoo",
     "to_space",

@@ -54,6 +54,17 @@ def load(scheme: str, name: str, **arguments: Any) -> ParallelEnv[Any, Any, Any]
         raise SpecError(f"{scheme}:{name}: {error}") from error
 
 
+def names(scheme: str) -> list[str]:
+    """Returns the names in PettingZoo's families, of each environment the latest version.
+
+    Args:
+        scheme: `"pettingzoo"`.
+    """
+    del scheme
+    latest = {(family, name.rpartition("_v")[0]): f"{family}/{name}" for family in FAMILIES for name in _names(family)}
+    return sorted(latest.values())
+
+
 def _package(family: str) -> str:
     return "mpe2" if family == "mpe" else f"pettingzoo.{family}"
 

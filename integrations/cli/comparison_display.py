@@ -14,6 +14,9 @@ import envoi
 
 from ..rllib.comparison import Comparison, compare_runs
 
+NUMBERS = 60
+"""Columns that the numbers of a table take."""
+
 
 def run_comparison(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
     """Compares runs: writes the picture, and prints a table or JSON.
@@ -34,12 +37,22 @@ def run_comparison(folders: list[Path], out: Path | None, *, as_json: bool) -> N
         sys.stdout.write(json.dumps(comparison.to_dict(), indent=1) + "\n")
         return
     console = Console(highlight=False)
-    console.print(_table(comparison))
+    labels = [group.label for group in comparison.groups]
+    # A label goes below the table if the column would break one of its words.
+    if max(len(word) for label in labels for word in label.split()) > console.width - NUMBERS:
+        short = [str(number) for number in range(1, len(labels) + 1)]
+        console.print(_table(comparison, short))
+        for number, label in zip(short, labels, strict=True):
+            console.print(Text(f"run {number}: {label}"))
+    else:
+        console.print(_table(comparison, labels))
     several = any(len(group.seeds) > 1 for group in comparison.groups)
     note = "mean return of the last 100 episodes"
     if several:
         note += "; over seeds the interquartile mean with its 95 % bootstrap interval"
     console.print(Text(note, style="dim"))
+    if len({group.env for group in comparison.groups}) > 1:
+        console.print(Text("the runs are of several envs, whose returns do not compare", style="yellow"))
     console.print(f"plotted in {picture}", soft_wrap=True)
 
 
@@ -69,17 +82,16 @@ def _plot(comparison: Comparison, path: Path) -> None:
     plot_comparison(comparison, path)
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison, labels: list[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", overflow="fold")
-    table.add_column("seeds", justify="right")
-    table.add_column("steps", justify="right")
-    table.add_column("last return", justify="right")
+    table.add_column("run")
+    for name in ("seeds", "steps", "last return"):
+        table.add_column(name, justify="right", no_wrap=True)
     lengths = {round(group.steps[-1]) for group in comparison.groups}
     if len(lengths) > 1:
-        table.add_column(f"at {comparison.common_steps:,} steps", justify="right")
+        table.add_column(f"at {comparison.common_steps:,} steps", justify="right", no_wrap=True)
     for index, group in enumerate(comparison.groups):
-        cells = [Text(group.label), str(len(group.seeds)), f"{group.steps[-1]:,.0f}"]
+        cells = [Text(labels[index]), str(len(group.seeds)), f"{group.steps[-1]:,.0f}"]
         cells.append(Text(str(group.final), style="bold green" if index == 0 else ""))
         if len(lengths) > 1:
             cells.append("-" if group.common is None else str(group.common))

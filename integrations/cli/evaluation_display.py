@@ -32,6 +32,7 @@ def run_evaluation(
     """
     run = RunFolder(folder)
     run.read_settings()  # a wrong folder is an error before the slow imports
+    run.refuse_without_checkpoint()
     with terminal_console() as console:
         with redirected(run.log):
             from ..evaluation import Episode, Form, context_labels, evaluate, evaluation_file

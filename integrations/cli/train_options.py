@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import envoi
-from envoi.errors import UnknownName, nearest
 
+from ..rllib.algorithms import find
 from ..rllib.config_file import read_config_file
 from ..rllib.overrides import parse_assignments
 from ..rllib.run_folder import FolderTaken
+from ..rllib.setting_table import settings_of
 from ..rllib.settings import Settings
 from ..rllib.training import Job
 
@@ -22,13 +23,13 @@ SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False
 
 
 def spell_out(arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments of a command with a value for each `--check-specs`.
+    """Returns the arguments of `envoi train` with a value for each `--check-specs`.
 
     It was a flag once, and still can be: alone it is `--check-specs=full`, and `--no-check-specs` is
     `--check-specs=off`. What follows it is its value, unless that is another option or an env, which has a colon.
 
     Args:
-        arguments: The command and its arguments.
+        arguments: The arguments.
     """
     spelt: list[str] = []
     for index, argument in enumerate(arguments):
@@ -40,17 +41,6 @@ def spell_out(arguments: Sequence[str]) -> list[str]:
         else:
             spelt.append(argument)
     return spelt
-
-
-def spec_checks(word: str) -> Any:
-    """Returns the value of `Settings.check_specs` that a word of `--check-specs` means.
-
-    Raises:
-        envoi.EnvoiError: There is no such word.
-    """
-    if word not in SPEC_CHECKS:
-        raise UnknownName(f"--check-specs: expected full, sample or off, got {word!r}; {nearest(word, SPEC_CHECKS)}")
-    return SPEC_CHECKS[word]
 
 
 def rates(text: str | None) -> tuple[float, ...]:
@@ -92,6 +82,20 @@ def given_settings(
     settings |= {name: options[name] for name in given}
     settings.pop("set", None)
     return settings | ({"set": overrides} if overrides else {})
+
+
+def setting_names(ctx: Any, incomplete: str) -> list[str]:
+    """Returns what a shell offers for `--set`: the settings of the algorithm that begin with some letters.
+
+    Args:
+        ctx: The context of the command.
+        incomplete: The letters.
+    """
+    try:
+        known = settings_of(find(ctx.params.get("algo") or "PPO").name)
+    except envoi.EnvoiError:
+        return []
+    return [f"{name}=" for name in known if name.startswith(incomplete)]
 
 
 def new_job(settings: Settings) -> Job:

@@ -7,7 +7,7 @@ of the Statistical Precipice", 2021.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ IGNORED = frozenset(
     | {"evaluate_every", "trials", "env", "algo", "step_timeout", "max_env_restarts", "check_specs", "gpus"}
 )
 """Settings that two runs may differ by and still train in the same way, or that a group has by another name."""
+_DEFAULTS = {one.name: one.default for one in fields(Settings) if one.default is not MISSING}
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,10 @@ def _rising(
 
 def _key(settings: Settings, trial: Trial) -> tuple[Any, ...]:
     """Returns what two trials that are seeds of each other share."""
-    others = {name: value for name, value in settings.to_dict().items() if name not in IGNORED}
+    stored = settings.to_dict().items()
+    others = {name: value for name, value in stored if name not in IGNORED and value != _DEFAULTS.get(name)}
+    if settings.scheduler == "pbt":  # which changes settings while it trains
+        others["scheduler"] = "pbt"
     overrides = {name: format_value(value) for name, value in sorted(trial.overrides.items())}
     return settings.env, settings.algo, tuple(overrides.items()), tuple((n, str(v)) for n, v in sorted(others.items()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import envoi
 from envoi.errors import UnknownName, nearest
 
-from .overrides import check_names
+from .algorithms import find
+from .overrides import check_overrides
 from .search_space import parse_value
 from .settings import Settings
 
@@ -24,6 +25,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "float": (int, float),
     "bool": (bool,),
 }
+_WORDS: Mapping[type, str] = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -70,8 +72,10 @@ def read_config_file(path: Path) -> dict[str, Any]:
             settings[name] = _overrides(value, path, lines)
         else:
             settings[name] = _read(name, value, place)
+        if name == "algo":
+            _at(place, find, settings[name])
     if isinstance(settings.get("set"), dict):
-        _check_names(settings, path, lines)
+        _check_overrides(settings, path, lines)
     return settings
 
 
@@ -104,13 +108,19 @@ def _numbers(value: Any) -> Any:
     return value
 
 
-def _check_names(settings: Mapping[str, Any], path: Path, lines: Mapping[tuple[Any, ...], int]) -> None:
+def _check_overrides(settings: Mapping[str, Any], path: Path, lines: Mapping[tuple[Any, ...], int]) -> None:
     algo = settings.get("algo", "PPO")
-    for name in settings["set"]:
-        try:
-            check_names([name], algo, own_module=settings.get("module") is not None)
-        except envoi.EnvoiError as error:
-            raise type(error)(f"--config {path}, line {lines.get(('set', name), 1)}: {error}") from None
+    for name, value in settings["set"].items():
+        place = f"--config {path}, line {lines.get(('set', name), 1)}"
+        _at(place, check_overrides, {name: value}, algo, own_module=settings.get("module") is not None)
+
+
+def _at(place: str, check: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    """Calls a check, whose error gets the place in front."""
+    try:
+        check(*arguments, **options)
+    except envoi.EnvoiError as error:
+        raise type(error)(f"{place}: {error}") from None
 
 
 def _read(name: str, value: Any, place: str) -> Any:
@@ -126,11 +136,16 @@ def _read(name: str, value: Any, place: str) -> Any:
     else:
         kind = str(Settings.__dataclass_fields__[name].type)
         kinds = tuple(one for word, classes in _KINDS.items() if word in kind for one in classes)
+        if isinstance(value, float) and float not in kinds and int in kinds and value.is_integer():  # such as 1e5
+            value = int(value)
         # A bool is an int to Python, and no number to one who writes a config.
         fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
         if fits or (value is None and "None" in kind) or (isinstance(value, dict) and "Mapping" in kind):
             return value
-    raise envoi.EnvoiError(f"{place}: {name} cannot be {value!r}; expected such as in `envoi train --help`")
+        wanted = [words for one, words in _WORDS.items() if one in kinds and not (one is int and float in kinds)]
+        raise envoi.EnvoiError(f"{place}: {name}: expected {' or '.join(wanted)}, got {value!r}")
+    wanted = "numbers" if name == "lr" else "names"
+    raise envoi.EnvoiError(f"{place}: {name}: expected a list of {wanted}, got {value!r}")
 
 
 def _lines(node: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModule
 
 import envoi
 from envoi.errors import nearest
@@ -20,14 +20,11 @@ if TYPE_CHECKING:
 
 
 def apply_job_options(config: AlgorithmConfig, settings: Settings) -> None:
-    """Sets learners, GPUs, evaluations and the module of a job on a config.
+    """Sets learners, GPUs and evaluations of a job on a config.
 
     Args:
         config: The config.
         settings: The settings of the job.
-
-    Raises:
-        envoi.EnvoiError: There is no such module, or it is no `RLModule`.
     """
     config.learners(
         num_learners=settings.num_learners, num_gpus_per_learner=settings.gpus / max(1, settings.num_learners)
@@ -39,8 +36,6 @@ def apply_job_options(config: AlgorithmConfig, settings: Settings) -> None:
             # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
             evaluation_config=config.overrides(explore=False, num_envs_per_env_runner=1),
         )
-    if settings.module is not None:
-        config.rl_module(rl_module_spec=RLModuleSpec(module_class=load_module(settings.module)))
 
 
 def load_module(reference: str) -> type[RLModule]:

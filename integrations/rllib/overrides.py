@@ -10,7 +10,9 @@ from envoi.errors import UnknownName, near_misses, nearest
 
 from .algorithms import find
 from .search_space import SearchSpace, format_value, parse_space, parse_value
+from .setting_ranges import check_range
 from .setting_table import MODEL, Setting, settings_of, table
+from .usual_names import USUAL_NAMES
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -84,21 +86,6 @@ def check_overrides(values: Mapping[str, Any], algo: str, *, own_module: bool = 
     return checked
 
 
-def check_names(names: Iterable[str], algo: str, *, own_module: bool = False) -> None:
-    """Checks that settings of an algorithm exist.
-
-    Args:
-        names: The names.
-        algo: Name of the algorithm.
-        own_module: As in `check_overrides`.
-
-    Raises:
-        envoi.EnvoiError: One does not.
-    """
-    for name in names:
-        _find(_canonical(name), name, find(algo).name, own_module)
-
-
 def _canonical(name: str) -> str:
     """Returns RLlib's name of a setting, of which a few have a more usual one."""
     name = name.strip()
@@ -129,6 +116,10 @@ def _find(name: str, given: str, algo: str, own_module: bool) -> Setting | None:
     if head == "model":
         fields = [key for key in known if key.startswith(MODEL)]
         raise UnknownName(f"the networks of RLlib have no setting {given!r}; {nearest(name, fields)}")
+    usual = [one for one in USUAL_NAMES.get(name, ()) if one.partition(".")[0] in {*known, *RESERVED, "model"}]
+    if usual:
+        options = "".join(f", set by {RESERVED[one]}" for one in usual if one in RESERVED)
+        raise UnknownName(f"{algo} has no setting {given!r}; RLlib's name is {' or '.join(map(repr, usual))}{options}")
     near = nearest(name, [*known, *RESERVED])
     if not near.endswith("?"):
         near = "RLlib's documentation of AlgorithmConfig lists them"
@@ -143,12 +134,18 @@ def _read(setting: Setting | None, name: str, value: Any) -> Any:
     except envoi.EnvoiError as error:
         raise envoi.EnvoiError(f"{name}: {error}") from None
     if isinstance(value, SearchSpace):
-        converted = tuple(_convert(setting, name, one) for one in value.values)
+        converted = tuple(_checked(setting, name, one) for one in value.values)
         if value.kind in ("log", "uniform") and setting is not None and "float" not in setting.kinds:
             low, high = (format_value(one) for one in converted)
             raise envoi.EnvoiError(f"{name}: {value} is no search space of whole numbers; expected int({low},{high})")
         return SearchSpace(value.kind, value.values if value.kind == "int" else converted)
-    return _convert(setting, name, value)
+    return _checked(setting, name, value)
+
+
+def _checked(setting: Setting | None, name: str, value: Any) -> Any:
+    converted = _convert(setting, name, value)
+    check_range(name, converted)
+    return converted
 
 
 def _convert(setting: Setting | None, name: str, value: Any) -> Any:

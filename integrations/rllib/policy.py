@@ -134,10 +134,7 @@ def load_policy(folder: str | Path, *, explore: bool = False, policy_id: str | N
     run = RunFolder(folder)
     settings = run.read_settings()
     states = run.read_state(settings)
-    if not run.checkpoint.exists():
-        raise envoi.EnvoiError(
-            f"{run.path} holds no checkpoint yet; continue with `envoi train --resume --out {run.path}`"
-        )
+    run.refuse_without_checkpoint()
     best = best_trial(states)
     one = is_of_one_agent(run.checkpoint)
     if one and policy_id is not None:

@@ -166,6 +166,11 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: The path is no folder, not empty or not writable.
         """
+        if self.exists and (self.read_ending() or ("",))[0] == "failed" and not self.progress.exists():
+            raise FolderTaken(
+                f"{self.path} holds a job that failed before it learned anything; remove the folder to start a new one "
+                "there, or give another --out"
+            )
         if self.exists:
             raise FolderTaken(
                 f"{self.path} already holds a run; continue it with "
@@ -182,6 +187,17 @@ class RunFolder:
             probe.unlink()
         except OSError as error:
             raise envoi.EnvoiError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def refuse_without_checkpoint(self) -> None:
+        """Checks that the run has a checkpoint.
+
+        Raises:
+            envoi.EnvoiError: It has none yet.
+        """
+        if not self.checkpoint.exists():
+            raise envoi.EnvoiError(
+                f"{self.path} holds no checkpoint yet; continue with `envoi train --resume --out {self.path}`"
+            )
 
     def claim(self) -> None:
         """Locks the folder for this process, until `release` or the end of the process, even by a kill.

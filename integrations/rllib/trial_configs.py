@@ -56,7 +56,7 @@ class TrialConfigs:
             config.copy(copy_frozen=False).validate()
         except Exception as error:
             given = ", ".join(f"{name}={format_value(value)}" for name, value in overrides.items())
-            reason = " ".join(str(error).split())
+            reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
             raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
         plain, whole = _plain_entries(config), config.to_dict()
         return {name: whole[name] for name, value in plain.items() if value != self._plain.get(name)}

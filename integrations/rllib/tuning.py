@@ -43,7 +43,7 @@ try:
     from .algorithm_config import configure, load_algorithm
     from .failure_file import write_failure
     from .faults import shared_records
-    from .job_options import KeepRates, apply_job_options, check_gpus
+    from .job_options import KeepRates, apply_job_options, check_gpus, load_module
     from .recorder import Recorder, root_cause
     from .schedulers import make_scheduler
     from .trial_configs import TrialConfigs
@@ -142,6 +142,7 @@ def _shared_config(
         policies=settings.policies,
         exact=settings.exact,
         runner=settings.runner,
+        module=None if settings.module is None else load_module(settings.module),
     )
     apply_job_options(config, settings)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}

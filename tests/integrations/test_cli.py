@@ -55,8 +55,20 @@ BAD = {
     "rates": (["train", "envoi:catch", "--lr", "fast"], "1e-4,1e-3"),
     "samples": (["train", "envoi:catch", "--samples", "0"], "at least 1"),
     "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
+    "option of another command": (["runs", "--jso"], "did you mean '--json'"),
     "command": (["trian"], "train"),
-    "value": (["evaluate", "nowhere", "--form", "dm_env"], "core"),
+    "value": (["evaluate", "nowhere", "--form", "cor"], "--form: expected core, gymnasium or both, got 'cor'; did you"),
+    "runner": (
+        ["train", "envoi:catch", "--runner", "bached"],
+        "expected auto, sync or batched, got 'bached'",
+    ),
+    "number": (["train", "envoi:catch", "--gpus", "two"], "--gpus: expected a number, got 'two'"),
+    "not a number": (["train", "envoi:catch", "--stop-return", "nan"], "--stop-return: expected a number, got 'nan'"),
+    "whole number": (
+        ["train", "envoi:catch", "--stop-steps", "1.5"],
+        "--stop-steps: expected a whole number, got",
+    ),
+    "algorithm of Python only": (["train", "envoi:catch", "--algo", "dreamerv3"], "configure(DreamerV3Config()"),
     "not a run": (["evaluate", "nowhere"], "does not exist"),
     "unfit algorithm": (["train", "gymnasium:Pendulum-v1", "--algo", "DQN"], "these can: PPO"),
     "unknown env in info": (["info", "envoi:cath"], "catch"),
@@ -73,6 +85,16 @@ def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case)
     assert err.count("\n") == 1
     assert hint in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("written", ["1e5", "100_000", "100000"])
+def test_whole_number_can_have_an_exponent(cli, tmp_path, monkeypatch, written):
+    from envoi.integrations.cli.commands import train
+
+    seen = {}
+    monkeypatch.setattr(train.Job, "new", lambda settings, out: seen.update(steps=settings.stop_steps) or 1 / 0)
+    cli("train", "envoi:catch", "--stop-steps", written, "--out", tmp_path / "run")
+    assert seen == {"steps": 100_000}
 
 
 def test_bad_input_is_an_error_before_ray_is_imported(tmp_path):

@@ -346,6 +346,11 @@ def test_restarts_count_until_a_worker_has_run_for_long():
         ({"vf_loss": np.float32(np.inf), "num_module_steps_trained": 10}, "vf_loss is inf"),
         ({"total_loss": math.nan, "num_module_steps_trained": math.nan}, None),  # nothing was learned
         ({"total_loss": math.nan}, None),
+        # A policy that is certain of its actions.
+        ({"mean_kl_loss": math.inf, "total_loss": math.inf, "vf_loss": 1.0, "num_module_steps_trained": 10}, None),
+        ({"mean_kl_loss": math.inf, "gradients_x_global_norm": math.nan, "num_module_steps_trained": 10}, "mean_kl"),
+        ({"mean_kl_loss": math.inf, "total_loss": math.nan, "num_module_steps_trained": 10}, "total_loss is nan"),
+        ({"mean_kl_loss": math.nan, "num_module_steps_trained": 10}, "mean_kl_loss is nan"),
         ({"total_loss": 1.0, "vf_explained_var": math.nan, "num_module_steps_trained": 10}, None),
     ],
 )

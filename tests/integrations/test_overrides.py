@@ -208,3 +208,69 @@ def test_algorithms_of_the_table_include_all_that_train():
     from envoi.integrations.rllib import ALGORITHMS
 
     assert set(ALGORITHMS) <= set(table())
+
+
+@pytest.mark.parametrize(
+    ("algo", "name", "text", "expected"),
+    [
+        ("PPO", "gamma", "2", "gamma: expected a number from 0 to 1, got 2"),
+        ("PPO", "lr", "-1", "lr: expected at least 0, got -1"),
+        ("PPO", "lr", "[1e-3,1e-4]", r"a schedule of \[env steps, value\] pairs from step 0"),
+        ("PPO", "lr", "[[0,1e-3],[1000,-1]]", "expected at least 0, got -1"),
+        ("PPO", "num_epochs", "grid(0,3)", "num_epochs: expected at least 1, got 0"),
+        ("PPO", "gamma", "uniform(0.9,1.2)", "from 0 to 1, got 1.2"),
+        ("PPO", "model.fcnet_hiddens", "[64,0]", r"at least 1, got 0 in \[64,0\]"),
+        ("PPO", "model.fcnet_activation", "rellu", "no activation is called 'rellu'; did you mean 'relu'"),
+        ("DQN", "replay_buffer_config.capacity", "0", "at least 1, got 0"),
+        ("DQN", "epsilon", "[0,1]", "a schedule"),
+    ],
+)
+def test_value_out_of_its_range_is_named_without_ray(algo, name, text, expected):
+    with pytest.raises(envoi.EnvoiError, match=expected):
+        check_overrides({name: text}, algo)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("lr", "[[0,1e-3],[1000,0]]"), ("model.fcnet_activation", "GELU"), ("grad_clip", "null")]
+)
+def test_schedules_classes_of_torch_and_null_are_in_range(name, text):
+    assert name in check_overrides({name: text}, "PPO")
+
+
+@pytest.mark.parametrize(
+    ("algo", "name", "expected"),
+    [
+        ("PPO", "learning_rate", "RLlib's name is 'lr'"),
+        ("PPO", "batch_size", "'minibatch_size' or 'train_batch_size_per_learner'"),
+        ("DQN", "buffer_size", "'replay_buffer_config.capacity'"),
+        ("PPO", "net_arch", "'model.fcnet_hiddens'"),
+        ("PPO", "n_envs", "set by --num-envs-per-runner"),
+        ("SAC", "policy_lr", "'actor_lr'"),
+    ],
+)
+def test_name_of_another_library_is_answered_with_that_of_rllib(algo, name, expected):
+    with pytest.raises(envoi.UnknownName, match=expected):
+        check_overrides({name: "1"}, algo)
+
+
+def test_names_of_other_libraries_are_none_of_rllib_and_lead_to_settings_that_it_has():
+    from envoi.integrations.rllib.overrides import RESERVED
+    from envoi.integrations.rllib.usual_names import USUAL_NAMES
+
+    known = {name for settings in table().values() for name in settings}
+    for name, meant in USUAL_NAMES.items():
+        assert name not in known
+        assert all(one.partition(".")[0] in known or one in known | set(RESERVED) for one in meant), name
+
+
+def test_ranges_are_of_settings_that_exist_and_hold_rllibs_defaults():
+    from envoi.integrations.rllib import setting_ranges
+
+    settings = {name: one for algo in table().values() for name, one in algo.items()}
+    for name in setting_ranges._RANGES:
+        head, _, entry = name.partition(".")
+        assert name in settings or entry in settings[head].default, name
+    for algo in ("PPO", "APPO", "IMPALA", "DQN", "SAC", "TQC"):
+        for name, one in settings_of(algo).items():
+            if one.default is not None:
+                setting_ranges.check_range(name, one.default)

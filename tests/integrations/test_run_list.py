@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import envoi
 from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.comparison import compare_runs, interquartile_mean
 from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
@@ -224,3 +225,41 @@ def test_learning_curve_of_any_number_of_trials_is_a_picture(tmp_path):
         path = tmp_path / f"{count}.png"
         plot_learning_curve(rows, path, "PPO", 3.0, ending="failed: the env broke")
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_label_names_only_what_differs_and_is_no_default(tmp_path):
+    for seed in (0, 1):
+        make_run(tmp_path / f"a{seed}", Settings("envoi:catch", stop_steps=300, seed=seed), [[0, 9]])
+        changed = Settings("envoi:catch", stop_steps=300, seed=seed, num_env_runners=1, set={"gamma": 0.9})
+        make_run(tmp_path / f"b{seed}", changed, [[0, 5]])
+    labels = [group.label for group in compare_runs(sorted(tmp_path.iterdir())).groups]
+    assert labels == ["PPO on envoi:catch", "gamma=0.9, num_env_runners=1"]
+
+
+def test_trial_of_population_based_training_is_no_seed_of_one_with_fixed_settings(tmp_path):
+    space = {"lr": "grid(1e-4,1e-3)"}
+    make_run(tmp_path / "fixed", Settings("envoi:catch", stop_steps=300, set=space), [[0, 9], [0, 8]])
+    changing = Settings("envoi:catch", stop_steps=300, set=space, scheduler="pbt")
+    make_run(tmp_path / "changing", changing, [[0, 7], [0, 6]])
+    assert all(len(group.runs) == 1 for group in compare_runs(sorted(tmp_path.iterdir())).groups)
+
+
+def test_comparison_breaks_no_word_at_80_columns_and_notes_several_envs(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    for seed in (0, 1):
+        wide = Settings("envoi:catch", stop_steps=300, seed=seed, set={"train_batch_size_per_learner": 512})
+        make_run(tmp_path / f"wide{seed}", wide, [[0, 9]])
+        make_run(tmp_path / f"other{seed}", Settings("envoi:gridworld", stop_steps=300, seed=seed), [[0, 9, 1]])
+    code, out, _ = cli("compare", ".", "--out", "picture.png")
+    assert code == 0
+    assert "train_batch_size_per_learner=512" in out
+    assert "whose returns do not compare" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_folder_of_a_job_that_failed_at_once_is_to_be_removed(tmp_path):
+    make_run(tmp_path / "run", CATCH, [[]], ending=("failed", "the env broke"))
+    (tmp_path / "run" / "progress.csv").unlink(missing_ok=True)
+    with pytest.raises(envoi.EnvoiError, match="failed before it learned anything; remove the folder"):
+        RunFolder(tmp_path / "run").refuse_if_taken()

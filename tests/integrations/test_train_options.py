@@ -49,9 +49,13 @@ def test_config_of_a_run_is_a_config_file(tmp_path):
         ("set: [1]", "line 1: `set` takes"),
         ("env: [", "line 1"),
         ("- env", "expected settings as `name: value`"),
-        ("env: envoi:catch\nseed: many", "line 2: seed cannot be 'many'"),
-        ("seed: true", "line 1: seed cannot be True"),
-        ("lr: fast", "lr cannot be 'fast'"),
+        ("env: envoi:catch\nseed: many", "line 2: seed: expected a whole number, got 'many'"),
+        ("seed: true", "line 1: seed: expected a whole number, got True"),
+        ("lr: fast", "lr: expected a list of numbers, got 'fast'"),
+        ("stop_steps: 1.5", "stop_steps: expected a whole number, got 1.5"),
+        ("env: envoi:catch\nalgo: PPOO", "line 2: no algorithm is called 'PPOO'; did you mean 'PPO'"),
+        ("set:\n  clip_param: abc", "line 2: clip_param: expected a number"),
+        ("set:\n  gamma: 2", "line 2: gamma: expected a number from 0 to 1"),
     ],
 )
 def test_wrong_config_file_names_the_line(tmp_path, text, hint):
@@ -59,6 +63,10 @@ def test_wrong_config_file_names_the_line(tmp_path, text, hint):
         read_config_file(config(tmp_path, text))
     assert hint in str(caught.value)
     assert "job.yaml" in str(caught.value)
+
+
+def test_whole_number_in_a_config_file_may_have_an_exponent(tmp_path):
+    assert read_config_file(config(tmp_path, "stop_steps: 1e5")) == {"stop_steps": 100_000}
 
 
 def test_missing_config_file_is_named(tmp_path):
@@ -227,3 +235,50 @@ def test_module_is_an_rlmodule_class(tmp_path, monkeypatch):
         load_module("python:own_nets:Mien")
     with pytest.raises(envoi.EnvoiError, match="derived from RLlib's RLModule"):
         load_module("python:own_nets:Other")
+
+
+OWN_MODULES = """
+import torch
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+
+class TooWide(TorchRLModule, ValueFunctionAPI):
+    def setup(self):
+        self.net = torch.nn.Linear(7, 2)
+    def _forward(self, batch, **_):
+        return {"action_dist_inputs": self.net(batch["obs"])}
+    def compute_values(self, batch, embeddings=None):
+        return 0
+
+class NoValues(TorchRLModule):
+    def _forward(self, batch, **_):
+        return {}
+
+class Unbuilt(TorchRLModule, ValueFunctionAPI):
+    def setup(self):
+        raise KeyError("hidden")
+    def compute_values(self, batch, embeddings=None):
+        return 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("TooWide", "module unfit_nets:TooWide: does not take observation of shape (4,)"),
+        ("NoValues", "PPO needs a module that implements ValueFunctionAPI"),
+        ("Unbuilt", "module unfit_nets:Unbuilt: could not be built"),
+    ],
+)
+def test_module_that_does_not_fit_is_named_before_ray_starts(cli, tmp_path, monkeypatch, name, expected):
+    import ray
+
+    (tmp_path / "unfit_nets.py").write_text(OWN_MODULES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    started = []
+    monkeypatch.setattr(ray, "init", lambda *a, **_: started.append(a))
+    arguments = ["--module", f"python:unfit_nets:{name}", "--out", tmp_path / "run"]
+    code, _, err = cli("train", "gymnasium:CartPole-v1", *arguments)
+    assert (code, started) == (2, [])
+    assert expected in err
+    assert err.count("\n") == 1

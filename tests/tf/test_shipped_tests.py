@@ -82,7 +82,7 @@ IN_THEIR_PLACE = {
 NO_SPECS = "its mock has no specs"
 NO_TIME_STEP = "its environment answers a step with the action"
 INFO = "a form has an empty info before the first reset, not None"
-PADDING = "a padded episode has one end, see FixedLength in docs/coming_from.md"
+PADDING = "a padded episode has one end, see FixedLength in docs/coming_from/tf_agents.md"
 WORDS = "it asks for words of a message"
 
 NOT_TAKEN = {

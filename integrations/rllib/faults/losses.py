@@ -20,6 +20,9 @@ def has_learned(result: Mapping[str, Any]) -> bool:
 def check_losses(result: Mapping[str, Any]) -> None:
     """Checks the losses of each policy that has learned in an iteration; RLlib fills in NaN where none has.
 
+    An infinite KL divergence between the old policy and the new is no error, nor the total loss that contains it: a
+    policy that has become certain rounds the probability of the other actions to 0, and the gradients stay finite.
+
     Args:
         result: The result of the iteration.
 
@@ -29,14 +32,24 @@ def check_losses(result: Mapping[str, Any]) -> None:
     for policy, metrics in (result.get(LEARNERS) or {}).items():
         if policy == ALL_MODULES or not isinstance(metrics, Mapping) or not _is_positive(metrics.get(TRAINED)):
             continue
+        harmless = _harmless(metrics)
         for name, value in metrics.items():
-            if "loss" in name and _is_number(value) and not math.isfinite(value):
+            if "loss" in name and _is_number(value) and not math.isfinite(value) and name not in harmless:
                 iteration = result.get("training_iteration", "?")
                 raise EnvFailure(
                     f"policy {policy!r}: {name} is {float(value)} in iteration {iteration}, so its weights are of no "
                     "use; continue from an earlier checkpoint, with a lower learning rate, clipped gradients "
                     "(grad_clip) or smaller rewards"
                 )
+
+
+def _harmless(metrics: Mapping[str, Any]) -> set[str]:
+    """Returns the names of losses that may be infinite: the KL divergence, and a total of which no other part is."""
+    infinite = {name for name, value in metrics.items() if "loss" in name and _is_number(value) and math.isinf(value)}
+    kl = {name for name in infinite if "kl" in name}
+    total = {name for name in infinite if name == "total_loss"}
+    norms = [value for name, value in metrics.items() if name.startswith("gradients_") and _is_number(value)]
+    return kl | total if kl and infinite == kl | total and all(map(math.isfinite, norms)) else set()
 
 
 def _is_number(value: Any) -> bool:

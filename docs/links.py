@@ -1,0 +1,59 @@
+"""Checks the links of the built documentation: each page, picture and heading that one names exists.
+
+python docs/links.py build/site
+"""
+
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class Page(HTMLParser):
+    """The links of a page, and the ids that links can name.
+
+    Attributes:
+        links: The values of `href` and `src`.
+        ids: The values of `id` and `name`.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.ids: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.add(value)
+            elif name in ("id", "name") and value:
+                self.ids.add(value)
+
+
+def dead(site: Path) -> list[str]:
+    """Returns the links within a site that lead nowhere."""
+    pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
+    found = []
+    for path, page in pages.items():
+        if path.name == "404.html":  # its links are those of the root
+            continue
+        for link in sorted(page.links):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            is_there = target.is_file() and (
+                not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].ids
+            )
+            if not is_there:
+                found.append(f"{path.relative_to(site)}: {link}")
+    return found
+
+
+if __name__ == "__main__":
+    broken = dead(Path(sys.argv[1]).resolve())
+    sys.exit("\n".join(["links that lead nowhere:", *broken]) if broken else 0)

@@ -1,0 +1,104 @@
+"""Writes the tables of the documentation that follow from the code; `make docs` calls it.
+
+Each table stands on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
+
+python docs/tables.py
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import envoi
+from envoi.adapters import TARGETS
+from envoi.integrations.check import run_checks
+
+DOCS = Path(__file__).parent
+ADAPTERS = DOCS.parent / "adapters"
+MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+LOST = re.compile(r"What is lost:\n\n((?:\|.*\|\n)+)")
+IMPORT_REFUSES = re.compile(r"^An import refuses [^\n]*(?:\n[^\n]+)*", re.MULTILINE)
+THEMES = {
+    "Values": run_checks.VALUES,
+    "Several agents": run_checks.AGENTS,
+    "Random numbers": run_checks.RANDOMNESS,
+    "Episodes": run_checks.EPISODES,
+    "Interface": (*run_checks.INTERFACE, *run_checks.RENDERING),
+    "Copies and snapshots": run_checks.COPIES,
+    "Lanes": run_checks.LANE_REQUIREMENTS,
+}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of Markdown.
+
+    Args:
+        head: The cells of the first row.
+        rows: The cells of the others.
+    """
+    head = tuple(head)
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(
+        "|" + "|".join(f" {cell} " if set(cell) != {"-"} else cell for cell in line) + "|\n" for line in lines
+    )
+
+
+def lost() -> str:
+    """What each framework cannot express, and what its imports refuse: the docstrings of the adapters say it."""
+    sections = []
+    for name in TARGETS:
+        text = ast.get_docstring(ast.parse((ADAPTERS / name / "__init__.py").read_text())) or ""
+        found, refused = LOST.search(text), IMPORT_REFUSES.search(text)
+        sections.append(f"### {name}\n\n" + (found[1] if found else "Nothing.\n"))
+        if refused:
+            sections.append(" ".join(refused[0].split()) + "\n")
+    return "\n".join(sections)
+
+
+def checked() -> str:
+    """The requirements of the check by theme, each with its key and its sentence."""
+    return "\n".join(
+        f"### {theme}\n\n" + table(("key", "requirement"), ((f"`{one.key}`", one.sentence) for one in found))
+        for theme, found in THEMES.items()
+    )
+
+
+def errors() -> str:
+    """The errors, each with its meaning and the built-in error that catches it too."""
+    kinds = sorted(
+        (kind for kind in vars(envoi).values() if isinstance(kind, type) and issubclass(kind, envoi.EnvoiError)),
+        key=lambda kind: (kind is not envoi.EnvoiError, kind.__name__),
+    )
+    return table(
+        ("error", "is also a", "meaning"),
+        (
+            (f"`{kind.__name__}`", f"`{kind.__bases__[-1].__name__}`", (kind.__doc__ or "").split("\n")[0])
+            for kind in kinds
+        ),
+    )
+
+
+def examples() -> str:
+    """The examples, each with the first line of its docstring."""
+    sources = sorted((DOCS.parent / "examples").glob("*.py"))
+    texts = ((path, (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]) for path in sources)
+    return table(("example", "shows"), ((f"`examples/{path.name}`", line) for path, line in texts))
+
+
+TABLES: dict[str, Callable[[], str]] = {"lost": lost, "checked": checked, "errors": errors, "examples": examples}
+
+
+def current(text: str) -> str:
+    """Returns the text of a page with its tables as the code has them now."""
+    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", text)
+
+
+if __name__ == "__main__":
+    for path in sorted(DOCS.rglob("*.md")):
+        before = path.read_text()
+        if (after := current(before)) != before:
+            path.write_text(after)
+            print(f"wrote the tables of {path.relative_to(DOCS.parent)}")

@@ -1,0 +1,124 @@
+"""The Typer application `envoi`, to which each module in `commands` adds a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+import envoi
+from envoi.errors import nearest
+
+from .option_types import flag
+
+
+class _EndOfFile(Exception):
+    """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
+
+
+class _Commands(TyperGroup):
+    """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
+
+    ORDER = ("envs", "info", "check", "play", "render", "train", "runs", "compare", "evaluate")
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise _EndOfFile from error
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Returns the names of the commands, those of `ORDER` first."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: self.ORDER.index(name) if name in self.ORDER else len(self.ORDER))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command.
+
+    Args:
+        arguments: The command and its arguments.
+
+    Returns:
+        Its exit code.
+
+    Raises:
+        envoi.EnvoiError: Bad input, bad usage included.
+    """
+    try:
+        code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
+    except _usage_error() as error:
+        raise envoi.EnvoiError(_usage_message(error)) from error
+    except _EndOfFile as error:
+        raise cast("EOFError", error.__cause__) from None
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error() -> type[Exception]:
+    """Returns click's base class of usage errors, as typer may bundle a click of its own."""
+    return next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _usage_message(error: Any) -> str:
+    """Returns the message of a usage error; of an unknown option with the nearest of the command's."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return error.format_message().rstrip(".")
+    help_hint = f"(see `{context.command_path} --help`)"
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None and type(error).__name__ == "NoSuchOption":
+        known = [name for one in context.command.params for name in (*one.opts, *one.secondary_opts) if name[0] == "-"]
+        near = nearest(unknown, known)
+        suggestion = f"; {near}" if near.endswith("?") else ""
+        return f"`{context.command_path}` has no option {unknown}{suggestion} {help_hint}"
+    if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
+        name = next((name for name in error.param.opts if name.startswith("--")), error.param.name)
+        return f"{name}: {error.message.rstrip('.')} {help_hint}"
+    return f"{error.format_message().rstrip('.')} {help_hint}"
+
+
+def command(name: str, **settings: Any) -> Any:
+    """Returns a decorator that adds a function to the application as a command.
+
+    Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
+
+    Args:
+        name: Name of the command.
+        **settings: Other settings of `typer.Typer.command`.
+    """
+
+    def add(function: Any) -> Any:
+        paragraphs = (function.__doc__ or "").split("\n\n")
+        settings["help"] = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        return app.command(name, **settings)(function)
+
+    return add
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"envoi {version('envoi')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with: [bold]envoi train gymnasium:CartPole-v1 --stop-return 450[/bold]")
+def _envoi(
+    show_version: Annotated[
+        bool, flag("--version", "Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Any reinforcement-learning environment, in every framework: train on it, evaluate, inspect and check it."""

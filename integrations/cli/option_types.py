@@ -1,0 +1,136 @@
+"""The kinds of options of `envoi`: what they take, how a wrong value is named, and what a shell completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Annotated, Any
+
+import typer
+
+from envoi.errors import nearest
+
+ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:make_env"
+"""The names of envs that help texts and messages give as examples."""
+
+
+def whole(help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes a whole number, also as 1e5 or 100_000.
+
+    Args:
+        help_text: The help text.
+        **settings: Other settings of `typer.Option`.
+    """
+    return typer.Option(help=help_text, parser=_whole_number, **{"metavar": "N", **settings})
+
+
+def real(help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes a number.
+
+    Args:
+        help_text: The help text.
+        **settings: Other settings of `typer.Option`.
+    """
+    return typer.Option(help=help_text, parser=_number, **{"metavar": "X", **settings})
+
+
+def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes one of several words.
+
+    Args:
+        words: The words.
+        help_text: The help text.
+        **settings: Other settings of `typer.Option`.
+    """
+
+    def read(text: str) -> str:
+        if text not in words:
+            near = nearest(text, words)
+            hint = f"; {near}" if near.endswith("?") else ""
+            raise typer.BadParameter(f"expected {_listing(words)}, got {text!r}{hint}")
+        return text
+
+    return typer.Option(
+        help=help_text,
+        parser=read,
+        autocompletion=completion(lambda: words),
+        **{"metavar": "|".join(words), **settings},
+    )
+
+
+def flag(name: str, help_text: str, **settings: Any) -> Any:
+    """Returns an option that takes no value.
+
+    Args:
+        name: Its name, such as `--json`; `--masks/--no-masks` for one that can be switched off.
+        help_text: The help text.
+        **settings: Other settings of `typer.Option`.
+    """
+    return typer.Option(name, metavar="", help=help_text, **settings)
+
+
+def env_argument() -> Any:
+    """Returns the argument that takes the name of an env."""
+    return typer.Argument(help=f"The env, {ENV_EXAMPLES}.", show_default=False, autocompletion=env_names, metavar="ENV")
+
+
+def _whole_number(text: Any) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = _float(text)
+    if number is None or not number.is_integer():
+        raise typer.BadParameter(f"expected a whole number, got {text!r}")
+    return int(number)
+
+
+def _number(text: Any) -> float:
+    number = _float(text)
+    if number is None or number != number:
+        raise typer.BadParameter(f"expected a number, got {text!r}")
+    return number
+
+
+def _float(text: Any) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _listing(words: Collection[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
+    """Returns what a shell offers for a value that begins with some letters.
+
+    Args:
+        words: Returns the values to offer.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words() if word.lower().startswith(incomplete.lower())]
+
+    return complete
+
+
+def env_names(incomplete: str) -> list[str]:
+    """Returns the names of envs that begin with some letters; of frameworks, only once their scheme is written.
+
+    Args:
+        incomplete: The letters.
+    """
+    from .env_list import SCHEMES, list_envs
+
+    scheme, colon, _ = incomplete.partition(":")
+    if not colon:
+        return [f"{one}:" for one in SCHEMES if one.startswith(incomplete)]
+    if scheme not in SCHEMES:
+        return []
+    return [name for envs in list_envs([scheme]) for name in envs.names if name.startswith(incomplete)]
+
+
+Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
+Json = Annotated[bool, flag("--json", "Print JSON instead of a table.")]
+EnvName = Annotated[str, env_argument()]

@@ -1,0 +1,184 @@
+"""The code of every page runs and prints what the page shows, its commands exist, and the site has every page."""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+import envoi
+from envoi.adapters import FRAMEWORKS, TARGETS
+from envoi.adapters.shared.loss import NarrowingWarning
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+HELD_ELSEWHERE = {
+    "adding_a_framework.md": "test_adding_a_framework.py",
+    "architecture.md": "test_architecture_page.py",
+    "several_agents.md": "integrations/test_several_agents.py",
+    "writing_a_wrapper.md": "core/test_wrappers_page.py",
+}
+"""Pages whose code has a test of its own."""
+
+TRAINS = {"coming_from/rllib.md", "rllib.md", "training.md"}
+"""Pages whose code trains with Ray."""
+
+LATER = {"batches.md", "compiled_lanes.md"}
+"""Pages that need not be in the navigation."""
+
+
+def blocks(text):
+    """The fenced blocks of a page, as pairs (language, text)."""
+    return FENCE.findall(text)
+
+
+def python_pages():
+    for page in PAGES:
+        if page not in HELD_ELSEWHERE and "```python" in (DOCS / page).read_text():
+            yield pytest.param(page, marks=[pytest.mark.deep] if page in TRAINS else [])
+
+
+def shows(shown, printed):
+    """Returns True if a page shows what was printed; `…` on the page is any text within a line."""
+    pattern = re.escape(shown.strip()).replace("…", ".*")
+    return re.fullmatch(pattern, "\n".join(line.rstrip() for line in printed.strip().splitlines())) is not None
+
+
+def run(text, page, names):
+    """Runs the code of a page; each block of `text` is what the block of Python before it prints."""
+    printed = None
+    for language, code in blocks(text):
+        if language == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(code, page, "exec"), names)
+            printed = output.getvalue()
+        elif language == "text":
+            assert shows(code, printed), f"docs/{page} shows\n{code}\nand its code prints\n{printed}"
+
+
+@pytest.mark.parametrize("page", [*python_pages()])
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, monkeypatch, tmp_path):
+    module = ModuleType("the_page")  # can be imported, so that what it defines can be pickled
+    monkeypatch.setitem(sys.modules, "the_page", module)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NarrowingWarning)
+        if page in TRAINS:
+            warnings.simplefilter("ignore")  # Ray's
+        run((DOCS / page).read_text(), page, vars(module))
+
+
+def test_a_page_that_shows_something_else_is_found():
+    run("```python\nprint('a b c')\n```\n\n```text\na … c\n```\n", "page", {})
+    with pytest.raises(AssertionError, match="its code prints"):
+        run("```python\nprint('a b')\n```\n\n```text\na c\n```\n", "page", {})
+
+
+@pytest.mark.parametrize(("page", "test"), [*HELD_ELSEWHERE.items()])
+def test_pages_that_are_held_elsewhere_are(page, test):
+    assert f'"{page}"' in (ROOT / "tests" / test).read_text()
+
+
+def commands():
+    """The commands on the pages, without their trailing comments."""
+    for page in [*PAGES, "../README.md", "../CONTRIBUTING.md"]:
+        for language, text in blocks((DOCS / page).read_text()):
+            if language in ("", "bash"):
+                for line in re.sub(r"\\\n", " ", text).splitlines():
+                    if line.startswith("envoi "):
+                        yield pytest.param(line, id=f"{page}: {line}")
+
+
+@pytest.mark.parametrize("line", [*commands()])
+def test_a_command_on_a_page_has_the_options_that_it_uses(line):
+    import typer.main
+
+    from envoi.integrations.cli.commands import app
+
+    name, *arguments = shlex.split(line, comments=True)[1:]
+    arguments = ["FOLDER" if argument in ("RUN", "…", "[FOLDER]") else argument for argument in arguments]
+    command = typer.main.get_command(app).commands[name]
+    with command.make_context(name, [one for one in arguments if not one.startswith("[--")], resilient_parsing=False):
+        pass
+
+
+def test_generated_tables_are_current():
+    current = runpy.run_path(str(DOCS / "tables.py"))["current"]
+    stale = [page for page in PAGES if current(text := (DOCS / page).read_text()) != text]
+    assert not stale, f"{stale}: call `make docs`"
+
+
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+
+def in_navigation(entry):
+    if isinstance(entry, str):
+        yield entry
+    for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+        yield from in_navigation(part)
+
+
+def test_each_page_is_in_the_navigation_once():
+    assert sorted([*in_navigation(CONFIG["nav"]), *(LATER - {*in_navigation(CONFIG["nav"])})]) == sorted(
+        {*PAGES, *LATER}
+    )
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        text = FENCE.sub("", (DOCS / page).read_text())
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)", text):
+            assert target.startswith("https://") or (DOCS / page).parent.joinpath(target).is_file(), f"{page}: {target}"
+
+
+def test_the_picture_has_all_frameworks():
+    picture = (DOCS / "picture.svg").read_text()
+    assert re.findall(r'data-framework="(\w+)"', picture) == list(TARGETS)
+    assert re.findall(r'data-environment="(\w+)"', picture) == ["core", *FRAMEWORKS]
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = re.findall(r"^::: envoi\.([\w.]+)$", "\n".join((DOCS / p).read_text() for p in PAGES), re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    names = [name for name in listed if "." not in name]
+    assert sorted(names) == envoi.__all__
+    conversions = {name.partition(".")[2] for name in listed if name.startswith("adapters.")}
+    public = set(envoi.adapters.__all__) - {"FRAMEWORKS", "SCHEMES", "TARGETS"}
+    assert conversions == public
+
+
+@pytest.mark.parametrize("text", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"])
+def test_texts_that_a_package_index_shows_have_no_relative_links_and_name_files_that_exist(text):
+    page = FENCE.sub("", (ROOT / text).read_text())
+    assert all(target.startswith("https://") for target in re.findall(r"\]\(([^)]+)\)", page))
+    for name in re.findall(r"`((?:docs|examples|tests|core|adapters|integrations|benchmarks|\.github)/[\w/.]*)`", page):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_readme_fits_on_a_screen_and_a_half():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_versions_agree():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == project["version"] == envoi.__version__
+    assert citation["license"] == project["license"]
+
+
+def test_every_extra_is_in_the_readme_or_for_developers():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.search(r"Extras: (.*)\.$", (ROOT / "README.md").read_text(), re.MULTILINE)[1]
+    assert set(re.findall(r"`([\w-]+)`", listed)) == project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
