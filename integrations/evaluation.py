@@ -30,7 +30,7 @@ from .rllib import RunFolder, Settings, load_policy
 from .rllib.multi_agent.joint_policy import JointPolicy
 from .rllib.multi_agent.play import play
 from .rllib.policy_values import PolicyValues, array_bytes
-from .rllib.run_folder import best_trial
+from .rllib.trial_state import best_trial
 
 Form = Literal["core", "gymnasium"]
 

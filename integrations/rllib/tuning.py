@@ -23,9 +23,10 @@ from .damaged_files import reading
 from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
-from .run_folder import RunFolder, TrialState
+from .run_folder import RunFolder
 from .settings import Settings
 from .sweep import Trial
+from .trial_state import TrialState
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -44,9 +45,10 @@ try:
     from .failure_file import write_failure
     from .faults import shared_records
     from .job_options import KeepRates, apply_job_options, check_gpus, load_module
-    from .recorder import Recorder, root_cause
+    from .recorder import Recorder
     from .schedulers import make_scheduler
     from .trial_configs import TrialConfigs
+    from .trial_errors import root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 

@@ -12,7 +12,7 @@ logger = logging.getLogger("envoi")
 
 
 class Progress:
-    """What the results of an algorithm have shown so far."""
+    """Notes from the results of an algorithm whether it learns, which it may start to do late."""
 
     def __init__(self) -> None:
         self._iterations, self._env_steps = 0, 0

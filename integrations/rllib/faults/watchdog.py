@@ -40,7 +40,12 @@ class Watched(Protocol):
         ...
 
     def late(self, seconds: float, again: bool) -> None:
-        """Called when a call has taken `seconds`, longer than `limit`; `again` each few seconds until it ends."""
+        """Called when a call has taken longer than `limit`, and each few seconds after that until it ends.
+
+        Args:
+            seconds: How long it has taken.
+            again: False the first time.
+        """
         ...
 
     def __hash__(self) -> int: ...
@@ -61,8 +66,10 @@ class Watchdog:
             self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
             threading.Thread(target=self._run, name="envoi-watchdog", daemon=True).start()
         with self._lock:
+            is_new = watched not in self._watched
             self._watched.add(watched)
-        _await_lock([watched.limit])  # the call may come before the thread's next tick
+        if is_new:
+            _await_lock([watched.limit])  # its first call may come before the thread's next tick
 
     def _run(self) -> None:
         since: dict[int, tuple[int, float, float]] = {}  # by object: the call, its first tick, the next report
