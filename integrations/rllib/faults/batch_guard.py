@@ -50,7 +50,9 @@ class BatchGuard(EnvGuard):
     def _restarted(self) -> Mapping[str, Any] | None:
         return {"restart": self._over} if self.steps else None
 
-    def where(self, lane: int | None = None) -> str:
+    def where(self, lane: int | str | None = None) -> str:
+        if isinstance(lane, str):
+            return super().where(lane)
         if lane is None:
             lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
             return f"env {self._name!r}, {self.runner}, {lanes}, step {self.steps:,} since the reset of all"

@@ -150,13 +150,14 @@ class EnvGuard:
 
     # Failures.
 
-    def where(self, lane: int | None = None) -> str:
+    def where(self, lane: int | str | None = None) -> str:
         """Returns env, worker, lane, step and episode, in words.
 
         Args:
-            lane: The lane, if it is known better than by `bind`.
+            lane: The lane, if it is known better than by `bind`; words if only some lanes are known of which it is one.
         """
-        del lane
+        if isinstance(lane, str):
+            return f"env {self._name!r}, {self.runner}, {lane}"
         of_runner = f", lane {self.lane}" if self.lane is not None else ""
         at = f"step {self.steps:,} of episode {self.episodes:,}" if self.steps else self._before_steps()
         return f"env {self._name!r}, {self.runner}{of_runner}, {at}"

@@ -19,8 +19,8 @@ _BY_INDEX = {_LOOP, validated.__file__, asynchronous.__file__}
 """Files with a loop over lanes, whose variable is `index`; gymnasium's raises the error of a lane's process."""
 
 
-def lane_of(error: BaseException) -> int | None:
-    """Returns the lane of a batch in which an error was raised; None if it is not known."""
+def lane_of(error: BaseException) -> int | str | None:
+    """Returns the lane of a batch in which an error was raised, or words for it; None if it is not known."""
     if isinstance(error, WorkerError):
         return error.lane
     lane = getattr(error, "envoi_lane", None)
