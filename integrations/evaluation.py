@@ -32,7 +32,7 @@ from .rllib.multi_agent.league_files import LeagueFiles
 from .rllib.multi_agent.matches import Match, matches
 from .rllib.multi_agent.play import play
 from .rllib.policy_values import PolicyValues, array_bytes
-from .rllib.run_folder import best_trial
+from .rllib.trial_state import best_trial
 
 Form = Literal["core", "gymnasium"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -170,11 +170,11 @@ class ValidatedMulti(MultiWrapper):
 
     def _check_agents(self, values: Mapping[Any, Any], needed: Iterable[Any], what: str) -> None:
         """Checks that a mapping has an entry for each of these agents, and for no unknown one."""
-        where = f"(at {f'step {self._step}' if self._step else 'the reset'} of episode {self._episode})"
+        where = f"of episode {self._episode}"
         if missing := [agent for agent in needed if agent not in values]:
-            raise SpecError(f"{what}: expected an entry for each of {missing} {where}")
+            _raise_at(SpecError(f"{what}: expected an entry for each of {missing}"), self._step, where)
         if strange := [agent for agent in values if agent not in self.action_spec and agent != COMMON]:
-            raise SpecError(f"{what}: {strange} are not among {list(self.possible_agents)} {where}")
+            _raise_at(SpecError(f"{what}: {strange} are not among {list(self.possible_agents)}"), self._step, where)
 
     def _check(self, specs: Mapping[Any, SpecTree], values: Mapping[Any, Any], what: str) -> None:
         numbers, where = what in ("reward", "discount"), f"of episode {self._episode}"
@@ -197,7 +197,12 @@ def _check(spec: SpecTree, value: Any, path: str, numbers: bool, step: int, wher
     try:
         validate(spec, value, path)
     except SpecError as error:
-        raise SpecError(f"{error} (at {f'step {step}' if step else 'the reset'} {where})") from error
+        _raise_at(error, step, where)
+
+
+def _raise_at(error: SpecError, step: int, where: str) -> NoReturn:
+    """Raises an error with the step in its message, from the one without."""
+    raise SpecError(f"{error} (at {f'step {step}' if step else 'the reset'} {where})") from error
 
 
 def _as_array(spec: Spec, value: Any) -> Any:

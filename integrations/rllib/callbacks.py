@@ -10,8 +10,9 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from envoi.adapters.rllib import bind_worker
 
 from .env_options import EnvOptions
+from .faults.batch_guard import BatchGuard
+from .faults.checkpoint_writes import name_unwritable
 from .faults.driver_watch import DriverWatch
-from .faults.env_guard import BatchGuard
 from .faults.guarded_envs import GuardedVectorEnv, guards_of
 from .faults.losses import check_losses
 from .faults.runner_process import RunnerProcess
@@ -53,7 +54,7 @@ class EnvoiCallbacks(RLlibCallback):
             guard.bind(self._runner, lane)
 
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
-        """Watches the env runners of an algorithm, and begins the league of self-play.
+        """Watches the env runners of an algorithm and its checkpoints, and begins the league of self-play.
 
         Args:
             algorithm: The algorithm.
@@ -62,6 +63,7 @@ class EnvoiCallbacks(RLlibCallback):
         known = env_of_config(algorithm.config)
         options = EnvOptions() if known is None else known.options
         self._watch = DriverWatch(algorithm, options.max_env_restarts)
+        name_unwritable(algorithm)
         self_play.begin(algorithm)
 
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:
@@ -76,6 +78,7 @@ class EnvoiCallbacks(RLlibCallback):
         if self._watch is not None:
             self._watch.poll()
             self._watch.check()
+            self._watch.progress.note(result)
         check_losses(result)
         self_play.advance(algorithm, metrics_logger, result)
 

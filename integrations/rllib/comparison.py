@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 import envoi
 
-from .run_folder import RunFolder, TrialState
+from .run_folder import RunFolder
 from .search_space import format_value
 from .settings import Settings
 from .sweep import Trial
+from .trial_state import TrialState
 
 POINTS = 200
 """Points of a curve."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import envoi
 
+MAKE_ROOM = "make room, then continue from the last checkpoint by --resume"
 ADVICE = "restore it from a copy, or start a new run in another folder"
 
 
@@ -36,11 +37,14 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(
+    path: Path, advice: str = "make room, then continue from the last checkpoint by --resume"
+) -> Iterator[None]:
     """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file.
 
     Args:
-        path: The file that is written.
+        path: The file that is written, or a folder, of which the file that was written last is named.
+        advice: How to recover, for the end of the message.
 
     Raises:
         envoi.EnvoiError: The file cannot be written.
@@ -48,10 +52,14 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise envoi.EnvoiError(
-            f"{path} cannot be written: {error.strerror or error}; make room, then continue from the last checkpoint "
-            "by --resume"
-        ) from error
+        file = error.filename2 or error.filename or _newest(path)
+        raise envoi.EnvoiError(f"{file} cannot be written: {error.strerror or error}; {advice}") from error
+
+
+def _newest(path: Path) -> Path:
+    """Returns the file in a folder that was changed last; the path itself if there is none."""
+    files = [found for found in path.rglob("*") if found.is_file()] if path.is_dir() else []
+    return max(files, key=lambda file: file.stat().st_mtime_ns, default=path)
 
 
 def _unread(path: Path, error: Exception) -> str:

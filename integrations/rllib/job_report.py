@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .run_folder import RunFolder, TrialState
+from .run_folder import RunFolder
 from .settings import Settings
 from .sweep import Trial
+from .trial_state import TrialState
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import envoi
 
 from .damaged_files import damaged, reading
 from .multi_agent.joint_policy import JointPolicy, SeatedPolicy
-from .run_folder import RunFolder, best_trial
+from .run_folder import RunFolder
+from .trial_state import best_trial
 
 try:
     import torch

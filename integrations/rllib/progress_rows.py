@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .algorithm_config import RETURNS
-from .run_folder import TrialState
 from .search_space import format_value
 from .sweep import Trial
+from .trial_state import TrialState
 
 SINGLE_MODULE = "default_policy"
 """RLlib's name of the module of envs of one agent."""

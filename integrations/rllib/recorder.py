@@ -11,33 +11,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray import cloudpickle, tune
+from ray import tune
 
 import envoi
 
-from .callbacks import RETURNS
-from .damaged_files import reading
 from .failure_file import read_failure
-from .faults.losses import has_learned
 from .interruption import Interruption
 from .job_report import Observer, Report
-from .multi_agent.league import LEAGUE, RIVAL_RETURNS, League
+from .multi_agent.league import LEAGUE, League
 from .multi_agent.league_files import LeagueFiles
-from .multi_agent.returns import ended_returns
 from .progress_rows import progress_row, tracked
-from .run_folder import STOPPED, RunFolder, TrialState
+from .run_folder import RunFolder
 from .schedulers import RETURN, STEPS
 from .settings import Settings
 from .sweep import Trial
 from .trackers import open_trackers
+from .trial_errors import error_of, root_cause
+from .trial_progress import LEAST, advance
+from .trial_state import STOPPED, TrialState
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial as TuneTrial
 
-WINDOW = 100
-"""Episodes over which the return is averaged."""
-LEAST = 20
-"""Fewest episodes of a mean return that counts: the first episodes to end are the short ones."""
 CHECKPOINT_SECONDS = 15.0
 
 
@@ -152,26 +147,7 @@ class Recorder(tune.Callback, tune.Stopper):
         index = self._trial(trial_id, result["config"]).index
         state = self._live[index]
         self._running.add(index)
-        state.iteration = result["training_iteration"]
-        before = state.env_steps
-        state.env_steps = int(result.get("num_env_steps_sampled_lifetime", before))
-        self._speed[index] = (state.env_steps - before) / max(result["time_this_iter_s"], 1e-9)
-        state.seconds = self._earlier[index] + result["time_total_s"]
-        state.learned = state.learned or has_learned(result)
-        # In self-play the sum over both agents would be 0 in each zero-sum game.
-        ended = result.get("env_runners", {}).get(RIVAL_RETURNS if LEAGUE in result else RETURNS, [])
-        if isinstance(ended, list):  # a NaN if none ended
-            state.episodes += len(ended)
-            state.returns = [*state.returns, *map(float, ended)][-WINDOW:]
-        for name, values in ended_returns(result).items():
-            state.shares[name] = [*state.shares.get(name, ()), *values][-WINDOW:]
-        mean = state.return_mean
-        if mean is not None and len(state.returns) >= LEAST:
-            state.best = mean if state.best is None else max(state.best, mean)
-            if self._settings.stop_return is not None and mean >= self._settings.stop_return:
-                state.reached = f"mean return {mean:.4g}"
-        if self._settings.stop_steps is not None and state.env_steps >= self._settings.stop_steps:
-            state.reached = state.reached or f"{state.env_steps:,} env steps"
+        self._speed[index] = advance(state, result, self._settings, self._earlier[index])
         return state.reached is not None or self._ending
 
     def stop_all(self) -> bool:
@@ -242,7 +218,7 @@ class Recorder(tune.Callback, tune.Stopper):
         """
         index = self.index_of(trial)
         self._running.discard(index)
-        self.failures[index] = f"trial {index} failed: {root_cause(_error_of(trial))}"
+        self.failures[index] = f"trial {index} failed: {root_cause(error_of(trial))}"
 
     def on_step_end(self, **_: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Ends the job as soon as an env has failed, in any process."""
@@ -274,28 +250,3 @@ class Recorder(tune.Callback, tune.Stopper):
     def close(self) -> None:
         """Ends the reports to trackers."""
         self._trackers.close(failed=bool(self.failures))
-
-
-def _error_of(trial: TuneTrial) -> BaseException | None:
-    """Returns the error of a trial, which Tune copies to the storage only later."""
-    path = Path(trial.pickled_error_file or "")
-    if not path.is_file():
-        return trial.get_pickled_error() or trial.get_error()
-    with reading(path), path.open("rb") as file:
-        return cloudpickle.load(file)
-
-
-def root_cause(error: BaseException | None) -> str:
-    """Returns the root cause of an error that came through Ray, as one line."""
-    if error is None:
-        return "Ray gave no reason"
-    while error is not None:
-        inner = getattr(error, "cause", None) or error.__cause__
-        if inner is None or inner is error:
-            break
-        error = inner
-    # Where the error itself could not be sent, Tune gives the text of its traceback.
-    text = str(error).partition("During handling of the above exception")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    last = lines[-1] if lines else "no message"
-    return last if isinstance(error, tune.TuneError) else f"{type(error).__name__}: {last}"

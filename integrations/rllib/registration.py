@@ -41,7 +41,8 @@ class RegisteredEnv:
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
-        from .faults.env_guard import BatchGuard, EnvGuard
+        from .faults.batch_guard import BatchGuard
+        from .faults.env_guard import EnvGuard
         from .faults.guarded_envs import GuardedEnv, GuardedVectorEnv
         from .faults.runner_process import note_start
 

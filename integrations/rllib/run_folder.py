@@ -18,114 +18,27 @@ when all of it is on disk, so a job resumes from `state.json`.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import envoi
 from envoi.atomic_write import write_atomically
 
 from .damaged_files import reading, writing
+from .folder_lock import FolderLock, FolderTaken
+from .progress_table import ProgressTable
 from .settings import Settings
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
-COLUMNS = (
-    "trial",
-    "lr",
-    "seed",
-    "iteration",
-    "env_steps",
-    "seconds",
-    "episodes",
-    "return_mean",
-    "return_std",
-    "return_min",
-    "return_p10",
-    "return_p50",
-    "return_p90",
-    "return_max",
-    "length_mean",
-    "steps_per_second",
-)
-"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
-
-A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
-the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
-of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
-of the league.
-"""
-
-
-STOPPED = "stopped by "
-"""Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
-
-
-@dataclass
-class TrialState:
-    """The progress of a trial, as of its last checkpoint.
-
-    Args:
-        checkpoint: Path of the checkpoint relative to the folder; None before the first.
-        iteration: Iterations of RLlib.
-        env_steps: Steps of the env.
-        seconds: Training time.
-        episodes: Episodes that ended.
-        returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
-        best: The highest mean return so far.
-        reached: The goal or the scheduler that stopped it; None if it can continue.
-        learned: True once a policy was updated.
-        overrides: The settings that it runs with, where they are no longer those that it began with.
-        perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
-        rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
-        shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
-            `policy/<id>`; empty for one agent.
-    """
-
-    checkpoint: str | None = None
-    iteration: int = 0
-    env_steps: int = 0
-    seconds: float = 0.0
-    episodes: int = 0
-    returns: list[float] = field(default_factory=list)
-    best: float | None = None
-    reached: str | None = None
-    learned: bool = False
-    shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    overrides: dict[str, Any] | None = None
-    perturbations: list[dict[str, Any]] = field(default_factory=list)
-    rows: int | None = None
-
-    @property
-    def stopped_early(self) -> bool:
-        """True if a scheduler has stopped it, so that another goal does not continue it."""
-        return self.reached is not None and self.reached.startswith(STOPPED)
-
-    @property
-    def return_mean(self) -> float | None:
-        """Mean return of the last episodes; None before the first ended."""
-        return sum(self.returns) / len(self.returns) if self.returns else None
+from .trial_state import TrialState, best_trial
 
 
 def _entries(path: Path) -> list[str]:
     """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
     return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
-
-
-class FolderTaken(envoi.EnvoiError):
-    """Another job owns the folder."""
 
 
 class RunFolder:
@@ -148,7 +61,7 @@ class RunFolder:
         self.failure = self.path / "failure.json"
         self.ending = self.path / "ending.json"
         self.tune = self.path / "tune"
-        self._lock: BaseFileLock | None = None
+        self._lock, self._table = FolderLock(self.path), ProgressTable(self.progress)
 
     @property
     def exists(self) -> bool:
@@ -205,41 +118,12 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: Another process holds the lock.
         """
-        from filelock import FileLock, Timeout
-
-        self._lock = FileLock(self.path / ".lock")
-        try:
-            # Not at once: `envoi runs` may be looking at whether it is locked.
-            self._lock.acquire(timeout=0.3, poll_interval=0.02)
-        except Timeout:
-            raise FolderTaken(
-                f"{self.path}: another envoi train is writing here; wait for it to end, or give another --out"
-            ) from None
+        self._lock.claim()
 
     @property
     def is_claimed(self) -> bool:
         """True if a process, this one or another, holds the lock, and so is training."""
-        lock = self.path / ".lock"
-        if not lock.exists():
-            return False
-        if fcntl is None:
-            return self._is_lock_taken()
-        with lock.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
-
-    def _is_lock_taken(self) -> bool:
-        """Tries to lock the folder, on systems without `flock`."""
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(self.path / ".lock", timeout=0):
-                return False
-        except Timeout:
-            return True
+        return self._lock.is_claimed
 
     def write_ending(self, state: str, message: str) -> None:
         """Writes `ending.json`.
@@ -264,8 +148,7 @@ class RunFolder:
 
     def release(self) -> None:
         """Unlocks the folder."""
-        if self._lock is not None:
-            self._lock.release()
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -368,18 +251,8 @@ class RunFolder:
         temporary.replace(self.checkpoint)
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
-        """Appends a row to `progress.csv`, in one write, so that a kill leaves whole lines.
-
-        A column that the file lacks is added to it, empty in the rows above.
-        """
-        columns = self._columns()
-        missing = [name for name in (*COLUMNS, *row) if name not in columns]
-        if missing:
-            columns = [*columns, *dict.fromkeys(missing)]
-            with writing(self.progress):
-                self._write_progress(columns, self.read_progress())
-        with writing(self.progress), self.progress.open("ab", buffering=0) as file:
-            file.write(_csv(columns, [row]).encode())
+        """Appends a row to `progress.csv`, see `ProgressTable.append`."""
+        self._table.append(row)
 
     def rewind_progress(self, states: Mapping[int, TrialState]) -> None:
         """Removes the rows after each trial's checkpoint, where a resumed job continues.
@@ -387,39 +260,15 @@ class RunFolder:
         Raises:
             envoi.EnvoiError: `progress.csv` is damaged.
         """
-        written, kept, count = self.read_progress(), list[Mapping[str, str]](), dict[int, int]()
-        with reading(self.progress):
-            for row in written:
-                trial = int(row["trial"])
-                count[trial] = count.get(trial, 0) + 1
-                state = states[trial]
-                past = int(row["iteration"]) > state.iteration if state.rows is None else count[trial] > state.rows
-                if not past:
-                    kept.append(row)
-        self._write_progress(self._columns() or list(COLUMNS), kept)
-
-    def _columns(self) -> list[str]:
-        if not self.progress.exists():
-            return []
-        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
-            return next(csv.reader(file), [])
-
-    def _write_progress(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        write_atomically(self.progress, _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
+        self._table.rewind(states)
 
     def read_progress(self) -> list[dict[str, str]]:
-        """Reads the rows of `progress.csv` as text, empty where a row has no value; a row that was cut off is left out.
+        """Reads the rows of `progress.csv`, see `ProgressTable.read`.
 
         Raises:
-            envoi.EnvoiError: The file is damaged in another way.
+            envoi.EnvoiError: The file is damaged in another way than by a row that was cut off.
         """
-        if not self.progress.exists():
-            return []
-        with reading(self.progress), self.progress.open(newline="", encoding="utf-8") as file:
-            text = file.read()
-        whole = text[: text.rfind("\n") + 1]
-        rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
-        return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
+        return self._table.read()
 
     def new_session(self) -> str:
         """Returns a new name for Tune's folder; earlier folders stay, as they hold checkpoints."""
@@ -433,22 +282,3 @@ class RunFolder:
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns rows as lines of CSV, without a value where a row has none."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerows([[row.get(name) for name in columns] for row in rows])
-    return lines.getvalue()
-
-
-def best_trial(states: Mapping[int, TrialState]) -> int | None:
-    """Returns the index of the trial with the highest mean return; None if no trial has a checkpoint."""
-    held: Sequence[int] = [index for index, state in states.items() if state.checkpoint is not None]
-
-    def mean(index: int) -> float:
-        value = states[index].return_mean
-        return value if value is not None else float("-inf")
-
-    return max(held, key=mean, default=None)

@@ -22,8 +22,9 @@ from .job_report import Observer, Outcome
 from .multi_agent.grouping import Grouping, group_spaces
 from .multi_agent.league_files import LeagueFiles
 from .output_redirection import redirected
-from .run_folder import RunFolder, TrialState, best_trial
+from .run_folder import RunFolder
 from .settings import Settings
+from .trial_state import TrialState, best_trial
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,9 +23,10 @@ from .damaged_files import reading
 from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
-from .run_folder import RunFolder, TrialState
+from .run_folder import RunFolder
 from .settings import Settings
 from .sweep import Trial
+from .trial_state import TrialState
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -43,9 +45,10 @@ try:
     from .failure_file import write_failure
     from .faults import shared_records
     from .job_options import KeepRates, apply_job_options, check_gpus, load_module
-    from .recorder import Recorder, root_cause
+    from .recorder import Recorder
     from .schedulers import make_scheduler
     from .trial_configs import TrialConfigs
+    from .trial_errors import root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
@@ -104,7 +107,8 @@ def run(
             ),
         )
         try:
-            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW))):
+            began = time.time()  # earlier records are of jobs that were killed
+            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW, since=began))):
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count

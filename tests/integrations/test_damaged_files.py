@@ -8,7 +8,7 @@ import pytest
 import envoi
 from envoi.integrations.rllib import RunFolder, resume
 from envoi.integrations.rllib.damaged_files import damaged, reading
-from envoi.integrations.rllib.run_folder import TrialState
+from envoi.integrations.rllib.trial_state import TrialState
 
 NEEDED = (
     "env_to_module_connector/state.pkl",

@@ -2,7 +2,9 @@
 
 import copy
 import math
+import multiprocessing
 import pickle
+import subprocess
 import sys
 import time
 from functools import partial
@@ -24,10 +26,12 @@ import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
 from envoi.integrations.rllib.failure_file import read_failure
-from envoi.integrations.rllib.faults.env_guard import EVERY, BatchGuard, EnvGuard
+from envoi.integrations.rllib.faults.batch_guard import BatchGuard
+from envoi.integrations.rllib.faults.env_guard import EnvGuard
 from envoi.integrations.rllib.faults.losses import check_losses
 from envoi.integrations.rllib.faults.nan import has_nan
 from envoi.integrations.rllib.faults.runner_process import CALM_SECONDS, in_a_row
+from envoi.integrations.rllib.faults.value_checks import EVERY
 from envoi.integrations.rllib.faults.watchdog import SLOW_SECONDS
 
 pytestmark = pytest.mark.filterwarnings(
@@ -127,6 +131,23 @@ def test_nan_in_a_batch_names_the_lane():
     assert raised.value.__notes__[0].endswith("lane 2, step 4 of episode 1")
 
 
+@pytest.mark.parametrize(
+    ("env", "lanes", "place"),
+    [
+        (partial(Failing, "spec", at=14), None, "worker 0, step 4 of episode 2"),
+        (partial(Failing, "spec", at=14), 3, "worker 0, lane 0, step 4 of episode 2"),
+    ],
+)
+@pytest.mark.parametrize("check_specs", [True, "sample"])
+def test_message_names_the_step_once(env, lanes, place, check_specs, tmp_path):
+    form = made(env, lanes, check_specs=check_specs, failure=tmp_path / "failure.json")
+    with pytest.raises(envoi.SpecError):
+        play(form, 20)
+    message = read_failure(tmp_path / "failure.json")
+    assert message.endswith(f"; env 'envoi-guarded', {place}")
+    assert message.count("step") == 1
+
+
 def test_values_are_not_checked_where_the_user_says_so():
     play(made(partial(Failing, "nan"), check_specs=False), 30)
     play(made(partial(Failing, "spec"), check_specs=False), 30)
@@ -151,7 +172,7 @@ def test_sample_checks_one_step_in_a_thousand_later_on(monkeypatch):
     env = made(envoi.models.Catch)
     play(env, 40)
     checked = []
-    monkeypatch.setattr(env.guard._validated, "check", lambda result, **_: checked.append(result))
+    monkeypatch.setattr(env.guard._checks.validated, "check", lambda result, **_: checked.append(result))
     play(env, 20_000)
     assert 20_000 / EVERY / 2 < len(checked) < 20_000 / EVERY * 2
 
@@ -191,6 +212,89 @@ def test_call_that_ends_as_it_is_interrupted_is_an_error_all_the_same():
     guard.reset(lambda: (None, {}))
     with pytest.raises(EnvFailure, match=r"took longer than 0\.2 s"):
         guard.step(swallowing, 0)
+
+
+# Native code.
+
+NATIVE = """
+import ctypes, itertools, sys
+from pathlib import Path
+from envoi.integrations.rllib import register
+from envoi.integrations.rllib.faults import watchdog
+from envoi.integrations.rllib.faults.env_guard import EnvGuard
+
+class Native:
+    def wait(self, _):
+        mutex = ctypes.create_string_buffer(64)
+        for _ in range(2):
+            ctypes.CDLL(None).pthread_mutex_lock(mutex)
+
+    def count(self, _):  # and keep Python's lock
+        sum(itertools.repeat(0))
+
+how, file = sys.argv[1:]
+watchdog.SLOW_SECONDS = 0.2
+watchdog.LEAST_LOCKED = 1.0
+if how == "count":
+    watchdog.own_actor = lambda: "actor"
+guard = EnvGuard("native", register("native", Native, step_timeout=0.3).options, None, Path(file))
+guard.reset(lambda: (None, {}))
+guard.step(getattr(Native(), how), 0)
+"""
+
+
+def hang_in_native_code(how, file):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", NATIVE, how, file],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="calls pthread_mutex_lock")
+def test_native_code_that_hangs_ends_the_process_with_its_stack_and_a_message(tmp_path):
+    done = hang_in_native_code("wait", tmp_path / "failure.json")
+    assert done.returncode == 1
+    message = "a call of the env took longer than 0.3 s; env 'native', worker 0, step 1 of episode 1"
+    assert read_failure(tmp_path / "failure.json") == message
+    assert f"{message}; this process is ended" in done.stderr
+    assert "Thread 0x" in done.stderr  # all of them
+    assert " in wait\n" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as the test above")
+def test_native_code_that_keeps_pythons_lock_ends_the_process_of_an_actor(tmp_path):
+    done = hang_in_native_code("count", tmp_path / "failure.json")
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert " in count\n" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_process_is_watched_too():
+    """As gymnasium's AsyncVectorEnv forks; the timer of `faulthandler` does not survive that."""
+    options = register("envoi-forked", Failing, step_timeout=0.3).options
+    EnvGuard("forking", options).reset(lambda: (None, {}))
+
+    def step(pipe):
+        guard = EnvGuard("forked", options)
+        guard.reset(lambda: (None, {}))
+        try:
+            guard.step(lambda _: time.sleep(1000), 0)
+        except EnvFailure as error:
+            pipe.send(str(error))
+
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=step, args=(there,), daemon=True)
+    process.start()
+    try:
+        assert here.poll(60)
+        assert "longer than 0.3 s; env 'forked'" in here.recv()
+    finally:
+        process.kill()
 
 
 def test_slow_calls_are_noted_before_they_are_late():

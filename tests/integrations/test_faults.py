@@ -1,7 +1,9 @@
 """Algorithms whose env fails, in the processes of RLlib: each stops soon, with the env's own error."""
 
 import contextlib
+import re
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -108,7 +110,23 @@ def test_error_in_an_evaluation_runner():
 def test_error_in_a_process_of_gymnasiums():
     config = config_of(Failing, 1)
     config.env_runners(gym_env_vectorize_mode="async")
-    assert "ZeroDivisionError: the pole has no length" in failure_of(config)
+    message = failure_of(config).partition("\n")[0]
+    assert "ZeroDivisionError: the pole has no length" in message
+    assert re.search(r"worker 1, lane [01], step 5 of episode 3$", message)
+
+
+def test_records_of_killed_jobs_are_not_those_of_the_next_job_and_expire(monkeypatch):
+    began = time.time()
+    monkeypatch.setattr(shared_records.time, "time", lambda: began - 1)
+    shared_records.put(shared_records.SLOW, "hangs", "killed")
+    assert shared_records.left_by(shared_records.SLOW)["killed"] == "hangs"
+    assert "killed" not in shared_records.left_by(shared_records.SLOW, since=began)
+    monkeypatch.setattr(shared_records.time, "time", lambda: began + shared_records.EXPIRY - 2)
+    shared_records.remove_expired()
+    assert shared_records.get(shared_records.SLOW, "killed") == "hangs"
+    monkeypatch.setattr(shared_records.time, "time", lambda: began + shared_records.EXPIRY)
+    shared_records.remove_expired()
+    assert shared_records.get(shared_records.SLOW, "killed") is None
 
 
 @pytest.mark.deep

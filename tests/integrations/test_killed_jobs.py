@@ -21,7 +21,7 @@ def wait_for(condition, process, seconds=90):
 @pytest.mark.deep  # test_damaged_files.py resumes at an earlier checkpoint and drops the rows after it, in one job
 def test_job_killed_at_any_moment_can_be_resumed(spawn, tmp_path):
     run = RunFolder(tmp_path / "run")
-    process = spawn("train", "envoi:catch", "--stop-return", "10", "--out", run.path)
+    process = spawn("train", "envoi:nim", "--policies", "self-play", "--stop-return", "10", "--out", run.path)
     wait_for(lambda: run.exists, process)
     process.kill()
     process.wait()
@@ -46,6 +46,10 @@ def test_job_killed_at_any_moment_can_be_resumed(spawn, tmp_path):
     steps = [int(r["env_steps"]) for r in rows]
     assert steps == sorted(set(steps))
     assert run.curve.exists()
+    # The league has lost no game, and counted none twice.
+    league = json.loads((run.path / "league.json").read_text())["trials"]["0"]
+    games = sum(map(sum, league["games"])) / 2  # by pair, both ways
+    assert games == int(rows[-1]["episodes"]) > int(rows[held - 1]["episodes"]) > 0
 
 
 def test_ctrl_c_saves_and_names_the_resume_command(spawn, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.run_folder import TrialState
+from envoi.integrations.rllib.trial_state import TrialState
 
 pytest.importorskip("ray")
 

@@ -13,8 +13,9 @@ import pytest
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
 from envoi.integrations.rllib.comparison import compare_runs, interquartile_mean
-from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
+from envoi.integrations.rllib.progress_table import COLUMNS
 from envoi.integrations.rllib.run_list import list_runs
+from envoi.integrations.rllib.trial_state import TrialState
 
 
 def make_run(path, settings, curves, *, reached=None, ending=None):

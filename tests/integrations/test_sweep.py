@@ -6,8 +6,9 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.run_folder import COLUMNS, TrialState
+from envoi.integrations.rllib.progress_table import COLUMNS
 from envoi.integrations.rllib.search_space import SearchSpace
+from envoi.integrations.rllib.trial_state import TrialState
 
 SWEPT = {"lr": "log(1e-5,1e-3)", "clip_param": "grid(0.1,0.2)", "gamma": 0.98}
 

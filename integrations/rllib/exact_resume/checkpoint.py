@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.utils import force_list
 
 from ..callbacks import EnvoiCallbacks
+from ..damaged_files import writing
+from ..faults.checkpoint_writes import ADVICE
 from .learner_state import learner_state, set_learner_state
 from .limits import check_exact
 from .pickles import pickled, unpickled
@@ -72,7 +74,7 @@ def _save(
         if isinstance(held, str):
             _log.warning("this checkpoint is not exact, and a run resumed from it starts new episodes: %s", held)
         where, file = _file(saved, filesystem)
-        with where.open_output_stream(file) as out:
+        with writing(Path(file), ADVICE), where.open_output_stream(file) as out:
             out.write(pickled(held))
     return saved
 

@@ -19,10 +19,15 @@ import ray
 from ...errors import EnvFailure
 from . import shared_records
 from .failure import Failure
+from .nothing_learned import Progress
 from .runner_process import in_a_row
 
 PERIOD = 0.5
 _PATIENCE = 30.0  # seconds, for env runners to name themselves
+_SILENT_END = (
+    "without an error of Python, as by os._exit, a crash, lack of memory, or native code that hangs, whose stack is in "
+    "the log of the process"
+)
 
 Runner = tuple[str, Any]
 """The label of a remote env runner, and the handle of its actor."""
@@ -37,10 +42,14 @@ class DriverWatch:
 
     Attributes:
         failure: The failure that stops the training; None so far.
+        progress: What the results have shown; a warning is logged at the end of the algorithm, or of the process.
     """
 
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
         self.failure: Failure | None = None
+        self.progress = Progress()
+        shared_records.remove_expired()
+        self._at_end = weakref.finalize(algorithm, self.progress.warn)
         self._env, self._most_restarts = algorithm.config.env, most_restarts
         self._runners = _remote_runners(algorithm)
         self._stopped = threading.Event()
@@ -84,9 +93,7 @@ class DriverWatch:
             restarts = in_a_row(times) - 1
             if restarts > self._most_restarts:
                 last = shared_records.get(shared_records.LAST_END, actor)
-                why = (
-                    last["message"] if last else "without an error of Python, as by os._exit, a crash or lack of memory"
-                )
+                why = last["message"] if last else _SILENT_END
                 message = (
                     f"the process of {self._runners[actor][0]} ended {restarts} times in a row while it stepped env "
                     f"{self._env!r}; max_env_restarts={self._most_restarts}; the last time: {why}"
@@ -116,6 +123,9 @@ class DriverWatch:
 
     def _cleanup(self, cleanup: Callable[[], None]) -> None:
         self._stopped.set()
+        if self.failure is None:
+            self.progress.warn()
+        self._at_end.detach()
         self._kill_slow()
         try:
             cleanup()

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
 import envoi
-from envoi.adapters.rllib import codec
-from envoi.wrappers.validated import Validated, ValidatedMulti
 
 from ..env_options import EnvOptions
+from .error_origin import is_of_conversion, lane_of
 from .failure import Failure
-from .nan import find_nan, has_nan
 from .runner_process import RunnerProcess
-from .watchdog import CallInterrupted, interrupt, stack_of, watchdog
+from .value_checks import ValueChecks
+from .watchdog import SLOW_SECONDS, CallInterrupted, interrupt, stack_of, watchdog
 
 logger = logging.getLogger("envoi")
-
-FIRST_EPISODES = 2
-FIRST_STEPS = 1000
-"""With `check_specs="sample"` all steps of the first episodes of an env are checked, up to so many, …"""
-EVERY = 1000
-"""… and then one in so many, at random."""
 
 
 class EnvGuard:
@@ -59,16 +51,11 @@ class EnvGuard:
         self.calls, self.thread, self.limit = 0, 0, options.step_timeout
         self.runner, self.lane = RunnerProcess(), None
         self.steps = self.episodes = 0
-        self._name, self._options, self._form, self._file = name, options, form, file
+        self._name, self._options, self._file = name, options, file
         self._late: Failure | None = None
-        self._checks_values = form is not None and options.check_specs is not False
-        self._validated = self._sample = None
-        if form is not None and options.check_specs == "sample":
-            core = form.core
-            self._validated = ValidatedMulti(core) if isinstance(core, envoi.MultiEnv) else Validated(core)
-            self._sample = np.random.default_rng(0)
-        self._checked = 0  # results that were checked against their specs while all are
-        self._pause = 0  # results until the next one that is checked
+        self._checks: ValueChecks | None = None
+        if form is not None and options.check_specs is not False:
+            self._checks = ValueChecks(form, options.check_specs, self._of_lanes)
 
     _is_making = False
     _of_lanes = False
@@ -103,8 +90,8 @@ class EnvGuard:
         self.steps = 0
         result = self._call(function, **arguments)
         self.episodes += 1
-        if self._checks_values:
-            self._check(result[0], 0.0)
+        if self._checks is not None:
+            self._check(self._checks, result[0], 0.0)
         return result
 
     def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
@@ -130,8 +117,8 @@ class EnvGuard:
         self.calls += 1
         if self._late is not None:
             self._await_interruption()
-        if self._checks_values:
-            self._check(result[0], result[1])
+        if self._checks is not None:
+            self._check(self._checks, result[0], result[1])
         self._count(result)
         return result
 
@@ -152,29 +139,14 @@ class EnvGuard:
     def _count(self, result: Any) -> None:
         """Counts what a step has ended; only batches have anything to count."""
 
-    # Values.
-
-    def _check(self, observation: Any, reward: Any) -> None:
+    def _check(self, checks: ValueChecks, observation: Any, reward: Any) -> None:
         try:
-            if has_nan(observation) or not _is_finite(reward):
-                find_nan(self._form.last, self._of_lanes)
-            if self._validated is not None:
-                self._pause -= 1
-                if self._pause < 0:
-                    self._check_specs()
+            checks.check(observation, reward, step=self.steps, episode=self.episodes, restarted=self._restarted())
         except envoi.EnvoiError as error:
             self._fail(error, is_over=True)
 
-    def _check_specs(self) -> None:
-        validated: Any = self._validated
-        assert self._sample is not None
-        validated.check(self._form.last, step=self.steps, episode=self.episodes, **self._restarted())
-        self._checked += 1
-        if self.episodes > FIRST_EPISODES or self._checked >= FIRST_STEPS:
-            self._pause = int(self._sample.integers(2 * EVERY - 1))
-
-    def _restarted(self) -> Mapping[str, Any]:
-        return {}
+    def _restarted(self) -> Mapping[str, Any] | None:
+        """Returns for a batch which lanes began an episode in the latest step."""
 
     # Failures.
 
@@ -214,11 +186,10 @@ class EnvGuard:
 
     def _of_values(self, error: Exception) -> Exception:
         """Returns the error of a value outside its spec where that is why it could not be converted for RLlib."""
-        if self._validated is None or not any(frame.f_code.co_filename.startswith(_CODEC) for frame in _frames(error)):
+        if self._checks is None or not is_of_conversion(error):
             return error
-        validated: Any = self._validated
         try:
-            validated.check(self._form.last, step=self.steps, episode=self.episodes, **self._restarted())
+            self._checks.check_specs(step=self.steps, episode=self.episodes, restarted=self._restarted())
         except envoi.SpecError as named:
             return named.with_traceback(error.__traceback__)
         return error
@@ -231,13 +202,15 @@ class EnvGuard:
         """
         self.runner.report_slow(f"a call of the env takes long; {self.where()}" if is_slow else None)
 
-    def late(self, again: bool) -> None:
+    def late(self, seconds: float, again: bool) -> None:
         """Ends a call that has taken longer than the limit.
 
         In the process of the algorithm it is interrupted; the process of an env runner is ended, by the algorithm or,
-        if that does not happen, by itself.
+        if that does not happen, by itself. Native code cannot be interrupted: then the process of the algorithm is
+        ended too, one of a Tune trial soon, one that is a script's own after twice the limit.
 
         Args:
+            seconds: How long the call has taken so far.
             again: True if the call lasts in spite of that.
         """
         stack = stack_of(self.thread, __file__)
@@ -249,11 +222,19 @@ class EnvGuard:
         elif not again:
             self._late = failure
             interrupt(self.thread)
-        else:  # a call of native code that no signal ends
-            logger.error("%s", failure.error())
-            if self.runner.actor is not None:
-                self.runner.report(failure, self._file)
-                os._exit(1)
+        elif self.runner.actor is None and seconds < 2 * self.limit:
+            if seconds < self.limit + 2 * SLOW_SECONDS:  # once
+                logger.error("%s; %s", failure.message, _NATIVE)
+        else:
+            self._end_process(failure)
+
+    def _end_process(self, failure: Failure) -> NoReturn:
+        """Ends the process of the algorithm, in which native code keeps the thread of the env."""
+        logger.error("%s; this process is ended\n\nTraceback of the env:\n%s", failure.message, failure.traceback)
+        self.runner.report(failure, self._file)
+        if sys.__stderr__ is not None:
+            faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
+        os._exit(1)
 
     def _await_interruption(self) -> NoReturn:
         """Raises that a call took too long, if it ended just before the watchdog's interruption arrived."""
@@ -264,86 +245,7 @@ class EnvGuard:
             self._fail(error, is_over=True)
 
 
-class BatchGuard(EnvGuard):
-    """Watches the calls of a batch of lanes. The steps of each lane's episode are counted for messages.
-
-    Args:
-        name: As in `EnvGuard`.
-        options: As in `EnvGuard`.
-        form: As in `EnvGuard`; None if the lanes themselves are watched.
-        file: As in `EnvGuard`.
-        num_envs: The number of lanes.
-    """
-
-    def __init__(
-        self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, num_envs: int = 1
-    ) -> None:
-        super().__init__(name, options, form, file)
-        self._num_envs = num_envs
-        self._over = np.zeros(num_envs, bool)
-        self._any_over = False
-        self._began = np.zeros(num_envs, int)
-        self._ended = np.zeros(num_envs, int)
-
-    _of_lanes = True
-
-    def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        self._over, self._any_over = np.zeros(self._num_envs, bool), False
-        self._began[:] = 0
-        return super().reset(function, **arguments)
-
-    def _count(self, result: Any) -> None:
-        if self._any_over:
-            self._began[self._over] = self.steps
-            self._ended[self._over] += 1
-        self._over = np.logical_or(result[2], result[3])
-        self._any_over = bool(self._over.any())
-
-    def _restarted(self) -> Mapping[str, Any]:
-        return {"restart": self._over} if self.steps else {}
-
-    def where(self, lane: int | str | None = None) -> str:
-        if isinstance(lane, str):
-            return super().where(lane)
-        if lane is None:
-            lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
-            return f"env {self._name!r}, {self.runner}, {lanes}, step {self.steps:,} since the reset of all"
-        step, episode = self.steps - self._began[lane], self.episodes + self._ended[lane]
-        return f"env {self._name!r}, {self.runner}, lane {lane}, step {step:,} of episode {episode:,}"
-
-
-def _is_finite(reward: Any) -> bool:
-    if isinstance(reward, (float, int)):
-        return math.isfinite(reward)
-    if isinstance(reward, Mapping):
-        return all(map(_is_finite, reward.values()))
-    return bool(np.isfinite(reward).all())
-
-
-def lane_of(error: BaseException) -> int | str | None:
-    """Returns the lane of a batch in which an error was raised, or words for it; None if it is not known."""
-    lane = getattr(error, "envoi_lane", None)
-    if lane is not None:
-        return lane
-    calls: Any = ()
-    for frame in _frames(error):
-        if frame.f_code.co_filename != _LANES:
-            continue
-        found = frame.f_locals
-        if frame.f_code.co_name == "reset" and isinstance(index := found.get("index"), int):
-            return index
-        calls, call = found.get("calls", calls), found.get("call")  # in two frames before Python 3.12
-        if call is not None:
-            return next((lane for lane, one in enumerate(calls) if one is call), None)
-    return None
-
-
-_CODEC = str(Path(codec.__file__).parent)
-_LANES = sys.modules["envoi.batching.lanes"].__file__
-
-
-def _frames(error: BaseException) -> Iterator[Any]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield trace.tb_frame
-        trace = trace.tb_next
+_NATIVE = (
+    "it is in native code, which cannot be interrupted, and this process is ended once it has taken twice as long; to "
+    "lose no more than an env runner, set num_env_runners=1 or more; for calls that may take longer, set step_timeout"
+)

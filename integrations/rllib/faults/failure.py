@@ -6,6 +6,8 @@ import traceback
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+import envoi
+
 from ...errors import EnvFailure, describe
 
 
@@ -29,7 +31,7 @@ class Failure:
             error: The error that the env raised.
             where: Env, worker, lane and step.
         """
-        return cls(f"{describe(error)}; {where}", "".join(traceback.format_exception(error)))
+        return cls(f"{describe(_without_step(error))}; {where}", "".join(traceback.format_exception(error)))
 
     def error(self) -> EnvFailure:
         """Returns the failure as an error."""
@@ -39,3 +41,10 @@ class Failure:
     def to_dict(self) -> dict[str, Any]:
         """Returns the failure as plain values."""
         return asdict(self)
+
+
+def _without_step(error: BaseException) -> BaseException:
+    """Returns the error that `Validated` has added a step to, which `where` names with more."""
+    cause = error.__cause__
+    is_same = isinstance(cause, envoi.SpecError) and str(error).startswith(f"{cause} (at ")
+    return cause if is_same and cause is not None else error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,8 @@ from ray.experimental.internal_kv import (
 )
 
 NAMESPACE = "envoi"
+EXPIRY = 86_400.0
+"""Seconds after which a record of a job that was killed is removed, by the next job; it would mean nothing any more."""
 
 FAILURE, STARTS, LAST_END, SLOW = "failure", "starts", "last_end", "slow"
 """The kinds of records: the failure that stops the training; the times at which the actor's process started; the
@@ -44,7 +47,8 @@ def put(kind: str, value: Any, actor: str) -> None:
         value: Its value, of plain values.
         actor: The actor.
     """
-    _internal_kv_put(f"{kind}/{actor}", json.dumps(value), namespace=NAMESPACE)
+    record = json.dumps({"time": time.time(), "value": value})
+    _internal_kv_put(f"{kind}/{actor}", record, namespace=NAMESPACE)
 
 
 def get(kind: str, actor: str) -> Any:
@@ -54,23 +58,20 @@ def get(kind: str, actor: str) -> Any:
         kind: The kind of record.
         actor: The actor.
     """
-    value = _internal_kv_get(f"{kind}/{actor}", namespace=NAMESPACE)
-    return None if value is None else json.loads(value)
+    return _read(f"{kind}/{actor}")[1]
 
 
-def left_by(kind: str, actors: Iterable[str] | None = None) -> dict[str, Any]:
+def left_by(kind: str, actors: Iterable[str] | None = None, since: float = 0.0) -> dict[str, Any]:
     """Returns the records of a kind, by actor.
 
     Args:
         kind: The kind of record.
-        actors: The actors; None for all of the cluster.
+        actors: The actors; None for all of the cluster, whose records may be of other jobs.
+        since: The time of the earliest record to return, in seconds of `time.time`.
     """
-    if not _internal_kv_initialized():
-        return {}
-    keys = _internal_kv_list(f"{kind}/", namespace=NAMESPACE)
-    found = {key.decode().partition("/")[2] for key in keys}
-    records = {actor: get(kind, actor) for actor in (found if actors is None else found.intersection(actors))}
-    return {actor: record for actor, record in records.items() if record is not None}
+    found = {key.partition("/")[2]: key for key in _keys(f"{kind}/")}
+    records = {actor: _read(found[actor]) for actor in found.keys() & (found if actors is None else actors)}
+    return {actor: value for actor, (at, value) in records.items() if value is not None and at >= since}
 
 
 def remove(kind: str, actor: str) -> None:
@@ -82,3 +83,24 @@ def remove(kind: str, actor: str) -> None:
     """
     if _internal_kv_initialized():
         _internal_kv_del(f"{kind}/{actor}", namespace=NAMESPACE)
+
+
+def remove_expired() -> None:
+    """Removes the records that are older than `EXPIRY`; jobs that were killed have left them."""
+    for kind in KINDS:
+        for key in _keys(f"{kind}/"):
+            if _read(key)[0] < time.time() - EXPIRY:
+                _internal_kv_del(key, namespace=NAMESPACE)
+
+
+def _keys(prefix: str) -> list[str]:
+    return (
+        [key.decode() for key in _internal_kv_list(prefix, namespace=NAMESPACE)] if _internal_kv_initialized() else []
+    )
+
+
+def _read(key: str) -> tuple[float, Any]:
+    """Returns the time and the value of a record; 0 and None if there is none."""
+    held = _internal_kv_get(key, namespace=NAMESPACE)
+    record = json.loads(held) if held is not None else {"time": 0.0, "value": None}
+    return record["time"], record["value"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 import sys
@@ -12,9 +13,13 @@ import traceback
 from typing import Protocol
 from weakref import WeakSet
 
+from .shared_records import own_actor
+
 SLOW_SECONDS = 5.0
 """A call that takes longer is reported as slow, so that an interruption does not wait for it."""
 PERIOD = 0.5
+LEAST_LOCKED = 30.0
+"""Python's lock may be held for so many seconds, or for twice the limit of a call if that is more."""
 
 
 class Watched(Protocol):
@@ -34,8 +39,13 @@ class Watched(Protocol):
         """Called when a call has taken `SLOW_SECONDS`, and when it has ended."""
         ...
 
-    def late(self, again: bool) -> None:
-        """Called when a call has taken longer than `limit`, and again, with `again` True, each few seconds."""
+    def late(self, seconds: float, again: bool) -> None:
+        """Called when a call has taken longer than `limit`, and each few seconds after that until it ends.
+
+        Args:
+            seconds: How long it has taken.
+            again: False the first time.
+        """
         ...
 
     def __hash__(self) -> int: ...
@@ -56,7 +66,10 @@ class Watchdog:
             self._pid, self._watched, self._lock = os.getpid(), WeakSet(), threading.Lock()
             threading.Thread(target=self._run, name="envoi-watchdog", daemon=True).start()
         with self._lock:
+            is_new = watched not in self._watched
             self._watched.add(watched)
+        if is_new:
+            _await_lock([watched.limit])  # its first call may come before the thread's next tick
 
     def _run(self) -> None:
         since: dict[int, tuple[int, float, float]] = {}  # by object: the call, its first tick, the next report
@@ -81,11 +94,36 @@ class Watchdog:
                     watched.slow(True)
                 if now >= begun[2]:
                     since[key] = (calls, begun[1], now + SLOW_SECONDS)
-                    watched.late(begun[2] > begun[1] + watched.limit)
+                    watched.late(now - begun[1], begun[2] > begun[1] + watched.limit)
             since = {key: value for key, value in since.items() if key in present}
             del all_watched
-            shortest = min((watched.limit for watched in list(self._watched)), default=PERIOD)
-            time.sleep(min(PERIOD, shortest / 5))
+            limits = [watched.limit for watched in list(self._watched)]
+            _await_lock(limits)
+            time.sleep(min([PERIOD, *(limit / 5 for limit in limits)]))
+
+
+_timer_pid = 0
+"""The process that has used the timer of `faulthandler`; a fork of it would wait for the timer's thread for ever."""
+
+
+def _await_lock(limits: list[float]) -> None:
+    """Has all stacks written, and a Ray actor ended, unless this is called again in time.
+
+    Native code that hangs without giving up Python's lock stops the watchdog's thread too. The timer of `faulthandler`,
+    of which a process has one, needs no lock.
+
+    Args:
+        limits: The limits of the calls that are watched; none to stop the timer.
+    """
+    global _timer_pid
+    _timer_pid = _timer_pid or os.getpid()
+    if _timer_pid != os.getpid():
+        return
+    if not limits:
+        faulthandler.cancel_dump_traceback_later()
+    elif sys.__stderr__ is not None:
+        longest = max(LEAST_LOCKED, 2 * max(limits))
+        faulthandler.dump_traceback_later(longest, exit=own_actor() is not None, file=sys.__stderr__)
 
 
 def stack_of(thread: int, below: str) -> str:
