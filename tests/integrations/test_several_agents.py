@@ -42,7 +42,6 @@ def test_agents_share_policies_as_asked_or_as_their_spaces_allow(way, agents, ex
     mapping = pickle.loads(pickle.dumps(grouping.mapping))
     for policy, members in grouping.policies.items():
         assert {mapping(agent, None, worker=None) for agent in members} == {policy}
-        assert grouping.spaces_of(policy) == agents[members[0]]
     assert list(grouping.learning_seats) == list(agents)
 
 
@@ -81,6 +80,32 @@ def test_any_partition_of_the_agents_is_a_mapping(parts):
 def test_policies_that_cannot_be_are_refused_by_name(policies, agents, message):
     with pytest.raises(envoi.EnvoiError, match=re.escape(message)):
         group_agents(policies, agents)
+
+
+@pytest.mark.parametrize(
+    ("has", "wants", "expected"),
+    [
+        (spaces.Box(-9, 9, (2,), np.float32), SMALL, True),  # bounds move with contexts
+        (LARGE, SMALL, False),
+        (THREE, TWO, False),
+        (spaces.MultiDiscrete([2, 3]), spaces.MultiDiscrete([2, 3]), True),
+        (spaces.MultiDiscrete([2, 4]), spaces.MultiDiscrete([2, 3]), False),
+        (spaces.Dict(a=LARGE), spaces.Dict(a=SMALL), False),
+    ],
+)
+def test_policies_fit_envs_of_equal_shapes_and_counts(has, wants, expected):
+    pytest.importorskip("ray")
+    from envoi.integrations.rllib.multi_agent.joint_policy import JointPolicy
+
+    policy = SimpleNamespace(
+        grouping=SimpleNamespace(agents=("a",)), observation_spaces={"a": wants}, action_spaces={"a": TWO}
+    )
+    env = SimpleNamespace(possible_agents=["a"], observation_spaces={"a": has}, action_spaces={"a": TWO})
+    if expected:
+        JointPolicy.check_fits(policy, "envoi:game", env)
+    else:
+        with pytest.raises(envoi.EnvoiError, match="a was trained with the observation space"):
+            JointPolicy.check_fits(policy, "envoi:game", env)
 
 
 def test_settings_keep_policies_through_their_file():

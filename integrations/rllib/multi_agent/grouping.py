@@ -70,10 +70,6 @@ class Grouping:
         """The names under which returns are reported: `policy/<id>` of the learning policies, and `agent/<id>`."""
         return (*(f"policy/{name}" for name in self.policies), *(f"agent/{agent}" for agent in self.agents))
 
-    def spaces_of(self, policy: str) -> tuple[Any, Any]:
-        """Returns the observation space and the action space of a policy, frozen ones included."""
-        return self.spaces[self.policies.get(policy, self.agents)[0]]
-
     def __str__(self) -> str:
         if self.slots:
             return f"policies {self.way}: {LEARNER} plays either side, against itself and {self.slots} past versions"
