@@ -166,3 +166,19 @@ def test_info_shows_the_specs_of_each_agent(cli, env, words):
     assert code == 0
     assert all(word in out for word in words)
     assert "the same seed gives the same episode" in out
+
+
+def test_the_page_lists_every_command_and_no_option_that_there_is_not():
+    import re
+    from pathlib import Path
+
+    import typer
+
+    from envoi.integrations.cli.commands import app
+
+    page = (Path(__file__).parents[2] / "docs/command_line.md").read_text(encoding="utf-8")
+    commands = typer.main.get_command(app).commands
+    assert set(re.findall(r"^\| `envoi (\w+)", page, re.MULTILINE)) == set(commands)
+    known = {name for one in commands.values() for param in one.params for name in (*param.opts, *param.secondary_opts)}
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page))
+    assert named <= known | {"--help", "--install-completion"}
