@@ -53,7 +53,8 @@ def learn(runner: str, seed: int, steps: int, lanes: int, mode: str) -> dict[str
         if mean >= REACHED and np.isnan(reached):
             reached = taken
         if taken > 0.8 * steps:
-            late += [float(value) for value in found.get("episode_returns", [])] or [mean]
+            ended = found.get("episode_returns")
+            late += ended if isinstance(ended, list) else []  # a NaN if none ended
     algorithm.stop()
     return {"runner": runner, "seed": seed, "score": float(np.mean(late)), "reached": reached}
 

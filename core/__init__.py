@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from .authoring.model import Model
 from .batching.batch_model import BatchModel
-from .batching.loop import Lanes, batch
+from .batching.lanes import Lanes
+from .batching.loop import batch
 from .batching.model_batch import ModelBatch
 from .errors import (
     ContextError,
@@ -36,6 +37,7 @@ from .errors import (
     SnapshotUnsupported,
     SpecError,
     UnknownName,
+    WorkerError,
 )
 from .protocol.batch_env import BatchEnv
 from .protocol.env import Env, Reset, Step
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from .authoring.multi_model import MultiModel
     from .batching.agents_as_lanes import AgentLanes
     from .batching.multi_model_batch import MultiBatchModel, MultiModelBatch
+    from .batching.worker_lanes import WorkerLanes
     from .context import (
         Categorical,
         ContextSpace,
@@ -114,6 +117,7 @@ else:
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",
         "batching.multi_model_batch": "MultiBatchModel MultiModelBatch",
+        "batching.worker_lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
         "flattening": "Flattening",
@@ -237,6 +241,8 @@ __all__ = [
     "UnknownName",
     "Validated",
     "ValidatedMulti",
+    "WorkerError",
+    "WorkerLanes",
     "Wrapper",
     "as_multi",
     "as_single",

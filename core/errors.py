@@ -42,6 +42,19 @@ class MissingBackend(EnvoiError, ImportError):
     """A requested framework is not installed."""
 
 
+class WorkerError(EnvoiError, RuntimeError):
+    """A process with lanes of a batch has crashed or hangs, or an environment in it raised an error.
+
+    Args:
+        message: The place, the cause, and the traceback of the process.
+        lane: The lane whose environment was called; None if none was, or if it is unknown.
+    """
+
+    def __init__(self, message: str, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.lane = lane
+
+
 class LossyConversion(EnvoiError, TypeError):
     """A target framework cannot express a part of an environment.
 

@@ -5,7 +5,8 @@ Leaves that are not arrays (`Text`, `Sequence`, `Graph`, `OneOf`) become tuples 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,39 @@ def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
     if isinstance(spec, Spec):
         return np.array(values, spec.dtype) if isinstance(spec, _ARRAYS) else tuple(values)
     return tree.rebuild(spec, [stack(sub, [v[key] for v in values]) for _, key, sub in tree.children(spec)])
+
+
+def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
+    """Returns `stack` for one spec, as a function of the values of all lanes that walks no spec.
+
+    Args:
+        spec: The spec of a single lane's value.
+    """
+    if isinstance(spec, Spec):
+        return partial(stack, spec)
+    parts = [(key, stacker(sub)) for _, key, sub in tree.children(spec)]
+    return lambda values: tree.rebuild(spec, [part([value[key] for value in values]) for key, part in parts])
+
+
+def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
+    """Returns a function that splits a batched value, once, into the values that `lane` returns for each lane.
+
+    Args:
+        spec: The spec of a single lane's value.
+        n: The number of lanes.
+    """
+    if isinstance(spec, Spec):
+        return lambda values: values
+    parts = [(key, splitter(sub, n)) for _, key, sub in tree.children(spec)]
+    if not parts:
+        empty: list[Any] = [tree.rebuild(spec, [])] * n
+        return lambda values: empty
+
+    def split(values: Any) -> list[Any]:
+        lanes = zip(*(part(values[key]) for key, part in parts), strict=True)
+        return [tree.rebuild(spec, one) for one in lanes]
+
+    return split
 
 
 def lane(spec: SpecTree, values: Any, index: int) -> Any:

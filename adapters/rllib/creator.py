@@ -28,7 +28,10 @@ from .form_base import ActionMasks, Canonical, Place, RLlibForm
 FORM = "envoi_form"
 """The entry of RLlib's `env_config` whose `canonical` and `action_masks` override those of the creator."""
 
-RESERVED = ("in_evaluation", "num_envs", FORM)
+OPTIONS = "envoi_options"
+"""The entry of RLlib's `env_config` for the options of `envoi.integrations.rllib.EnvOptions`; not read here."""
+
+RESERVED = ("in_evaluation", "num_envs", FORM, OPTIONS)
 """Entries of RLlib's `env_config` that are for envoi or RLlib, and not arguments of the environment."""
 
 

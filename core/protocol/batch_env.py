@@ -14,9 +14,10 @@ looped over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,24 @@ from numpy.typing import NDArray
 from ..errors import SpecError
 from ..lane_values import stack
 from ..spec import SpecTree, sample
+from ..tree import map_leaves
 from .env import Env, Reset, Step
 from .infos import Infos
 
 Mask: TypeAlias = NDArray[np.bool_]
+
+
+class LanesStep(NamedTuple):
+    """The steps of some lanes of a batch whose lanes are stepped independently of one another.
+
+    Attributes:
+        lanes: The indices of k lanes, int of shape (k,).
+        step: Their steps, with leaves of shape (k, …).
+    """
+
+    lanes: NDArray[np.intp]
+    step: Step
+
 
 make_batch_reset: Callable[[tuple[Any, Infos]], Reset] = partial(
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
@@ -186,5 +201,23 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
     if terminated is None:
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
     if discount is None:
-        discount = stack(discount_spec, [0.0 if ended else 1.0 for ended in terminated])
+        discount = default_discounts(discount_spec, terminated)
     return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+
+
+def default_discounts(spec: SpecTree, terminated: Mask) -> Any:
+    """Returns the default discounts of n lanes: 0 after a termination, else 1.
+
+    Args:
+        spec: The spec of a discount.
+        terminated: The lanes that have terminated, bool of shape (n,).
+
+    Returns:
+        The structure of `spec`, with new arrays of shape (n, …).
+    """
+
+    def of_leaf(leaf: Any) -> NDArray[Any]:
+        column = (~terminated).astype(leaf.dtype)
+        return np.repeat(column, math.prod(leaf.shape)).reshape(len(terminated), *leaf.shape) if leaf.shape else column
+
+    return map_leaves(of_leaf, spec)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import envoi
 
-from .algorithms import find
+from .algorithms import Algorithm, find
 from .batched_runner import Runner
 from .env_options import EnvOptions
 from .multi_agent.grouping import Policies
 
 try:
+    from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
@@ -29,12 +29,9 @@ try:
     from .configuration.policies import set_policies
     from .configuration.table_defaults import set_table_defaults
     from .exact_resume.checkpoint import save_exactly
-    from .registration import RegisteredEnv, register, registered
+    from .registration import OPTIONS, RegisteredEnv, register_for
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
-
-if TYPE_CHECKING:
-    from ray.rllib.algorithms.algorithm import Algorithm as RLlibAlgorithm
 
 __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
@@ -99,7 +96,8 @@ def configure(
             `register` or `ray.tune.register_env` has registered; then its options are those of `register`, apart from
             those that differ from the defaults here. None for the env that the config has. If `config` is the env,
             `env` may be the name of the algorithm.
-        action_masks: See `EnvOptions`.
+        action_masks: See `EnvOptions`. The config has this option and the next five in its `env_config`, where they
+            differ from the defaults, so that other configs of the env may have others.
         vectorize: See `EnvOptions`.
         check_specs: See `EnvOptions`.
         on_env_error: See `EnvOptions`.
@@ -128,18 +126,18 @@ def configure(
         envoi.EnvoiError: An unknown env or algorithm, an option without meaning, actions that the algorithm cannot
             choose from, or a batch of another number of lanes than asked for.
     """
-    options = EnvOptions(action_masks, vectorize, check_specs, on_env_error, max_env_restarts, step_timeout)
+    options = EnvOptions.of_arguments(locals())
     if isinstance(config, AlgorithmConfig):
-        given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners, "seed": seed, "training": training}
-        _refuse_settings({"algo": algo, "module": module, **given})
-        described = describe_fitting(config, _registered(config, env, options, failure), config.env_config, None)
+        given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
+        _refuse_settings({"algo": algo, "module": module, **given, "training": training})
+        _check_free(config)
+        described = describe_fitting(config, _set_env(config, env, options, failure), None)
     else:
-        env, name = (config, algo or env) if config is not None else (env, algo)
-        algorithm = find(name or "PPO")
+        env, algorithm = _env_and_algorithm(config, env, algo)
         config = load_algorithm(algorithm.name).get_default_config()
         if module is not None:
             config.rl_module(rl_module_spec=RLModuleSpec(module_class=module))
-        described = describe_fitting(config, _registered(config, env, options, failure), {}, num_envs)
+        described = describe_fitting(config, _set_env(config, env, options, failure), num_envs)
         config.env_runners(num_env_runners=num_env_runners)
         config.debugging(seed=seed)
         set_table_defaults(config, described, algorithm, lr, num_envs, training)
@@ -154,21 +152,57 @@ def configure(
 
 def _refuse_settings(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
-        if value not in (None, 0):
+        if value is not None:
             raise envoi.EnvoiError(
                 f"{name}: expected it on the config itself, as it is your own, got {value!r}; {name}=… is for a config "
                 "that starts from the values of ALGORITHMS, configure(env, algo=…)"
             )
 
 
-def _registered(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None) -> RegisteredEnv:
-    """Returns a registered env with the options of `configure`; registers it, if it has no name yet."""
+def _check_free(config: AlgorithmConfig) -> None:
+    if getattr(config, "_is_frozen", False):
+        raise envoi.EnvoiError(
+            "config: expected one that can be changed, got a frozen one, as an algorithm has it; give "
+            "config.copy(copy_frozen=False)"
+        )
+
+
+def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, Algorithm]:
+    """Returns the env and the algorithm of a call without a config of the user's.
+
+    Args:
+        first: The first argument of `configure`.
+        second: Its second argument.
+        algo: The name of the algorithm, if it was given by name.
+    """
+    if isinstance(first, type) and issubclass(first, (AlgorithmConfig, RLlibAlgorithm)):
+        name = first.__name__.removesuffix("Config")
+        raise envoi.EnvoiError(
+            f"config: expected an instance of AlgorithmConfig, got the class {first.__name__}; give {name}Config(), or "
+            f"the env and the name of the algorithm, configure(env, {name!r})"
+        )
+    if first is None:
+        return second, find(algo or "PPO")
+    if second is None:
+        return first, find(algo or "PPO")
+    if not isinstance(second, str):
+        raise envoi.EnvoiError(
+            f"config: expected an instance of AlgorithmConfig beside the env {second!r}, got {first!r}; or else "
+            "expected the name of an algorithm after the env"
+        )
+    if algo is not None:
+        raise envoi.EnvoiError(f"algo: got two algorithms, {second!r} and {algo!r}; give one of them")
+    return first, find(second)
+
+
+def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Path | None) -> RegisteredEnv:
+    """Returns the registered env of a config, which receives the options of the env."""
     if env is None:
         env = config.env
     if env is None:
         raise envoi.EnvoiError("env: expected an env, its name or its factory, got None, and the config has no env")
-    known = registered(env) if isinstance(env, str) else None
-    if known is not None:
-        return known.with_options(**options.changes())
-    name = f"envoi-{env if isinstance(env, str) else getattr(env, '__qualname__', type(env).__qualname__)}"
-    return register(name, env, **asdict(options), failure=failure)
+    known = register_for(env)
+    changes = options.changes() | ({} if failure is None else {"failure": str(failure)})
+    if changes:
+        config.env_config = {**config.env_config, OPTIONS: {**config.env_config.get(OPTIONS, {}), **changes}}
+    return known.with_config(config.env_config)

@@ -44,6 +44,7 @@ class Algorithm:
 
 
 _ANY = frozenset({"Discrete", "MultiDiscrete", "Box", "Tuple"})
+_REAL = frozenset({"Box"})
 
 # PPO: RLlib's defaults clip the value loss at 10, which stalls the critic as soon as returns reach hundreds,
 # and take a rate of 5e-5. With these CartPole reaches a mean return of 450 after about 30,000 steps.
@@ -68,11 +69,18 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             Algorithm("IMPALA", _ANY, 8),
             Algorithm("DQN", frozenset({"Discrete"}), 8),
             Algorithm("SAC", frozenset({"Box", "Discrete"}), 4, rates=_ACTOR_CRITIC),
-            Algorithm("TQC", frozenset({"Box"}), 4, rates=_ACTOR_CRITIC),
+            Algorithm("TQC", _REAL, 4, rates=_ACTOR_CRITIC),
         )
     }
 )
 """The algorithms by name."""
+
+ACTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {name: algorithm.actions for name, algorithm in ALGORITHMS.items()}
+    | {"BC": _ANY, "MARWIL": _ANY, "CQL": _REAL, "IQL": _REAL, "DreamerV3": frozenset({"Discrete", "Box"})}
+)
+"""Class names of the action spaces that an algorithm can choose from, by the name of its class; also of those that
+learn from recorded data, and of DreamerV3."""
 
 
 FROM_PYTHON = ("BC", "MARWIL", "CQL", "IQL", "DreamerV3")
@@ -100,11 +108,11 @@ def find(name: str) -> Algorithm:
     raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")
 
 
-def check_actions(algorithm: Algorithm, space: object) -> None:
+def check_actions(algorithm: str, space: object) -> None:
     """Checks that an algorithm can choose from an action space.
 
     Args:
-        algorithm: The algorithm.
+        algorithm: The name of the algorithm, see `ACTIONS`.
         space: The canonical gymnasium action space; of several agents, a `Dict` of theirs.
 
     Raises:
@@ -114,7 +122,7 @@ def check_actions(algorithm: Algorithm, space: object) -> None:
     agents: Mapping[Any, Any] = getattr(space, "spaces", {}) if type(space).__name__ == "Dict" else {"": space}
     for agent, own in agents.items():
         kind = type(own).__name__
-        if kind not in algorithm.actions:
+        if kind not in ACTIONS[algorithm]:
             able = ", ".join(a.name for a in ALGORITHMS.values() if kind in a.actions) or "none"
             whose = f" of {agent}" if len(agents) > 1 else ""
-            raise envoi.EnvoiError(f"{algorithm.name} cannot choose from the actions {own}{whose}; these can: {able}")
+            raise envoi.EnvoiError(f"{algorithm} cannot choose from the actions {own}{whose}; these can: {able}")

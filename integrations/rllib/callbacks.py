@@ -17,7 +17,7 @@ from .faults.losses import check_losses
 from .faults.runner_process import RunnerProcess
 from .multi_agent import self_play
 from .multi_agent.returns import log_returns
-from .registration import registered
+from .registration import env_of_config
 
 RETURNS = "episode_returns"
 """Key of a result, under `env_runners`, for the returns of the episodes that ended in its iteration."""
@@ -45,7 +45,7 @@ class EnvoiCallbacks(RLlibCallback):
         bind_worker(env_runner=env_runner, env=env, env_context=env_context)
         if self._runner is None:
             self._runner = RunnerProcess(env_runner)
-        if isinstance(env, AsyncVectorEnv) and (known := registered(env_runner.config.env)) is not None:
+        if isinstance(env, AsyncVectorEnv) and (known := env_of_config(env_runner.config)) is not None:
             # The guards of the lanes are in other processes, without Ray; this one reports what they raise.
             guard = BatchGuard(known.name, known.options, None, known.failure, env.num_envs)
             env_runner.env = GuardedVectorEnv(env_runner.env, guard)
@@ -59,9 +59,9 @@ class EnvoiCallbacks(RLlibCallback):
             algorithm: The algorithm.
             **_: Arguments of RLlib that are not used.
         """
-        name = algorithm.config.env
-        known = registered(name) if isinstance(name, str) else None
-        self._watch = DriverWatch(algorithm, (known.options if known is not None else EnvOptions()).max_env_restarts)
+        known = env_of_config(algorithm.config)
+        options = EnvOptions() if known is None else known.options
+        self._watch = DriverWatch(algorithm, options.max_env_restarts)
         self_play.begin(algorithm)
 
     def on_train_result(self, *, algorithm: Any, metrics_logger: Any, result: dict[str, Any], **_: Any) -> None:

@@ -64,6 +64,11 @@ class EnvOptions:
         return tuple(field.name for field in fields(cls))
 
     @classmethod
+    def of_arguments(cls, arguments: Mapping[str, Any]) -> EnvOptions:
+        """Returns the options among the arguments of a function, as `locals()` has them at its beginning."""
+        return cls(**{name: arguments[name] for name in cls.names()})
+
+    @classmethod
     def of(cls, holder: object) -> EnvOptions:
         """Returns the options that an object such as `Settings` holds as attributes."""
         return cls(**{name: getattr(holder, name) for name in cls.names()})

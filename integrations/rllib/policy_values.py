@@ -10,8 +10,7 @@ from gymnasium import spaces
 
 import envoi
 from envoi.adapters.rllib import Codec
-from envoi.adapters.rllib.codec.masks import OBSERVATIONS, Masks
-from envoi.protocol.multi_env import MASK
+from envoi.adapters.rllib.codec.masks import Masks, is_masked
 
 
 class PolicyValues:
@@ -31,17 +30,17 @@ class PolicyValues:
 
     def __init__(self, name: str, core: envoi.Env, policy: Any) -> None:
         wanted: Any = policy.observation_space
-        is_masked = isinstance(wanted, spaces.Dict) and set(wanted.spaces) == {MASK, OBSERVATIONS}
-        self._masks = Masks(core.action_spec) if is_masked else None
-        codec = Codec(core, structured=True, masked=is_masked)
-        if not _fits(self._space(codec), wanted):
-            codec = Codec(core, masked=is_masked)
+        has_mask = is_masked(wanted)
+        self._masks = Masks(core.action_spec) if has_mask else None
+        codec = Codec(core, structured=True, masked=has_mask)
+        if not fits(self._space(codec), wanted):
+            codec = Codec(core, masked=has_mask)
         self._codec, self.decode = codec, codec.decode
         for what, has, wants in (
             ("observation_space", self._space(codec), wanted),
             ("action_space", codec.action_space, policy.action_space),
         ):
-            if not _fits(has, wants):
+            if not fits(has, wants):
                 raise envoi.EnvoiError(
                     f"{name}: the policy was trained with the {what} {wants}, and this env has {has}"
                 )
@@ -56,8 +55,8 @@ class PolicyValues:
             observation: The core's observation.
             info: The info, which may have the mask.
         """
-        seen = self._codec.encode(observation)
-        return seen if self._masks is None else self._masks.beside(seen, info, observation)
+        encoded = self._codec.encode(observation)
+        return encoded if self._masks is None else self._masks.beside(encoded, info, observation)
 
 
 def array_bytes(value: Any) -> Iterator[bytes]:
@@ -69,15 +68,21 @@ def array_bytes(value: Any) -> Iterator[bytes]:
         yield np.ascontiguousarray(value).tobytes()
 
 
-def _fits(has: Any, wants: Any) -> bool:
-    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
+def fits(has: Any, wants: Any) -> bool:
+    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts.
+
+    Args:
+        has: The gymnasium space of an env.
+        wants: That which a policy was trained with.
+    """
     if isinstance(wants, spaces.Dict):
         if not isinstance(has, spaces.Dict) or has.spaces.keys() != wants.spaces.keys():
             return False
-        return all(_fits(has.spaces[key], wants.spaces[key]) for key in wants.spaces)
+        return all(fits(has.spaces[key], wants.spaces[key]) for key in wants.spaces)
     if isinstance(wants, spaces.Tuple):
         if not isinstance(has, spaces.Tuple) or len(has.spaces) != len(wants.spaces):
             return False
-        return all(_fits(one, other) for one, other in zip(has.spaces, wants.spaces, strict=True))
+        return all(fits(one, other) for one, other in zip(has.spaces, wants.spaces, strict=True))
     same = has.shape == wants.shape and has.dtype == wants.dtype
-    return same and getattr(has, "n", None) == getattr(wants, "n", None)
+    counts = ((getattr(one, "n", None), getattr(one, "nvec", None)) for one in (has, wants))
+    return same and all(np.array_equal(mine, other) for mine, other in zip(*counts, strict=True))

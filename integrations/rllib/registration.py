@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import envoi
 from envoi.adapters import to_rllib
+from envoi.adapters.rllib.creator import OPTIONS
 
 try:
     from gymnasium.vector import VectorEnv
@@ -16,8 +18,6 @@ except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
 from .env_options import EnvOptions
-
-DEFAULTS = EnvOptions()
 
 RLlibForm = Any
 """A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""
@@ -30,13 +30,13 @@ class RegisteredEnv:
     Args:
         name: The name that it is registered under.
         env: As in `register`.
-        options: The options of the env.
+        options: The options of the env; those of a config, in the entry `OPTIONS` of its `env_config`, override them.
         failure: A file that the env writes its error to, in any process; None for no such file.
     """
 
     name: str
     env: Any
-    options: EnvOptions = DEFAULTS
+    options: EnvOptions = field(default_factory=EnvOptions)
     failure: Path | None = None
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
@@ -46,12 +46,13 @@ class RegisteredEnv:
         from .faults.runner_process import note_start
 
         note_start()
-        maker = EnvGuard(self.name, self.options, None, self.failure)
+        own = self.with_config(env_context)
+        maker = EnvGuard(own.name, own.options, None, own.failure)
         maker.runner.worker = int(getattr(env_context, "worker_index", 0) or 0)
-        made = maker.make(lambda: self.make(env_context))
+        made = maker.make(lambda: own.make(env_context))
         if isinstance(made, VectorEnv):
-            return GuardedVectorEnv(made, BatchGuard(self.name, self.options, made, self.failure, made.num_envs))
-        return GuardedEnv(made, EnvGuard(self.name, self.options, made, self.failure))
+            return GuardedVectorEnv(made, BatchGuard(own.name, own.options, made, own.failure, made.num_envs))
+        return GuardedEnv(made, EnvGuard(own.name, own.options, made, own.failure))
 
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env in RLlib's form, without anything that watches it."""
@@ -59,12 +60,13 @@ class RegisteredEnv:
         creator = to_rllib(self.env, validate=self.options.check_specs is True, action_masks=masks)
         return creator(env_context)
 
-    def with_options(self, **changes: Any) -> RegisteredEnv:
-        """Registers the env under the same name, with other options, and returns the new creator."""
-        changed = replace(self, options=replace(self.options, **changes))
-        if changed != self:
-            _register_with_tune(changed.name, changed)
-        return changed
+    def with_config(self, env_config: Mapping[str, Any] | None) -> RegisteredEnv:
+        """Returns the env with the options that an `env_config` has, if any, in place of its own."""
+        given = dict((env_config or {}).get(OPTIONS) or {})
+        failure = given.pop("failure", None)
+        if failure is not None:
+            return replace(self, options=replace(self.options, **given), failure=Path(failure))
+        return replace(self, options=replace(self.options, **given)) if given else self
 
 
 def register(
@@ -106,7 +108,7 @@ def register(
         envoi.MissingBackend: Ray is not installed. An unknown env is an error when RLlib first makes one; see
             `preflight`.
     """
-    options = EnvOptions(action_masks, vectorize, check_specs, on_env_error, max_env_restarts, step_timeout)
+    options = EnvOptions.of_arguments(locals())
     creator = RegisteredEnv(name, env, options, failure)
     _register_with_tune(name, creator)
     return creator
@@ -117,22 +119,58 @@ def registered(name: str) -> RegisteredEnv | None:
 
     One that was registered by `ray.tune.register_env`, rather than by `register`, is returned with default options.
     """
-    from ray.tune.registry import ENV_CREATOR, _global_registry
+    creator = _creator(name)
+    if creator is None or isinstance(creator, RegisteredEnv):
+        return creator
+    return RegisteredEnv(name, _OfEnvConfig(creator))
 
-    if not _global_registry.contains(ENV_CREATOR, name):
-        return None
-    creator = _global_registry.get(ENV_CREATOR, name)
-    return creator if isinstance(creator, RegisteredEnv) else RegisteredEnv(name, _Foreign(creator))
+
+def env_of_config(config: Any) -> RegisteredEnv | None:
+    """Returns the env of one of RLlib's configs, with the options that the config has; None if it is not registered."""
+    known = registered(config.env) if isinstance(config.env, str) else None
+    return None if known is None else known.with_config(config.env_config)
+
+
+def register_for(env: Any) -> RegisteredEnv:
+    """Registers the env of a config, or finds it.
+
+    Args:
+        env: As in `register`; or a name that `register` or `ray.tune.register_env` has registered.
+
+    Returns:
+        The env. Its name is that of `register`, or else begins with "envoi-"; no two envs share one.
+    """
+    if isinstance(env, str):
+        creator = _creator(env)
+        if isinstance(creator, RegisteredEnv):
+            return creator
+        # Of a creator of the user's under another name, because RLlib would call that creator itself.
+        return register(f"envoi-{env}", env if creator is None else _OfEnvConfig(creator))
+    kind = getattr(env, "__qualname__", type(env).__qualname__)
+    names = (f"envoi-{kind}" if number == 1 else f"envoi-{kind}-{number}" for number in count(1))
+    name = next(name for name in names if _NAMED.setdefault(name, env) is env)
+    return register(name, env)
+
+
+_NAMED: dict[str, Any] = {}
+"""The envs without a name of their own, by that which `register_for` gave them; Tune's registry only has copies."""
 
 
 @dataclass(frozen=True)
-class _Foreign:
+class _OfEnvConfig:
     """A user's own env creator, which takes RLlib's `env_config`, as a factory that takes its entries."""
 
     creator: Callable[[dict[str, Any]], Any]
 
     def __call__(self, **env_config: Any) -> Any:
         return self.creator(env_config)
+
+
+def _creator(name: str) -> Any:
+    """Returns the env creator that is registered with Tune under a name, or None."""
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    return _global_registry.get(ENV_CREATOR, name) if _global_registry.contains(ENV_CREATOR, name) else None
 
 
 def _register_with_tune(name: str, creator: RegisteredEnv) -> None:

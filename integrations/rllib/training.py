@@ -15,7 +15,7 @@ from typing import Any, Self
 import envoi
 
 from ..errors import describe
-from .algorithms import check_actions, find
+from .algorithms import check_actions
 from .damaged_files import ADVICE, damaged
 from .interruption import Interruption
 from .job_report import Observer, Outcome
@@ -253,7 +253,7 @@ def _check(settings: Settings) -> Grouping | None:
         action_masks=settings.action_masks,
     )
     grouping = group_spaces(settings.policies, observations, actions)
-    check_actions(find(settings.algo), actions)
+    check_actions(settings.algo, actions)
     return grouping
 
 

@@ -1,5 +1,7 @@
 """A batch is its lanes: nothing that happens in one is felt in another."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -554,3 +556,80 @@ def test_a_column_that_is_added_to_infos_is_of_all_lanes_where_an_earlier_one_wa
     assert list(infos) == [{"x": 1}, {}]
     assert list(infos.adding({"x": np.array([3, 4])})) == [{"x": 3}, {"x": 4}]
     assert list(infos.adding({"y": np.array([3, 4])})) == [{"x": 1, "y": 3}, {"y": 4}]
+
+
+class Nested(envoi.Model):
+    """Values in dicts, and a discount that is an array."""
+
+    observation_spec = {"at": envoi.Array((2,)), "deep": (envoi.Discrete(99), {})}
+    action_spec = {"left": envoi.Discrete(3), "right": (envoi.Array((2,), "float64"), {})}
+    reward_spec = envoi.Array((2,), "float32")
+    discount_spec = envoi.Array((2,), "float32", 0, 1)
+
+    def initial(self, rng, context):
+        return 0.0
+
+    def transition(self, state, action, rng):
+        return state + float(action["left"]) + float(action["right"][0].sum())
+
+    def observe(self, state, rng):
+        return {"at": np.full(2, state, np.float32), "deep": (np.int64(state) % 99, {})}
+
+    def reward(self, state, action, next_state):
+        return np.array([state, next_state], np.float32)
+
+    def terminal(self, state):
+        return state > 4
+
+    def discount(self, state):
+        return np.array([0.5, 0.25], np.float32) if state < 2 else None
+
+
+def test_nested_values_and_discounts_of_lanes_are_those_of_each_alone():
+    batch, alone = in_a_loop(Nested, 3), [Nested() for _ in range(3)]
+    batch.reset(seed=0)
+    for env in alone:
+        env.reset()
+    over = np.zeros(3, bool)
+    for time in range(8):
+        moves = np.arange(3) % (time + 1)
+        actions = {"left": moves, "right": (np.full((3, 2), 0.25 * time), {})}
+        step = batch.step(actions, restart=over)
+        for index, env in enumerate(alone):
+            if over[index]:
+                one = envoi.Step(env.reset().observation, np.zeros(2, "f4"), False, False, np.ones(2, "f4"), {})
+            else:
+                one = env.step(lane(batch.action_spec, actions, index))
+            assert exact(lane(batch.observation_spec, step.observation, index)) == exact(one.observation)
+            assert exact(step.reward[index]) == exact(one.reward)
+            usual = np.full(2, 0.0 if one.terminated else 1.0, "f4")
+            assert exact(step.discount[index]) == exact(usual if np.ndim(one.discount) == 0 else one.discount)
+        over = step.terminated | step.truncated
+    assert step.observation["deep"][1] == {}
+
+
+def test_a_copy_of_a_loop_that_has_stepped_is_independent():
+    batch = in_a_loop(Walk)
+    batch.reset(seed=0)
+    batch.step(batch.sample_action())
+    before, copied = exact(batch.state), copy.deepcopy(batch)
+    copied.step(batch.sample_action())
+    assert exact(batch.state) == before
+    assert exact(copied.state) != before
+
+
+def test_a_rewarder_that_is_set_after_a_step_applies_in_a_loop():
+    batch = in_a_loop(Walk)
+    batch.reset(seed=0)
+    batch.step(batch.sample_action())
+    batch.rewarder = lambda state, action, next_state: 7.0
+    assert batch.step(batch.sample_action()).reward.tolist() == [7.0] * N
+
+
+def test_a_wrong_number_of_actions_leaves_a_loop_as_it_was():
+    batch = in_a_loop(Walk)
+    batch.reset(seed=0)
+    before = exact(batch.state)
+    with pytest.raises(SpecError, match=r"action: expected one for each of 4 lanes, got 3"):
+        batch.step(np.zeros(3, int))
+    assert exact(batch.state) == before

@@ -1,6 +1,8 @@
 """`configure` on configs of the user's own: what it sets, what it leaves, and callbacks of both."""
 
+import inspect
 import math
+import pickle
 import warnings
 
 import gymnasium
@@ -13,9 +15,10 @@ from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.algorithms.cql import CQLConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.marwil import MARWILConfig
-from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.tune.registry import ENV_CREATOR, _global_registry
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # RLlib makes an env while this is imported
@@ -23,9 +26,10 @@ with warnings.catch_warnings():
 
 import envoi
 from envoi.errors import UnknownName
-from envoi.integrations.rllib import EnvOptions, configure, register
+from envoi.integrations.rllib import EnvOptions, Settings, configure, register
 from envoi.integrations.rllib.callbacks import EnvoiCallbacks
-from envoi.integrations.rllib.registration import registered
+from envoi.integrations.rllib.faults.guarded_envs import GuardedEnv
+from envoi.integrations.rllib.registration import env_of_config, registered
 
 
 class Own(RLlibCallback):
@@ -90,6 +94,8 @@ def test_batch_of_another_number_of_lanes_than_the_user_set_is_refused():
     assert configure(PPOConfig(), lanes).num_envs_per_env_runner == 4
     with pytest.raises(envoi.EnvoiError, match="expected 4, the lanes of the batch, got 3"):
         configure(PPOConfig().env_runners(num_envs_per_env_runner=3), lanes)
+    with pytest.raises(envoi.EnvoiError, match="vectorize: expected True or 'auto' for a batch, whose 4 lanes"):
+        configure(PPOConfig(), lanes, vectorize=False)
 
 
 # Callbacks.
@@ -118,7 +124,13 @@ def test_functions_of_the_user_stay_beside_envois_class():
 
 def test_callbacks_survive_copies_pickles_and_the_dicts_of_tune():
     config = configure(PPOConfig(), "envoi:catch")
-    for same in (config.copy(), cloudpickle.loads(cloudpickle.dumps(config)), PPOConfig.from_state(config.get_state())):
+    copies = [pickle.loads(pickle.dumps(config))]
+    for same in (
+        *copies,
+        config.copy(),
+        cloudpickle.loads(cloudpickle.dumps(config)),
+        PPOConfig.from_state(config.get_state()),
+    ):
         same.callbacks(Own)
         assert same.callbacks_class == [EnvoiCallbacks, Own]
     assert config.callbacks_class is EnvoiCallbacks
@@ -135,12 +147,22 @@ def test_callbacks_of_an_evaluation_join_too(after):
     assert config.get_evaluation_config_object().callbacks_class == [EnvoiCallbacks, Own]
 
 
-def test_configured_twice_is_as_configured_once():
-    config = configure(PPOConfig(), "envoi:catch")
-    kind = type(config)
-    configure(config, "envoi:catch")
+@pytest.mark.parametrize("env", ["envoi:catch", "pettingzoo:classic/tictactoe_v3"])  # the latter has masks
+def test_configured_twice_is_as_configured_once(env):
+    config = configure(PPOConfig(), env)
+    before, kind = vars(config).copy(), type(config)
+    shown = {name: str(value) for name, value in before.items()}
+    configure(config, env)
     assert type(config) is kind
-    assert config.callbacks_class is EnvoiCallbacks
+    assert config.policy_mapping_fn is before["policy_mapping_fn"]
+    assert {name: str(value) for name, value in vars(config).items()} == shown
+
+
+def test_policies_of_an_earlier_call_stay_until_others_are_given():
+    config = configure(PPOConfig(), "envoi:nim", policies="self-play")
+    assert "opponent_0" in configure(config, "envoi:nim").policies
+    assert {*configure(config, "envoi:nim", policies="per-agent").policies} == {"first", "second"}
+    assert {*configure(config, "envoi:rps").policies} == {"shared"}  # of other agents
 
 
 # Options and names.
@@ -150,18 +172,92 @@ def test_options_of_a_registered_env_are_those_of_register_and_the_changes():
     register("envoi-own-options", "envoi:catch", check_specs=True, step_timeout=5)
     config = configure(PPOConfig(), "envoi-own-options", max_env_restarts=1)
     assert config.env == "envoi-own-options"
-    options = EnvOptions(check_specs=True, step_timeout=5, max_env_restarts=1)
-    assert registered("envoi-own-options").options == options
+    assert env_of_config(config).options == EnvOptions(check_specs=True, step_timeout=5, max_env_restarts=1)
+    assert registered("envoi-own-options").options == EnvOptions(check_specs=True, step_timeout=5)
 
 
 def test_env_that_is_registered_with_tune_is_taken_with_its_env_config():
     tune.register_env("envoi-foreign", lambda config: gymnasium.make("CartPole-v1", max_episode_steps=config["most"]))
     config = PPOConfig().environment("envoi-foreign", env_config={"most": 7})
     configure(config)
-    env = registered(config.env)(config.env_config)
+    assert config.env == "envoi-envoi-foreign"  # others may use the name and expect the user's own creator
+    env = _made(config)
+    assert isinstance(env, GuardedEnv)
     env.reset()
     ended = [env.step(env.action_space.sample())[3] for _ in range(7)]
     assert ended == [False] * 6 + [True]
+
+
+def _made(config):
+    """The env as RLlib makes it, by what is registered with Tune."""
+    return _global_registry.get(ENV_CREATOR, config.env)(config.env_config)
+
+
+def test_configs_of_one_env_have_options_of_their_own(tmp_path):
+    strict = configure(PPOConfig(), "envoi:catch", step_timeout=5, failure=tmp_path / "failure.json")
+    plain = configure(DQNConfig(), "envoi:catch")
+    assert strict.env == plain.env
+    assert (_made(strict).guard.limit, _made(plain).guard.limit) == (5, 60)
+    assert (env_of_config(strict).failure, env_of_config(plain).failure) == (tmp_path / "failure.json", None)
+    again = configure(strict, max_env_restarts=7)
+    assert env_of_config(again).options == EnvOptions(step_timeout=5, max_env_restarts=7)
+
+
+def test_factories_of_one_name_are_different_envs():
+    def catch(size):
+        return lambda: envoi.TimeLimit(envoi.models.Catch(), size)
+
+    first, second, third = catch(5), catch(7), catch(9)
+    configs = [configure(PPOConfig(), factory) for factory in (first, second, first, third)]
+    assert [_made(config).unwrapped.core.max_episode_steps for config in configs] == [5, 7, 5, 9]
+    assert configs[0].env == configs[2].env
+    assert len({config.env for config in configs}) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "message"),
+    [
+        (
+            DQNConfig,
+            "envoi:pendulum",
+            "DQN cannot choose from the actions Box.*; these can: PPO, APPO, IMPALA, SAC",
+        ),
+        (CQLConfig, "envoi:catch", r"CQL cannot choose from the actions Discrete\(3\)"),
+    ],
+)
+def test_actions_that_the_algorithm_of_an_own_config_cannot_choose_from_are_refused(kind, env, message):
+    with pytest.raises(envoi.EnvoiError, match=message):
+        configure(kind(), env)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("envoi:catch", "DQN", "PPO"), "algo: got two algorithms, 'DQN' and 'PPO'"),
+        (("envoi:catch", 3), "expected an instance of AlgorithmConfig beside the env 3"),
+        ((PPOConfig, "envoi:catch"), r"got the class PPOConfig; give PPOConfig\(\)"),
+        ((PPO, "envoi:catch"), r"got the class PPO; give PPOConfig\(\), or .* configure\(env, 'PPO'\)"),
+    ],
+)
+def test_mistaken_arguments_are_named(arguments, message):
+    first, second, *algo = arguments
+    with pytest.raises(envoi.EnvoiError, match=message):
+        configure(first, second, algo=algo[0] if algo else None)
+
+
+def test_frozen_config_is_refused_with_the_way_out():
+    config = PPOConfig()
+    config.freeze()
+    with pytest.raises(envoi.EnvoiError, match="copy_frozen=False"):
+        configure(config, "envoi:catch")
+    configure(config.copy(copy_frozen=False), "envoi:catch")
+
+
+@pytest.mark.parametrize("function", [configure, register, Settings])
+def test_options_are_the_same_wherever_they_are_given(function):
+    taken, options = (inspect.signature(one, eval_str=True).parameters for one in (function, EnvOptions))
+    for name, option in options.items():
+        assert (taken[name].default, taken[name].annotation) == (option.default, option.annotation)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +284,10 @@ def test_unknown_env_is_refused_with_near_names():
         configure(PPOConfig(), "envoi:catchh")
 
 
-def test_settings_beside_an_own_config_are_refused():
-    with pytest.raises(envoi.EnvoiError, match="lr: expected it on the config itself"):
-        configure(PPOConfig(), "envoi:catch", lr=1.0)
+@pytest.mark.parametrize("given", [{"lr": 1.0}, {"seed": 0}, {"num_env_runners": 2}, {"training": {}}, {"algo": "PPO"}])
+def test_settings_beside_an_own_config_are_refused(given):
+    with pytest.raises(envoi.EnvoiError, match=f"{next(iter(given))}: expected it on the config itself"):
+        configure(PPOConfig(), "envoi:catch", **given)
 
 
 def test_config_without_any_env_is_refused():

@@ -1,6 +1,7 @@
 """Modules with action masks, and networks for images and nested observations, in RLlib's own runners and learners."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,10 @@ from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner  # noqa: E4
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner  # noqa: E402
 from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer  # noqa: E402
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # RLlib makes an env while this is imported
+    from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
+
 from envoi.integrations.rllib import configure  # noqa: E402
 from envoi.integrations.rllib.configuration.networks import UnmaskedWarning  # noqa: E402
 from envoi.integrations.rllib.modules import (  # noqa: E402
@@ -61,6 +66,8 @@ def config_for(kind, env, lanes=16, **model):
     config.rl_module(model_config={**SMALL, **model})
     if kind is DQNConfig:
         config.training(replay_buffer_config={"type": "EpisodeReplayBuffer"}, epsilon=0.5)
+    if kind is SACConfig:
+        config.training(replay_buffer_config={"type": "EpisodeReplayBuffer"})
     return configure(config, env)
 
 
@@ -80,7 +87,7 @@ class Trained:
 
     def update(self, episodes):
         before = self.weights()
-        if isinstance(self.config, DQNConfig):
+        if isinstance(self.config, (DQNConfig, SACConfig)):
             buffer = EpisodeReplayBuffer(capacity=10_000)
             buffer.add(episodes)
             episodes = buffer.sample(64, n_step=1, sample_episodes=True)
@@ -108,7 +115,7 @@ class Trained:
 # Masks.
 
 
-@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig])
+@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig, SACConfig])
 @pytest.mark.parametrize("env", [Guarded, GuardedCamera])
 def test_no_action_is_illegal_before_and_after_updates(kind, env):
     trained = Trained(config_for(kind, env))
@@ -119,7 +126,7 @@ def test_no_action_is_illegal_before_and_after_updates(kind, env):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig])
+@pytest.mark.parametrize("kind", [PPOConfig, APPOConfig, IMPALAConfig, DQNConfig, SACConfig])
 def test_no_action_of_10_000_is_illegal(kind):
     trained = Trained(config_for(kind, Guarded, 64))
     trained.update(trained.sample(5_000))
@@ -161,6 +168,20 @@ def test_board_games_are_played_legally(name):
                 moves += len(actions)
         trained.update(episodes)
     assert moves > 150
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, DQNConfig, SACConfig])
+def test_self_play_is_legal(kind):
+    config = kind().env_runners(num_env_runners=0, num_envs_per_env_runner=8).rl_module(model_config=SMALL)
+    config = configure(config, "pettingzoo:classic/connect_four_v3", policies="self-play")
+    moves = 0
+    for episode in config.env_runner_cls(config=config, worker_index=0).sample(num_timesteps=400):
+        for agent in episode.to_numpy().agent_episodes.values():
+            masks = agent.get_observations()["action_mask"]
+            actions = np.asarray(agent.get_actions())
+            assert masks[np.arange(len(actions)), actions].all()
+            moves += len(actions)
+    assert moves > 350  # games that have not ended lack the last one
 
 
 def test_the_value_function_does_not_see_the_mask():
@@ -215,10 +236,30 @@ def test_masks_are_left_out_where_they_are_not_wanted_or_not_there():
 def test_masks_that_cannot_be_are_errors_and_an_algorithm_without_them_warns():
     with pytest.raises(envoi.LossyConversion, match="masks are for Discrete"):
         configure(PPOConfig(), "gymnasium:Pendulum-v1", action_masks=True)
-    with pytest.raises(envoi.EnvoiError, match="SAC has no module with masks; these have: PPO"):
-        configure(SACConfig(), Guarded, action_masks=True)
+    with pytest.raises(envoi.EnvoiError, match="DreamerV3 has no module with masks; these have one: PPO"):
+        configure(DreamerV3Config(), Guarded, action_masks=True)
     with pytest.warns(UnmaskedWarning, match="chooses illegal actions"):
-        configure(SACConfig(), Guarded)
+        configure(DreamerV3Config(), Guarded)
+    for kind in (CQLConfig, IQLConfig, TQCConfig):
+        with pytest.raises(envoi.EnvoiError, match="chooses only real numbers, none of which a mask forbids"):
+            configure(kind(), "envoi:pendulum", action_masks=True)
+
+
+@pytest.mark.parametrize("scale", [0, 1, 1e4])
+def test_probabilities_of_sac_are_those_of_legal_actions_and_finite_for_any_logits(scale):
+    module = Trained(config_for(SACConfig, Guarded)).learner.module[DEFAULT_MODULE_ID]
+    for parameter in module.parameters():
+        parameter.data *= scale
+    mask = torch.eye(5)[[0, 1, 4]] + torch.eye(5)[[2, 1, 3]]
+    observations = {"action_mask": mask, "observations": torch.rand(3, 3) * 2 - 1}
+    outputs = module.forward_train({Columns.OBS: observations, Columns.NEXT_OBS: observations})
+    for name in ("action_probs", "action_probs_next"):
+        assert (outputs[name][mask == 0] == 0).all()
+        assert outputs[name].sum(-1).tolist() == pytest.approx([1, 1, 1])
+    for name in ("action_log_probs", "action_log_probs_next"):
+        assert torch.isfinite(outputs[name]).all()
+    outputs["action_log_probs"].sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in module.pi.parameters())
 
 
 # Images.
@@ -426,6 +467,19 @@ def test_a_module_that_does_not_fit_is_named_with_what_it_does_not_take(module, 
 def test_a_module_that_lacks_what_the_algorithm_needs_is_named():
     with pytest.raises(envoi.EnvoiError, match="Narrow: PPO needs a module that implements ValueFunctionAPI"):
         check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config=PPOConfig())
+
+
+def test_a_module_that_does_not_fit_several_agents_is_named():
+    with pytest.raises(envoi.EnvoiError, match=r"Fitting: does not take observation"):
+        configure(PPOConfig().rl_module(rl_module_spec=RLModuleSpec(module_class=Fitting)), "envoi:rps")
+
+
+def test_checks_of_modules_leave_the_random_numbers_of_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    check_module(Narrow, spaces.Box(-1, 1, (4,)), spaces.Discrete(2))
+    assert torch.equal(torch.rand(2), expected)
 
 
 class Fitting(TorchRLModule, ValueFunctionAPI):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -109,6 +109,16 @@ class Masks:
                 shape = np.shape(mask) if isinstance(mask, np.ndarray) else f"{flat.size} elements"
                 raise SpecError(f"info[{MASK!r}]: expected {self.size} elements, one for each action, got {shape}")
         return (flat != 0).astype(np.float32)
+
+
+def is_masked(space: spaces.Space[Any]) -> TypeGuard[spaces.Dict]:
+    """Returns True for the space of an observation with its mask, see `Masks.space`."""
+    return isinstance(space, spaces.Dict) and set(space.spaces) == {MASK, OBSERVATIONS}
+
+
+def unmasked(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Returns the space of an observation without its mask."""
+    return space.spaces[OBSERVATIONS] if is_masked(space) else space
 
 
 def _counts(spec: Spec, path: str) -> NDArray[np.int64]:

@@ -29,8 +29,8 @@ def add_callbacks(config: AlgorithmConfig, env: DescribedEnv) -> None:
     """
     del env
     config.__class__ = _keeping(type(config))
-    config.callbacks_class = config.callbacks_class
-    config.evaluation_config = config.evaluation_config
+    for name in ("callbacks_class", "evaluation_config"):
+        setattr(config, name, getattr(config, name))  # which now adds envoi's
 
 
 class KeepsCallbacks(AlgorithmConfig):
@@ -43,6 +43,10 @@ class KeepsCallbacks(AlgorithmConfig):
             kept = {name: with_envois(value[name]) for name in ("callbacks", "callbacks_class") if name in value}
             value = {**value, **kept}
         super().__setattr__(key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the class of RLlib or the user, because pickle finds no class that was made here by its name.
+        return _blank, (type(self).__bases__[1],), dict(self.__dict__)
 
 
 def with_envois(callbacks: Any) -> Any:
@@ -67,3 +71,8 @@ def _keeping(kind: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
     if issubclass(kind, KeepsCallbacks):
         return kind
     return type(kind.__name__, (KeepsCallbacks, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def _blank(kind: type[AlgorithmConfig]) -> AlgorithmConfig:
+    """Returns a config without attributes, of the class that keeps callbacks."""
+    return object.__new__(_keeping(kind))

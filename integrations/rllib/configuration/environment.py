@@ -21,7 +21,8 @@ def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
         env: The env.
 
     Raises:
-        envoi.EnvoiError: The env is a batch of another number of lanes than the user has set.
+        envoi.EnvoiError: The env is a batch of another number of lanes than the user has set; or `vectorize` is False
+            for a batch, or True for several agents.
     """
     config.env = env.name
     # RLlib's checks advance the envs' random streams, and envoi checks more.
@@ -29,6 +30,11 @@ def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
     if not any(_has_box(action) for _, action in env.spaces_of_agents.values()):
         set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
     if env.lanes is not None:
+        if env.options.vectorize is False:
+            raise envoi.EnvoiError(
+                f"vectorize: expected True or 'auto' for a batch, whose {env.lanes} lanes take one step together, got "
+                "False; leave it out, or register an env of one lane"
+            )
         if not is_default(config, "num_envs_per_env_runner") and config.num_envs_per_env_runner != env.lanes:
             raise envoi.EnvoiError(
                 f"num_envs_per_env_runner: expected {env.lanes}, the lanes of the batch, got "

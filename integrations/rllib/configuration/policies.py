@@ -10,6 +10,7 @@ from ray.rllib.policy.policy import PolicySpec
 import envoi
 
 from ..multi_agent.grouping import Policies, group_spaces
+from ..multi_agent.mapping import FixedMapping, SelfPlayMapping
 from .described_env import DescribedEnv
 
 _BUFFERS = {
@@ -25,14 +26,18 @@ def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies 
     RLlib makes the module of each policy from the module that the user has set, or from its own.
 
     Args:
-        config: The config.
+        config: The config. Policies of an earlier call stay if `policies` is None and the agents are the same.
         env: The env.
         policies: As in `group_agents`.
 
     Raises:
         envoi.EnvoiError: As `group_spaces`; or the user has set policies on the config as well.
     """
-    if config.is_multi_agent:
+    mapping: Any = config.policy_mapping_fn
+    is_replaced = isinstance(mapping, (FixedMapping, SelfPlayMapping)) and (
+        policies is not None or set(mapping.agents) != env.spaces_of_agents.keys()
+    )
+    if config.is_multi_agent and not is_replaced:
         if policies is not None:
             raise envoi.EnvoiError(
                 f"policies: the config has policies of its own, {', '.join(config.policies)}, so that policies="

@@ -7,8 +7,10 @@ from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-from ..algorithms import Algorithm, check_actions
-from ..modules.observation_parts import is_flat, unmasked
+from envoi.adapters.rllib.codec.masks import unmasked
+
+from ..algorithms import Algorithm
+from ..modules.observation_parts import is_flat
 from .described_env import DescribedEnv
 
 
@@ -29,21 +31,15 @@ def set_table_defaults(
         lr: Learning rate; None for the default of the table.
         num_envs: Envs that each runner steps together; None for the default of the table, or the lanes of a batch.
         training: Further settings for `AlgorithmConfig.training`.
-
-    Raises:
-        envoi.EnvoiError: The algorithm cannot choose from the actions.
     """
-    kinds = set()
-    for observations, actions in env.spaces_of_agents.values():
-        check_actions(algorithm, actions)
-        kinds.add(type(actions).__name__)
-        flat = is_flat(unmasked(observations))
+    observations, actions = zip(*env.spaces_of_agents.values(), strict=True)
+    kinds = {type(space).__name__ for space in actions}
     rate = lr if lr is not None else min((algorithm.lr[kind] for kind in kinds if kind in algorithm.lr), default=None)
     rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
     config.training(**{**algorithm.training, **rates, **(training or {})})
     config.env_runners(num_envs_per_env_runner=env.lanes or num_envs or algorithm.num_envs)
     config.debugging(log_level="ERROR")
-    if algorithm.model and flat:
+    if algorithm.model and all(is_flat(unmasked(space)) for space in observations):
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
         config.rl_module(model_config=DefaultModelConfig(**algorithm.model))

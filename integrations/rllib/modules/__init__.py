@@ -26,7 +26,7 @@ try:
     from .check import check_module
     from .choice import has_own_module, module_spec, networks_of, set_modules
     from .filters import conv_filters
-    from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule
+    from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
 
@@ -35,6 +35,7 @@ __all__ = [
     "MaskedBCModule",
     "MaskedDQNModule",
     "MaskedPPOModule",
+    "MaskedSACModule",
     "StructuredBCCatalog",
     "StructuredCatalog",
     "StructuredDQNCatalog",

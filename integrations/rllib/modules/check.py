@@ -13,8 +13,9 @@ from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from torch.utils import _pytree as pytree
 
 import envoi
+from envoi.adapters.rllib.codec.masks import is_masked
 
-from .observation_parts import is_masked, leaf_name, parts
+from .observation_parts import leaf_name, parts
 
 _LANES = 2
 
@@ -64,6 +65,12 @@ def check_module(
         model_config={**settings, **_as_dict(model_config)},
         catalog_class=catalog_class,
     )
+    with torch.random.fork_rng(devices=()), torch.no_grad():  # leaves torch's random numbers as they are
+        _try_module(name, spec, observation_space, action_space)
+
+
+def _try_module(name: str, spec: RLModuleSpec, observation_space: spaces.Space[Any], action_space: Any) -> None:
+    """Builds a module, and lets it choose actions."""
     try:
         module: Any = spec.build()
     except Exception as error:

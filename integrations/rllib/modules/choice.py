@@ -9,13 +9,17 @@ from typing import Any
 from gymnasium import spaces
 from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
 from ray.rllib.algorithms.bc.torch.default_bc_torch_rl_module import DefaultBCTorchRLModule
+from ray.rllib.algorithms.cql.torch.default_cql_torch_rl_module import DefaultCQLTorchRLModule
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
+from ray.rllib.algorithms.iql.torch.default_iql_torch_rl_module import DefaultIQLTorchRLModule
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
 from ray.rllib.algorithms.tqc.torch.default_tqc_torch_rl_module import DefaultTQCTorchRLModule
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 import envoi
+from envoi.adapters.rllib.codec.masks import is_masked, unmasked
+from envoi.protocol.multi_env import MASK
 
 from .catalogs import (
     StructuredBCCatalog,
@@ -24,8 +28,8 @@ from .catalogs import (
     StructuredSACCatalog,
     StructuredTQCCatalog,
 )
-from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule
-from .observation_parts import is_flat, is_masked, parts, unmasked
+from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
+from .observation_parts import is_flat, parts
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ _NETWORKS: Mapping[Any, Networks] = {
     DefaultAPPOTorchRLModule: Networks(StructuredPPOCatalog, MaskedAPPOModule),
     DefaultDQNTorchRLModule: Networks(StructuredDQNCatalog, MaskedDQNModule),
     DefaultBCTorchRLModule: Networks(StructuredBCCatalog, MaskedBCModule),
-    DefaultSACTorchRLModule: Networks(StructuredSACCatalog),
+    DefaultSACTorchRLModule: Networks(StructuredSACCatalog, MaskedSACModule),
+    DefaultCQLTorchRLModule: Networks(StructuredSACCatalog),
+    DefaultIQLTorchRLModule: Networks(StructuredSACCatalog),
     DefaultTQCTorchRLModule: Networks(StructuredTQCCatalog),
 }
 """By the default module of an algorithm, or the first base class of it that is listed."""
@@ -96,7 +102,7 @@ def module_spec(config: Any, observation_space: Any, action_space: Any) -> RLMod
     return RLModuleSpec(module_class=networks.masked, catalog_class=networks.catalog)
 
 
-ALGORITHMS_WITH_MASKS = ("PPO", "APPO", "IMPALA", "DQN", "MARWIL", "BC")
+ALGORITHMS_WITH_MASKS = ("PPO", "APPO", "IMPALA", "DQN", "SAC", "MARWIL", "BC")
 """The algorithms that have a module with action masks."""
 
 
@@ -107,16 +113,25 @@ def _check_mask(observation_space: Any, action_space: Any) -> None:
         expected = int(action_space.nvec.sum())
     else:
         raise envoi.EnvoiError(f"action_mask: masks are for Discrete and MultiDiscrete actions, got {action_space}")
-    size = observation_space["action_mask"].shape
+    size = observation_space[MASK].shape
     if size != (expected,):
         raise envoi.EnvoiError(f"action_mask: expected shape ({expected},), one element for each action, got {size}")
 
 
+def is_own_module(config: Any, spec: RLModuleSpec) -> bool:
+    """Returns True for the spec of a module class of the user's own.
+
+    Args:
+        config: RLlib's `AlgorithmConfig`.
+        spec: A spec that was set on it.
+    """
+    default = getattr(config.get_default_rl_module_spec(), "module_class", None)
+    return spec.module_class not in (None, default) and spec.module_class not in _MASKED
+
+
 def has_own_module(config: Any) -> bool:
     """Returns True if the user has set a module class of their own, for one policy or for several."""
-    default, given = config.get_default_rl_module_spec(), config.rl_module_spec
-    classes = {getattr(default, "module_class", None)}
-    return any(spec.module_class not in classes for spec in _specs(given))
+    return any(is_own_module(config, spec) for spec in _specs(config.rl_module_spec))
 
 
 def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> None:
@@ -136,25 +151,30 @@ def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> N
     if not isinstance(default, RLModuleSpec):
         return
     needed = [module_spec(config, *each) for each in spaces_of_policies]
-    shared = max(
-        needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class is not default.module_class else 1
-    )
+    shared = max(needed, key=lambda spec: 0 if spec is None else 2 if spec.module_class in _MASKED else 1)
     changed = False
     for spec in _specs(given):
-        if spec.module_class is not default.module_class:
+        if is_own_module(config, spec):
             continue
         own = spec.observation_space
         found = shared if own is None else module_spec(config, own, spec.action_space)
         if spec.model_config == default.model_config:
             spec.model_config = None  # RLlib merges that of the config when it makes the module
-        if found is None:
+        is_chosen = spec.module_class in _MASKED or spec.catalog_class in _CATALOGS  # by an earlier call
+        if found is None and not is_chosen:
             continue
         changed = True
+        found = found or default
         spec.module_class = found.module_class
-        if spec.catalog_class in (None, default.catalog_class):
+        if is_chosen or spec.catalog_class in (None, default.catalog_class):
             spec.catalog_class = found.catalog_class
     if changed:
         config.rl_module(rl_module_spec=given)
+
+
+_MASKED = frozenset(networks.masked for networks in _NETWORKS.values() if networks.masked is not None)
+_CATALOGS = frozenset(networks.catalog for networks in _NETWORKS.values())
+"""envoi's own modules and catalogs."""
 
 
 def _specs(spec: Any) -> Iterable[RLModuleSpec]:

@@ -8,6 +8,7 @@ all actions, as the zeros do with which RLlib pads sequences, all are equally li
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,15 @@ from ray.rllib.algorithms.bc.torch.default_bc_torch_rl_module import DefaultBCTo
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.algorithms.sac.sac_learner import (
+    ACTION_LOG_PROBS,
+    ACTION_LOG_PROBS_NEXT,
+    ACTION_PROBS,
+    ACTION_PROBS_NEXT,
+    QF_TARGET_NEXT,
+    QF_TWIN_PREDS,
+)
+from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 
@@ -94,3 +104,28 @@ def _legal(batch: dict[str, Any]) -> torch.Tensor | None:
     """Returns the masks as booleans, all True where a mask forbids everything; None for an agent without masks."""
     mask = _mask(batch)
     return None if mask is None else mask | ~mask.any(-1, keepdim=True)
+
+
+class MaskedSACModule(DefaultSACTorchRLModule):
+    """The module of SAC with action masks, for `Discrete` actions."""
+
+    def _forward_inference(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return _masked(super()._forward_inference(batch), Columns.ACTION_DIST_INPUTS, batch)
+
+    def _forward_train_discrete(self, batch: dict[str, Any]) -> dict[str, Any]:
+        # RLlib's own takes the logarithm of probabilities, which is infinite for those of 0.
+        now, then = ({Columns.OBS: batch[column]} for column in (Columns.OBS, Columns.NEXT_OBS))
+        values = partial(self._qf_forward_train_helper, now, squeeze=False)
+        outputs: dict[str, Any] = {QF_PREDS: values(self.qf_encoder, self.qf)}
+        outputs[QF_TARGET_NEXT] = self.forward_target(then, squeeze=False)
+        if self.twin_q:
+            outputs[QF_TWIN_PREDS] = values(self.qf_twin_encoder, self.qf_twin)
+        outputs[ACTION_PROBS], outputs[ACTION_LOG_PROBS] = self._probabilities(now)
+        outputs[ACTION_PROBS_NEXT], outputs[ACTION_LOG_PROBS_NEXT] = self._probabilities(then)
+        return outputs
+
+    def _probabilities(self, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the probabilities of actions and their logarithms, which are 0 where the probability is."""
+        logarithms = torch.log_softmax(self._forward_inference(batch)[Columns.ACTION_DIST_INPUTS], -1)
+        probabilities = logarithms.exp()
+        return probabilities, torch.where(probabilities > 0, logarithms, 0.0)

@@ -10,8 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 import envoi
-from envoi.adapters.rllib.codec.masks import OBSERVATIONS
-from envoi.protocol.multi_env import MASK
+from envoi.adapters.rllib.codec.masks import OBSERVATIONS, is_masked, unmasked
 
 Path = tuple[Any, ...]
 """The keys that lead to a leaf of an observation."""
@@ -35,16 +34,6 @@ class Part:
     def is_image(self) -> bool:
         """True for an array of shape (height, width, channels)."""
         return not self.size
-
-
-def is_masked(space: spaces.Space[Any]) -> bool:
-    """Returns True for a `Dict` of an action mask and the observations."""
-    return isinstance(space, spaces.Dict) and set(space.spaces) == {MASK, OBSERVATIONS}
-
-
-def unmasked(space: Any) -> spaces.Space[Any]:
-    """Returns the space of the observations without their action mask."""
-    return space.spaces[OBSERVATIONS] if is_masked(space) else space
 
 
 def is_flat(space: spaces.Space[Any]) -> bool:

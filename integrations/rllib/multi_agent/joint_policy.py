@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import envoi
+from envoi.adapters.rllib.codec.masks import is_masked
 from envoi.errors import UnknownName, nearest
 
 from ..damaged_files import reading
-from ..modules.observation_parts import is_masked
+from ..policy_values import fits
 from .grouping import Policies, group_spaces
 
 try:
@@ -101,7 +102,7 @@ class JointPolicy:
         for agent in self.grouping.agents:
             for what in ("observation", "action"):
                 has, wants = (getattr(one, f"{what}_spaces")[agent] for one in (env, self))
-                if has != wants:
+                if not fits(has, wants):
                     raise envoi.EnvoiError(
                         f"{name}: {agent} was trained with the {what} space {wants}, and this env has {has}"
                     )

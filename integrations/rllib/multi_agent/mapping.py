@@ -28,6 +28,11 @@ class FixedMapping:
     def __init__(self, policy_of: Mapping[Any, str]) -> None:
         self.policy_of = dict(policy_of)
 
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        """The agents."""
+        return tuple(self.policy_of)
+
     def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
         """Returns the policy of an agent.
 

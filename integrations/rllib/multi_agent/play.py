@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import envoi
-from envoi.tree import leaves
 
 from ...errors import one_line
+from ..policy_values import array_bytes
 from .joint_policy import JointPolicy
 
 
@@ -85,5 +83,5 @@ def play(
 def _trace(trace: Any, observations: Mapping[Any, Any]) -> None:
     for agent, value in observations.items():
         trace.update(str(agent).encode())
-        for _, leaf in leaves(value, ""):
-            trace.update(np.ascontiguousarray(leaf).tobytes())
+        for array in array_bytes(value):
+            trace.update(array)

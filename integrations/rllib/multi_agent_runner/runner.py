@@ -22,7 +22,7 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from ..registration import registered
+from ..registration import env_of_config
 from .connectors import ActionsByEnv, RowsByModule, custom_connectors
 from .episode_steps import add_step
 from .model_lanes import ModelLanes, why_not_lanes
@@ -80,7 +80,7 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
         if type(made) is not SyncVectorMultiAgentEnv or not are_forms(cast("Any", made.envs)):
             self.obstacles["stepping"] = f"environments that are not envoi's: {made}"
             return
-        known = registered(self.config.env) if isinstance(self.config.env, str) else None
+        known = env_of_config(self.config)
         may_batch = known is None or known.options.vectorize is not False
         together = may_batch and why_not_lanes(cast("Any", made.envs)) is None
         self.env = ModelLanes(made) if together else SyncForms(made)

@@ -1,0 +1,333 @@
+"""`Lanes`, a batch that loops over separate environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from .. import tree
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
+from ..lane_values import lane, splitter, stack, stacker
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, default_discounts, full_lanes_step, make_batch_reset
+from ..protocol.env import ENDED_LANES, Env, Reset, Step
+from ..protocol.fast_steps import fast_step
+from ..protocol.infos import Infos
+from ..protocol.process import Info, Snapshot
+from ..rewards.rewarder import Rewarder, RewardFunction
+from ..seeding import Streams, lane_seeds
+from ..spec import Array, SpecTree, spec_difference
+from .model_batch import batch_streams
+
+if TYPE_CHECKING:
+    from ..context import ContextSpace
+
+
+class Lanes(BatchEnv):
+    """A batch that loops over n separate environments. Lane i behaves exactly as environment i alone.
+
+    Args:
+        envs: The environments, with equal specs; only the names may differ, and those of the first are used.
+
+    Raises:
+        SpecError: The specs of a lane differ from those of the first.
+    """
+
+    lanes_can_wait = True
+
+    _plan: _Plan | None = None  # made at the first step, and again by copies
+
+    def __init__(self, envs: Sequence[Env]) -> None:
+        super().__init__(len(envs))
+        self.envs = tuple(envs)
+        first = self.envs[0]
+        self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
+        self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
+        check_alike(self.envs)
+        self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
+        self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
+        self._streams = batch_streams(seed, self.batch_size) or self._streams
+        observations: list[Any] = []
+        infos: list[Info] = []
+        for index, env in enumerate(self.envs):
+            chosen = mask is None or mask[index]
+            observation, info = env.reset(seed=seeds[index], options=options) if chosen else (env.observation, {})
+            observations.append(observation)
+            infos.append(info)
+        self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
+        return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+
+    def step_values(self, action: Any, restart: Mask | None = None) -> tuple[Any, Any, Any, Any, Any, Infos]:
+        """Returns the six values of `step` as a tuple; flags and discounts are None if no lane has another than usual.
+
+        Args:
+            action: The actions of all lanes, with leaves of shape (n, …).
+            restart: The lanes to reset instead, shape (n,), bool; None for none.
+        """
+        restart = as_mask(restart, self.batch_size, "restart")
+        over = self._over if restart is None else self._over & ~restart
+        if np.count_nonzero(over):  # before any lane has acted
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+        plan = self._planned()
+        calls: Sequence[LaneCall] = plan.steps
+        if restart is not None and np.count_nonzero(restart):
+            calls = list(calls)
+            for index in np.flatnonzero(restart).tolist():
+                calls[index] = plan.restarts[index]
+        values = self._stacked(plan, calls, action)
+        terminated, truncated = values[2], values[3]
+        self._over = np.zeros(self.batch_size, bool) if terminated is None else terminated | truncated
+        return values
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        chosen = as_mask(lanes, self.batch_size, "lanes")
+        if np.count_nonzero(self._over & chosen):
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(self._over & chosen).tolist()}, {ENDED_LANES}")
+        plan = self._planned()
+        each = zip(plan.steps, plan.pauses, chosen.tolist(), strict=True)
+        calls = [step if acts else pause for step, pause, acts in each]
+        *values, infos = self._stacked(plan, calls, action)
+        # Infos by lane, because wrappers add entries to those of acting lanes only.
+        step = full_lanes_step((*values, Infos(list(infos))), self.discount_spec, self.batch_size)
+        self._over = np.where(chosen, step.terminated | step.truncated, self._over)
+        return step
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return cast("list[int]", lane_seeds(seed, self.batch_size))
+
+    def _planned(self) -> _Plan:
+        plan = self._plan
+        # A context's binding may replace environments, and a rewarder the spec of rewards.
+        if plan is None or plan.envs is not self.envs or plan.reward_spec is not self.reward_spec:
+            self._plan = plan = _Plan(self)
+        return plan
+
+    def _stacked(self, plan: _Plan, calls: Sequence[LaneCall], action: Any) -> tuple[Any, Any, Any, Any, Any, Infos]:
+        """Calls one function for each lane with its action, and returns the six values of all lanes."""
+        n = self.batch_size
+        actions = plan.split(action)
+        if len(actions) != n:
+            raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
+        steps = [call(one) for call, one in zip(calls, actions)]  # noqa: B905 (they are counted)
+        observations, rewards, ends, cuts, discounts, infos = zip(*steps)  # noqa: B905 (six values each)
+        quiet = not (any(ends) or any(cuts))
+        return (
+            plan.stack_observations(observations),
+            plan.stack_rewards(rewards),
+            None if quiet else np.array(ends, bool),
+            None if quiet else np.array(cuts, bool),
+            plan.stack_discounts(discounts, ends),
+            Infos(infos) if any(infos) else Infos(columns={}, n=n),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Assembled steps are not copied: those of a copy would step the original.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The state of each lane."""
+        return tuple(env.state for env in self.envs)
+
+    @property
+    def observation(self) -> Any:
+        return stack(self.observation_spec, [env.observation for env in self.envs])
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The rewarder of the lanes; can be set for all of them."""
+        return self.envs[0].rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        for env in self.envs:
+            env.rewarder = rewarder
+        self.reward_spec = self.envs[0].reward_spec
+
+    @property
+    def declared_reward_spec(self) -> SpecTree:
+        return self.envs[0].declared_reward_spec
+
+    def spec_under(self, contexts: Iterable[Mapping[str, Any]]) -> SpecTree:
+        given = list(contexts)
+        specs = [env.spec_under(given) for env in self.envs]  # called on every lane, to prepare it for the contexts
+        return specs[0]
+
+    @property
+    def takes_options(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """True if the options of a reset reach the author's code in every lane."""
+        return all(env.takes_options for env in self.envs)
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for env in self.envs for name, value in env.untaken(options).items()}
+
+    @property
+    def context_space(self) -> ContextSpace | None:
+        """The features of the lanes' contexts; None if there are none."""
+        return getattr(self.envs[0], "context_space", None)
+
+    @property
+    def context(self) -> dict[str, list[Any]]:
+        """The contexts of the coming episodes, each feature a list of n values; can be set, also to one value for all.
+
+        Raises:
+            ContextError: It is set with a list of another length, or with a value that a lane refuses; no lane has
+                changed then.
+        """
+        envs: tuple[Any, ...] = self.envs
+        lanes = [env.context for env in envs]
+        return {name: [context[name] for context in lanes] for name in lanes[0]}
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        n = self.batch_size
+        for name, value in context.items():
+            if np.ndim(value) and len(value) != n:
+                raise ContextError(
+                    f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
+                )
+        envs: tuple[Any, ...] = self.envs
+        before = [env.context for env in envs]
+        try:
+            for i, env in enumerate(envs):
+                env.context = {name: value[i] if np.ndim(value) else value for name, value in context.items()}
+        except ContextError:
+            for env, held in zip(envs, before, strict=True):
+                env.context = held
+            raise
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        envs: tuple[Any, ...] = self.envs
+        for index, chosen in enumerate(lanes):
+            env = envs[chosen]
+            env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
+
+    def assign_lane(self, number: int) -> None:
+        for index, env in enumerate(self.envs):
+            env.assign_lane(number + index)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A generator for the batch; setting it gives each lane a generator that is seeded from it."""
+        return self.streams.dynamics
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)
+        for env, seed in zip(
+            self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True
+        ):
+            env.rng = np.random.default_rng(seed)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(type(self), ([env.snapshot() for env in self.envs], self._over, self.streams.copy()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        lanes, over, streams = self._content(snapshot)
+        if len(lanes) != self.batch_size:
+            raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
+        for env, held in zip(self.envs, lanes, strict=True):
+            env.restore(held)
+        self._over, self._streams = over, streams.copy()
+
+    def render(self) -> Any:
+        """Returns a tuple of the lanes' pictures; see `Process.render`."""
+        return tuple(env.render() for env in self.envs)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self
+
+
+LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
+"""`action -> six values` of a lane, with the discount None for the default."""
+
+
+class _Plan:
+    """Functions of the lanes and of their values, which the steps of a loop call; made once.
+
+    Args:
+        lanes: The batch.
+
+    Attributes:
+        envs: The environments that it was made for.
+        reward_spec: The reward spec that it was made for.
+        steps: The step of each lane.
+        restarts: For each lane, a function in place of its step that resets it and returns its first step.
+        pauses: For each lane, a function in place of its step that leaves it where it is.
+    """
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.envs, self.reward_spec, self._discount_spec = lanes.envs, lanes.reward_spec, lanes.discount_spec
+        self._is_one_discount = isinstance(lanes.discount_spec, Array) and lanes.discount_spec.shape == ()
+        self._nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
+        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
+        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
+        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
+        self.split = splitter(lanes.action_spec, lanes.batch_size)
+        self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
+
+    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        observation, info = env.reset()
+        return observation, self._nothing, False, False, None, info
+
+    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        return env.observation, self._nothing, False, False, None, {}
+
+    def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
+        """Returns the discounts of all lanes; None if all have the default.
+
+        Args:
+            discounts: The discount of each lane, or None for its default.
+            terminated: The lanes that have terminated.
+        """
+        n = len(discounts)
+        if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
+            return None
+        usual = default_discounts(self._discount_spec, np.array(terminated, bool))
+        each = enumerate(discounts)
+        return stack(
+            self._discount_spec, [lane(self._discount_spec, usual, i) if one is None else one for i, one in each]
+        )
+
+
+def check_alike(envs: Sequence[Env]) -> None:
+    """Checks that environments have equal specs, names apart.
+
+    Raises:
+        SpecError: The specs of a lane differ from those of the first.
+    """
+    found = lanes_difference(envs)
+    if found is not None:
+        index, path, expected, came = found
+        raise SpecError(
+            f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; give all lanes equal specs"
+        )
+
+
+def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
+    """Returns the first lane whose specs differ from those of lane 0, and the difference; None if all are equal."""
+    for index, env in enumerate(envs):
+        for what in ("observation", "action", "reward", "discount"):
+            found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
+            if found is not None:
+                return index, *found
+    return None

@@ -1,0 +1,546 @@
+"""A batch with workers is its lanes, whatever becomes of the processes."""
+
+import copy
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Walk
+from traces import exact, trace
+
+import envoi
+from envoi import EpisodeError, SnapshotUnsupported, SpecError, UnknownName, WorkerError
+
+N = 5
+
+
+class Story(envoi.Model):
+    """Texts beside arrays, actions in a dict with a text, and a discount of its own."""
+
+    observation_spec = {"page": envoi.Array((2,), "int16"), "text": (envoi.Text(20), envoi.Discrete(9))}
+    action_spec = {"word": envoi.Text(9), "turn": envoi.Discrete(3)}
+    discount_spec = envoi.Array((2,), "float32", 0, 1)
+
+    def initial(self, rng, context):
+        return (0, "once")
+
+    def transition(self, state, action, rng):
+        return (state[0] + int(action["turn"]), action["word"])
+
+    def observe(self, state, rng):
+        return {"page": np.full(2, state[0], np.int16), "text": (state[1], np.int64(state[0] % 9))}
+
+    def reward(self, state, action, next_state):
+        return float(len(next_state[1]))
+
+    def terminal(self, state):
+        return state[0] > 12
+
+    def discount(self, state):
+        return np.array([0.5, 1], np.float32)
+
+    def info(self, state):
+        return {"word": state[1]} if state[0] % 2 else {}
+
+
+class Stroll(Walk):
+    """A walk that ends after 40 steps, and not before."""
+
+    def terminal(self, state):
+        return False
+
+
+class Trouble(Stroll):
+    """A walk in which one action, in one lane, does what the test wants; see `trouble`."""
+
+    lane = -1
+
+    def assign_lane(self, number):
+        self.lane = number
+
+    def transition(self, state, action, rng):
+        if self.lane == self.where and state.time == 2 and not self.done():
+            trouble(self.what)
+        return super().transition(state, action, rng)
+
+    def __init__(self, what="raise", where=3, flag=None):
+        self.what, self.where, self.flag = what, where, flag
+
+    def done(self):
+        """Returns True from the second call on, over all processes, if there is a flag."""
+        if self.flag is None:
+            return False
+        try:
+            os.close(os.open(self.flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return True
+        return False
+
+
+def trouble(what):
+    if what == "raise":
+        raise ZeroDivisionError("the pole broke")
+    if what == "exit":
+        os._exit(3)
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def limited():
+    return envoi.TimeLimit(Walk(), 7)
+
+
+def with_workers(make, n=N, workers=2, **settings):
+    return envoi.batch(make, n, workers=workers, start_method=settings.pop("start_method", "fork"), **settings)
+
+
+def in_a_loop(make, n=N):
+    lanes = envoi.Lanes([make() for _ in range(n)])
+    lanes.assign_lane(0)
+    return lanes
+
+
+@pytest.fixture(scope="module")
+def walks():
+    with with_workers(Walk) as batch:
+        yield batch
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32) | st.lists(st.integers(0, 99), min_size=N, max_size=N))
+def test_a_batch_with_workers_has_the_traces_of_a_loop(walks, seed):
+    assert trace(walks, 60, seed) == trace(in_a_loop(Walk), 60, seed)
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_every_start_method_gives_the_same_lanes(method):
+    with with_workers(limited, start_method=method) as batch:
+        assert trace(batch, 25, 1) == trace(in_a_loop(limited), 25, 1)
+
+
+def test_an_environment_is_copied_for_each_lane_as_in_a_loop():
+    env = envoi.TimeLimit(envoi.models.CartPole(), 12)
+    env.reset(seed=4)
+    with with_workers(envoi.TimeLimit(Walk(), 6)) as batch:
+        loop = envoi.batch(envoi.TimeLimit(Walk(), 6), N)
+        assert type(batch) is type(loop)
+        assert trace(batch, 30, 2) == trace(loop, 30, 2)
+    before = exact(env.state)
+    with with_workers(env) as batch:
+        assert trace(batch, 30, 2) == trace(envoi.batching.loop.lanes_of(env, N), 30, 2)
+    assert exact(env.state) == before
+
+
+def test_leaves_that_no_array_holds_arrive_as_they_are():
+    with with_workers(Story, 3) as batch:
+        loop = in_a_loop(Story, 3)
+        assert exact(batch.reset(seed=0)) == exact(loop.reset(seed=0))
+        over = np.zeros(3, bool)
+        for time_ in range(20):
+            actions = {"word": tuple("ab"[: 1 + (lane + time_) % 2] for lane in range(3)), "turn": np.arange(3)}
+            step, own = batch.step(actions, restart=over), loop.step(actions, restart=over)
+            assert exact(step) == exact(own)
+            over = step.terminated | step.truncated
+        assert exact(batch.state) == exact(loop.state)
+
+
+def test_some_lanes_act_while_others_pause(walks):
+    loop = in_a_loop(Walk)
+    walks.reset(seed=8)
+    loop.reset(seed=8)
+    rng = np.random.default_rng(0)
+    over = np.zeros(N, bool)
+    for _ in range(30):
+        lanes = rng.integers(0, 2, N).astype(bool) & ~over
+        actions = rng.integers(-1, 2, N)
+        step, own = walks.step_lanes(actions, lanes), loop.step_lanes(actions, lanes)
+        assert exact(step) == exact(own)
+        over |= step.terminated | step.truncated
+
+
+def test_resets_of_some_lanes_are_those_of_a_loop(walks):
+    loop, mask = in_a_loop(Walk), np.array([True, False, True, False, False])
+    for batch in (walks, loop):
+        batch.reset(seed=3)
+        batch.step(np.zeros(N, int))
+    assert exact(walks.reset(mask=mask, seed=[7] * N)) == exact(loop.reset(mask=mask, seed=[7] * N))
+    assert exact(walks.observation) == exact(loop.observation)
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 99), order=st.randoms(use_true_random=False))
+def test_lanes_that_are_sent_one_by_one_have_the_traces_of_a_loop(walks, seed, order):
+    lane_seeds = list(range(seed, seed + N))
+    walks.reset(seed=lane_seeds)
+    alone = [Walk() for _ in range(N)]
+    for env, own in zip(alone, lane_seeds, strict=True):
+        env.reset(seed=own)
+    over, idle, steps = np.zeros(N, bool), list(range(N)), [0] * N
+    while min(steps) < 45:
+        order.shuffle(idle)
+        lanes = np.array(idle[: order.randint(1, len(idle))])
+        idle = [lane for lane in idle if lane not in lanes]
+        walks.send(lanes % 3 - 1, lanes, over[lanes])
+        got, step = walks.recv()
+        assert len(got) >= 1
+        for index, lane in enumerate(got.tolist()):
+            env = alone[lane]
+            own = (
+                envoi.Step(*(reset := env.reset())[:1], np.zeros(()), False, False, np.ones(()), reset.info)
+                if over[lane]
+                else env.step(lane % 3 - 1)
+            )
+            assert exact({key: part[index] for key, part in step.observation.items()}) == exact(own.observation)
+            assert step.reward[index] == own.reward
+            assert (step.terminated[index], step.truncated[index]) == (own.terminated, own.truncated)
+            assert step.discount[index] == own.discount
+            assert exact(step.info[index]) == exact(own.info)
+            over[lane] = own.terminated or own.truncated
+            steps[lane] += 1
+        idle += got.tolist()
+    walks.reset(seed=0)  # drops what is still under way
+
+
+class Slow(Stroll):
+    """Lane 0 sleeps."""
+
+    lane = -1
+
+    def assign_lane(self, number):
+        self.lane = number
+
+    def transition(self, state, action, rng):
+        if self.lane == 0 and state.time > 0:
+            time.sleep(0.5)
+        return super().transition(state, action, rng)
+
+
+def test_a_slow_lane_holds_up_no_other():
+    with with_workers(Slow, 4, 2) as batch:
+        batch.reset(seed=0)
+        batch.step(np.zeros(4, int))
+        batch.send(np.zeros(4, int), [0, 1, 2, 3])
+        lanes, step = batch.recv(2)
+        assert set(lanes.tolist()) == {2, 3}
+        assert step.observation["time"].tolist() == [2, 2]
+        batch.send(np.zeros(2, int), lanes, step.terminated | step.truncated)
+        assert 0 not in batch.recv(2).lanes
+        assert sorted(batch.recv(2).lanes.tolist()) == [0, 1]
+
+
+def test_calls_out_of_order_say_so(walks):
+    walks.reset(seed=0)
+    with pytest.raises(EpisodeError, match="recv: expected 1 to 0 lanes"):
+        walks.recv()
+    with pytest.raises(SpecError, match="different indices below 5"):
+        walks.send(np.zeros(2, int), [1, 1])
+    with pytest.raises(SpecError, match="different indices below 5"):
+        walks.send(np.zeros(1, int), [5])
+    with pytest.raises(SpecError, match="indices of lanes, at least one"):
+        walks.send(np.zeros(1, int), np.ones(5, bool))
+    with pytest.raises(SpecError, match=r"action: expected .*\(1,\)"):
+        walks.send(np.zeros(2, int), [1])
+    walks.send(np.zeros(2, int), [1, 4])
+    with pytest.raises(EpisodeError, match=r"send: lanes \[4\] have been sent"):
+        walks.send(np.zeros(2, int), [4, 2])
+    with pytest.raises(EpisodeError, match=r"step: lanes \[1, 4\] have been sent"):
+        walks.step(np.zeros(N, int))
+    with pytest.raises(EpisodeError, match="recv: expected 1 to 2 lanes"):
+        walks.recv(3)
+    assert len(walks.recv(2).lanes) == 2
+    with pytest.raises(SpecError, match="action: expected"):
+        walks.step(np.zeros(N + 1, int))
+
+
+def test_a_batch_that_was_not_reset_refuses_steps():
+    with with_workers(Walk) as batch:
+        with pytest.raises(EpisodeError, match="has not begun"):
+            batch.step(np.zeros(N, int))
+        with pytest.raises(EpisodeError, match="has not begun"):
+            batch.reset(mask=np.arange(N) < 2)
+        with pytest.raises(EpisodeError, match="has not begun"):
+            _ = batch.observation
+
+
+def test_later_steps_change_nothing_that_was_returned(walks):
+    held = [walks.reset(seed=0), walks.step(np.zeros(N, int))]
+    before = exact(held)
+    for _ in range(5):
+        walks.step(np.zeros(N, int), restart=np.ones(N, bool))
+    assert exact(held) == before
+
+
+def test_an_error_of_an_environment_names_the_lane_and_has_its_traceback():
+    with with_workers(Trouble, workers=2) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        with pytest.raises(
+            WorkerError, match=r"step: lane 3: (.|\n)*trouble\(self.what\)(.|\n)*the pole broke"
+        ) as caught:
+            batch.step(np.zeros(N, int))
+        assert caught.value.lane == 3
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
+
+
+@pytest.mark.parametrize(("what", "text"), [("exit", "ended with exit code 3"), ("kill", "ended with signal SIGKILL")])
+def test_a_crash_is_an_error_that_names_the_lane(what, text):
+    with with_workers(partial(Trouble, what)) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        with pytest.raises(WorkerError, match=rf"lane 3 of worker 1 \(lanes 3 to 4.*{text}") as caught:
+            batch.step(np.zeros(N, int))
+        assert caught.value.lane == 3
+        with pytest.raises(WorkerError, match=text):
+            batch.reset(seed=0)
+
+
+def test_a_lane_that_hangs_is_an_error_with_its_traceback():
+    with with_workers(partial(Trouble, "hang"), timeout=0.5) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        start = time.monotonic()
+        with pytest.raises(WorkerError, match=r"lane 3 of worker 1 (.|\n)*hangs: no answer in 0.5 s(.|\n)*in trouble"):
+            batch.step(np.zeros(N, int))
+        assert time.monotonic() - start < 30
+
+
+def step_together(batch):
+    step = batch.step(np.zeros(N, int))
+    return step.truncated, list(step.info), step.observation["position"]
+
+
+def step_one_by_one(batch):
+    batch.send(np.zeros(N, int), np.arange(N))
+    lanes, step = batch.recv(N)
+    order = np.argsort(lanes)
+    return step.truncated[order], [step.info[i] for i in order], step.observation["position"][order]
+
+
+@pytest.mark.parametrize("what", ["raise", "kill", "hang"])
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_lanes_that_fail_are_truncated_and_begin_again_if_asked(what, one_by_one, tmp_path):
+    make = partial(Trouble, what, 3, str(tmp_path / "flag"))
+    with with_workers(make, restart=True, timeout=0.5) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        before = batch.observation
+        lost = [3] if what == "raise" else [3, 4]
+        step_all = step_one_by_one if one_by_one else step_together
+        with pytest.warns(UserWarning, match=rf"lanes \[{', '.join(map(str, lost))}\] have new environments"):
+            truncated, info, seen = step_all(batch)
+        if one_by_one and what != "raise":  # lane 4 may have been done before
+            assert truncated[3]
+        else:
+            assert np.flatnonzero(truncated).tolist() == lost
+        assert "worker_restarted" in info[3]
+        assert exact(seen[3]) == exact(before["position"][3])
+        with pytest.raises(EpisodeError, match="has ended"):
+            batch.step(np.zeros(N, int))
+        step = batch.step(np.zeros(N, int), restart=truncated)
+        assert step.observation["time"].tolist() == [0 if cut else 4 for cut in truncated]
+        assert step.reward[truncated].tolist() == [0.0] * truncated.sum()
+        for _ in range(4):
+            batch.step(np.zeros(N, int), restart=batch._over)
+
+
+def test_a_new_environment_has_the_rewarder_and_the_context_of_the_old_one(tmp_path):
+    make = partial(Trouble, "kill", 3, str(tmp_path / "flag"))
+    with with_workers(make, restart=True) as batch:
+        batch.rewarder = seven
+        batch.context = {"drift": [0.1, 0.2, 0.3, 0.4, 0.5]}
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        with pytest.warns(UserWarning, match="new environments"):
+            batch.step(np.zeros(N, int))
+        batch.step(np.zeros(N, int), restart=batch._over)
+        assert batch.context["drift"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+        assert batch.step(np.zeros(N, int)).reward.tolist() == [7.0] * N
+        assert batch.envs[3].lane == 3
+
+
+def seven(state, action, next_state):
+    return 7.0
+
+
+def test_snapshots_rewarders_contexts_and_attributes_reach_the_lanes():
+    with with_workers(Stroll) as batch:
+        batch.context = {"drift": [0.1, 0.2, 0.3, 0.4, 0.5]}
+        batch.put_context({"drift": [0.9]}, [2])
+        assert batch.context["drift"] == [0.1, 0.2, 0.9, 0.4, 0.5]
+        with pytest.raises(envoi.ContextError, match="drift"):
+            batch.context = {"drift": [0.3, 0.3, 0.3, 0.3, 7.0]}
+        assert batch.context["drift"] == [0.1, 0.2, 0.9, 0.4, 0.5]
+        assert batch.context_space == Walk.context_space
+        batch.reset(seed=1)
+        batch.step(np.zeros(N, int))
+        held, seen = batch.snapshot(), exact(batch.observation)
+        future = [exact(batch.step(np.ones(N, int))) for _ in range(3)]
+        batch.restore(held)
+        assert exact(batch.observation) == seen
+        assert [exact(batch.step(np.ones(N, int))) for _ in range(3)] == future
+        batch.rewarder = seven
+        assert batch.step(np.zeros(N, int)).reward.tolist() == [7.0] * N
+        assert batch.envs[1].context["drift"] == 0.2
+        with pytest.raises(AttributeError, match="no_such"):
+            _ = batch.envs[1].no_such
+        with pytest.raises(SnapshotUnsupported, match="other processes"):
+            copy.deepcopy(batch)
+
+
+@pytest.mark.filterwarnings("ignore:reward. precision narrowed")
+def test_forms_of_other_frameworks_step_workers():
+    from envoi.adapters import to_gymnasium_vector, to_sb3  # not above, because spawned workers import this module
+
+    with with_workers(limited, 4) as batch:
+        form, own = to_gymnasium_vector(batch), to_gymnasium_vector(in_a_loop(limited, 4))
+        np.testing.assert_equal(form.reset(seed=3), own.reset(seed=3))
+        for _ in range(15):
+            np.testing.assert_equal(form.step(np.zeros(4, int)), own.step(np.zeros(4, int)))
+        assert form.call("context") == own.call("context")
+    with with_workers(envoi.models.CartPole, 4) as batch:
+        sb3 = to_sb3(batch)
+        assert sb3.reset().shape == (4, 4)
+        assert sb3.step(np.zeros(4, int))[0].shape == (4, 4)
+
+
+def test_what_is_wrong_is_refused_before_a_process_starts():
+    with pytest.raises(SpecError, match="workers: expected at least 1"):
+        envoi.batch(Walk, 4, workers=0)
+    with pytest.raises(SpecError, match="timeout: expected a number of seconds above 0"):
+        envoi.batch(Walk, 4, workers=1, timeout=0)
+    with pytest.raises(SpecError, match="timeout: expected none without workers"):
+        envoi.batch(Walk, 4, timeout=3)
+    with pytest.raises(UnknownName, match="did you mean 'spawn'"):
+        envoi.batch(Walk, 4, workers=1, start_method="swapn")
+    with pytest.raises(SpecError, match="n: expected at least 1 lane"):
+        envoi.batch(Walk, 0, workers=1)
+
+
+def broken():
+    raise ValueError("no display")
+
+
+def test_an_environment_that_cannot_be_made_is_an_error():
+    with pytest.raises(WorkerError, match=r"(.|\n)*no display"):
+        with_workers(broken)
+
+
+def test_lanes_with_different_specs_are_refused(tmp_path):
+    with pytest.raises(SpecError, match=r"lane \d: observation"):
+        with_workers(partial(uneven, str(tmp_path / "first")))
+
+
+def uneven(flag):
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return Walk()
+    return Story()
+
+
+def left_of(batch):
+    """The processes, the memory and the files of a batch."""
+    return [worker.process.pid for worker in batch._processes.values()], batch._rows.name, batch._folder
+
+
+def is_gone(pids, name, folder):
+    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    try:
+        SharedMemory(name).close()
+    except FileNotFoundError:
+        return not alive and not Path(folder).exists()
+    return False
+
+
+def test_closing_ends_the_processes_and_removes_the_memory():
+    batch = with_workers(Walk)
+    batch.reset(seed=0)
+    left = left_of(batch)
+    batch.send(np.zeros(2, int), [0, 1])
+    batch.close()
+    batch.close()
+    assert is_gone(*left)
+    with pytest.raises(EpisodeError, match="closed"):
+        batch.step(np.zeros(N, int))
+    with pytest.raises(EpisodeError, match="closed"):
+        batch.reset()
+
+
+SCRIPT = """
+import os, signal, sys, threading, time
+import numpy as np
+import envoi
+from small_models import Walk
+
+if __name__ == "__main__":
+    batch = envoi.batch(Walk, 4, workers=2, start_method="spawn")
+    batch.reset(seed=0)
+    batch.step(np.zeros(4, int))
+    batch.send(np.zeros(2, int), [0, 1])
+    print(*[worker.process.pid for worker in batch._processes.values()], batch._rows.name, batch._folder, flush=True)
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("pass", 0),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", -signal.SIGINT),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    ],
+    ids=["exit", "ctrl-c", "killed"],
+)
+def test_a_program_that_ends_leaves_nothing(end, code, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT).format(end=end))
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
+    )
+    assert done.returncode in (code, 128 - code, 130 if code == -signal.SIGINT else code), done.stderr
+    *pids, name, folder = done.stdout.split()
+    if code == -signal.SIGKILL:
+        end = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    else:
+        assert is_gone(pids, name, folder)
+        assert "leaked" not in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+def test_a_ctrl_c_during_a_step_leaves_a_batch_that_can_be_reset():
+    with with_workers(Slow, 4, 2) as batch:
+        batch.reset(seed=0)
+        batch.step(np.zeros(4, int))
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            batch.step(np.zeros(4, int))
+        with pytest.raises(EpisodeError, match="has not begun"):
+            batch.step(np.zeros(4, int))
+        assert exact(batch.reset(seed=0)) == exact(in_a_loop(Slow, 4).reset(seed=0))
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
