@@ -19,7 +19,7 @@ def junit_xml(report: Report) -> str:
     Remarks and narrowed values pass, with the reason as output; what was refused or skipped is skipped with its reason.
     """
     root = ElementTree.Element("testsuites", name=f"envoi check {report.env}", time=f"{report.seconds:.3f}")
-    totals = dict.fromkeys(("tests", "failures", "skipped"), 0)
+    totals: dict[str, int] = dict.fromkeys(("tests", "failures", "skipped"), 0)
     for theme in THEMES:
         results = [result for result in report.results if result.key in theme.keys]
         if not results:
@@ -30,7 +30,7 @@ def junit_xml(report: Report) -> str:
             "skipped": sum(result.status in _SKIPPED for result in results),
         }
         totals = {name: total + counts[name] for name, total in totals.items()}
-        suite = ElementTree.SubElement(root, "testsuite", name=theme.title, errors="0", **_texts(counts))
+        suite = ElementTree.SubElement(root, "testsuite", {"name": theme.title, "errors": "0", **_texts(counts)})
         for result in results:
             place = f"{report.env}.{result.subject}"
             case = ElementTree.SubElement(suite, "testcase", classname=place, name=result.key)

@@ -130,7 +130,7 @@ def _table(report: Report, *, narrow: bool) -> Table:
         if narrow:
             head = head.replace("gymnasium", "gym-\nnasium").replace("petting", "petting\n").replace("_", "\n")
         table.add_column(Text(head), justify="left", no_wrap=True)
-    marks = MARKS | NARROW_MARKS if narrow else MARKS
+    marks: Mapping[str, str] = {**MARKS, **NARROW_MARKS} if narrow else {**MARKS}
     for key, found in report.rows():
         table.add_row(Text(key), *(_mark(result, marks) for result in found))
     return table

@@ -23,7 +23,7 @@ def why_not(env: Any) -> str | None:
     if isinstance(env, envoi.MultiEnv | envoi.BatchEnv):
         return "the env has several agents or lanes"
     if MODE not in env.metadata.get("render_modes", ()):
-        return "the env draws no picture"
+        return "the env renders no picture"
     if keys_of(env) is None:
         return "the env has no keys of its own, and its actions are not one of at most ten"
     if find_spec("gymnasium") is None or find_spec("pygame") is None:
@@ -84,7 +84,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
 
     keys = keys_of(env) or {}
     arrows = {"LEFT": pygame.K_LEFT, "RIGHT": pygame.K_RIGHT}
-    codes = {_codes(combination, arrows): action for combination, action in keys.items()}
+    codes: Any = {_codes(combination, arrows): action for combination, action in keys.items()}
     own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
     # Without keys of its own an env has no action that does nothing, so it waits for a key.
     noop = keys.get("", keys.get((), 0))
@@ -95,5 +95,5 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
 
 
 def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:
-    single = [combination] if isinstance(combination, int) else list(combination)
+    single: list[Any] = [combination] if isinstance(combination, int) else list(combination)
     return tuple(arrows.get(one, ord(one) if isinstance(one, str) and len(one) == 1 else one) for one in single)

@@ -92,7 +92,7 @@ def draw(env: Any, name: str) -> Picture:
         name: Its name, for the error.
 
     Raises:
-        envoi.EnvoiError: It draws none.
+        envoi.EnvoiError: It renders none.
     """
     try:
         with one_line():
@@ -103,7 +103,7 @@ def draw(env: Any, name: str) -> Picture:
     picture = np.asarray(found if found is not None else ())
     if picture.ndim != 3 or picture.shape[-1] not in (3, 4):
         modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
-        raise envoi.EnvoiError(f"{name} draws no picture (render modes: {modes}); `envoi info {name}` describes it")
+        raise envoi.EnvoiError(f"{name} renders no picture (render modes: {modes}); `envoi info {name}` describes it")
     return picture[..., :3].astype(np.uint8)
 
 
@@ -118,7 +118,7 @@ def random_episodes(name: str, env: Any, *, episodes: int, steps: int, seed: int
         seed: Seed of the first; the next have the numbers after it.
 
     Raises:
-        envoi.EnvoiError: The env draws no picture, or raised an error of its own.
+        envoi.EnvoiError: The env renders no picture, or raised an error of its own.
     """
     if isinstance(env, envoi.BatchEnv):
         raise envoi.EnvoiError(f"{name} is a batch of {env.batch_size} lanes; give one env")

@@ -40,7 +40,7 @@ def run_render(
         fps: Pictures a second; None for those of the env.
 
     Raises:
-        envoi.EnvoiError: There is no such env or run, the env draws no picture, or the file cannot be written.
+        envoi.EnvoiError: There is no such env or run, the env renders no picture, or the file cannot be written.
     """
     _check(gif, episodes, steps, fps)
     if policy != "random":

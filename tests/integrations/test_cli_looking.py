@@ -201,7 +201,7 @@ def test_picture_in_characters():
 
 
 BAD = {
-    "no picture": (["render", "envoi:nim"], "draws no picture (render modes: none)"),
+    "no picture": (["render", "envoi:nim"], "renders no picture (render modes: none)"),
     "unknown env": (["render", "envoi:cath"], "did you mean 'envoi:catch'"),
     "no gif": (["render", "envoi:catch", "--gif", "out.png"], "expected a .gif file"),
     "no folder": (["render", "envoi:catch", "--gif", "gone/out.gif"], "there is no folder"),
@@ -239,7 +239,7 @@ def test_play_without_a_display_shows_random_actions_and_says_why(cli, monkeypat
     ("name", "why"),
     [
         ("envoi:pursuit", "several agents"),
-        ("envoi:cartpole", "draws no picture"),
+        ("envoi:cartpole", "renders no picture"),
         ("gymnasium:Pendulum-v1", "no keys of its own"),
         ("gymnasium:CartPole-v1", None),
     ],
@@ -292,7 +292,7 @@ sys.exit(main(["play", "gymnasium:CartPole-v1", "--fps", "50"]))
 
 
 def complete(words):
-    """What a shell offers after some words, as typer's script for bash asks for it."""
+    """Returns the offers of a shell after some words, as typer's script for bash asks for it."""
     asked = {"_ENVOI_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
     done = subprocess.run(
         [sys.executable, "-m", "envoi.integrations.cli"], capture_output=True, text=True, check=False,
