@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+OF_TF = "tf_agents_dqn.py"
+"""The example that needs TensorFlow; `tests/tf/test_examples_tf.py` runs it."""
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.name != OF_TF]
 
 
 def run(*command: str, cwd: Path) -> str:
@@ -19,6 +21,7 @@ def run(*command: str, cwd: Path) -> str:
 
 
 EXPECTED = {
+    "acme_loop.py": r"episodes   arrived\n( +\d+00 +\d+%\n){5}$",
     "bring_yours.py": r"from 4 episodes of dm_control\nRLlib sampled 4 episodes of PettingZoo, each of 20 steps\n"
     r"rllib\n    options: reach lost.*\n(    (observation|action).*narrowed.*\n){3}rllib\n    keeps everything\n"
     r"dm_env\n    agents: number refused",
@@ -32,10 +35,21 @@ EXPECTED = {
     "planning.py": r"(episode \d: return \+1\n){5}",
     "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
+    "sb3_ppo.py": r"steps   return\n +0   [+-]0\.\d\d\n( +\d+   [+-]\d\.\d\d\n){4} +5120   \+[01]\.[5-90]\d\n$",
     "self_play.py": r"Elo: 0 [1-9]\d*( -?\d+)*\nsticks: 15( \d+)+ - the first player gets -?1\.0\n",
     "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
+    "snapshots.py": r"random   planned\n( +\d +-\d{3} +-\d+\n)+$",
+    "tictactoe.py": r"player_1 +3\d +\d+ +\d+\nplayer_2 +\d+ +3\d +\d+\n$",
     "train.py": r"walks [0-4]( \d+)* 10\n",
+    "vector_loop.py": r"return\n +40 +1280   -0\.\d\d\n( +\d+ +1280   [+-]0\.\d\d\n){4} +240 +1280   \+0\.[4-9]\d\n$",
 }
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_says_how_to_run_it(example: Path) -> None:
+    text = example.read_text()
+    assert len(text.splitlines()) <= 75
+    assert f"\npython examples/{example.name}" in text
 
 
 def test_every_example_is_run() -> None:
@@ -44,7 +58,7 @@ def test_every_example_is_run() -> None:
 
 TRAINS = ("generalisation.py", "self_play.py", "train.py")
 """The examples that train until they have learned something, each in a Ray of its own."""
-SLOW = (*TRAINS, "own_tuner.py")
+SLOW = (*TRAINS, "own_tuner.py", "sb3_ppo.py")
 
 
 @pytest.mark.parametrize(
