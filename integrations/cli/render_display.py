@@ -42,7 +42,7 @@ def run_render(
     Raises:
         envoi.EnvoiError: There is no such env or run, the env renders no picture, or the file cannot be written.
     """
-    _check(gif, episodes, steps, fps)
+    check_extent(gif, episodes, steps, fps)
     if policy != "random":
         run = RunFolder(policy)
         if not run.path.exists():
@@ -70,7 +70,18 @@ def run_render(
         loaded.close()
 
 
-def _check(gif: Path | None, episodes: int, steps: int, fps: float | None) -> None:
+def check_extent(gif: Path | None, episodes: int, steps: int, fps: float | None) -> None:
+    """Checks how much is to be rendered, and where to.
+
+    Args:
+        gif: The GIF; None for none.
+        episodes: How many episodes.
+        steps: Most steps of each.
+        fps: Pictures a second; None for those of the env.
+
+    Raises:
+        envoi.EnvoiError: A number is out of range, or the file cannot be written.
+    """
     for name, value in (("--episodes", episodes), ("--steps", steps)):
         if value < 1:
             raise envoi.EnvoiError(f"{name}: expected at least 1, got {value}")

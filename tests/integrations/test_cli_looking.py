@@ -236,6 +236,21 @@ def test_play_without_a_display_shows_random_actions_and_says_why(cli, monkeypat
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("envoi:cartpole", ("reset: [", "1: action ", "; reward 1; [")),
+        ("envoi:nim", ("reset: ['first'] 15", "1: action ['first'] ", "reward ['first'] 0, ['second'] 0")),
+    ],
+)
+def test_play_of_an_env_without_pictures_is_in_words(cli, name, words):
+    code, out, err = cli("play", name, "--random", "--steps", "3")
+    assert (code, err) == (0, "")
+    assert all(word in out for word in words), out
+    assert len(out.splitlines()) <= 5
+    assert cli("play", name, "--random", "--steps", "3")[1] == out
+
+
+@pytest.mark.parametrize(
     ("name", "why"),
     [
         ("envoi:pursuit", "several agents"),

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+import envoi
+
 from ..app import command
 from ..option_types import Debug, EnvName, flag, real, whole
 
@@ -27,23 +29,29 @@ def _play(
 ) -> None:
     """Play an env by the keyboard, in a window.
 
-    Where that is impossible, such as without a display, random actions are shown in the terminal.
+    Where that is impossible, such as without a display, random actions are shown in the terminal: as pictures, or in
+    words if the env renders none.
     """
     del debug
     from ..keyboard import describe_keys, keys_of, play_by_keys, why_not
-    from ..pictures import load_drawing
-    from ..render_display import run_render
+    from ..pictures import MODE, load_drawing
+    from ..render_display import check_extent, run_render
+    from ..transcript import print_transcript
 
-    reason = "--random" if random else "--gif" if gif is not None else None
-    if reason is None:
+    check_extent(gif, episodes, steps, fps)
+    if gif is None:
         loaded = load_drawing(env)
         try:
-            reason = why_not(loaded)
-            if reason is None:
+            reason = None if random else why_not(loaded)
+            if reason is None and not random:
                 typer.echo(f"keys: {describe_keys(keys_of(loaded) or {})}; Escape ends")
                 play_by_keys(loaded, seed, fps)
                 return
+            if reason is not None:
+                typer.echo(f"random actions, because {reason}", err=True)
+            if MODE not in loaded.metadata.get("render_modes", ()) and not isinstance(loaded, envoi.BatchEnv):
+                print_transcript(loaded, episodes=episodes, steps=steps, seed=seed)
+                return
         finally:
             loaded.close()
-        typer.echo(f"random actions, because {reason}", err=True)
     run_render(env, gif=gif, policy="random", episodes=episodes, steps=steps, seed=seed, fps=fps)
