@@ -313,7 +313,10 @@ class RunFolder:
         import yaml
 
         if not self.exists:
-            problem = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
+            problem = (
+                "holds no run of envoi (no config.yaml)" if self.path.is_dir() else "is a file, not a run's folder"
+            )
+            problem = problem if self.path.exists() else "does not exist"
             raise envoi.EnvoiError(f"{self.path} {problem}")
         with reading(self.config):
             values = yaml.safe_load(self.config.read_text(encoding="utf-8"))

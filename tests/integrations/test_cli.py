@@ -42,6 +42,8 @@ def test_every_option_has_a_help_text():
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
+    "scheme alone": (["train", "envoi:"], "expected a name behind the scheme, such as 'envoi:catch'"),
+    "scheme of Python alone": (["info", "python:"], "such as 'python:my_module:make_env'"),
     "unknown policies": (
         ["train", "envoi:nim", "--policies", "sharde"],
         "did you mean 'shared'? There are: ",
@@ -117,6 +119,13 @@ def test_unusable_folder_is_refused(cli, tmp_path):
         code, _, err = cli("train", "envoi:catch", "--out", out)
         assert code == 2
         assert why in err
+
+
+def test_a_file_is_no_run(cli, tmp_path):
+    (tmp_path / "note").write_text("mine")
+    code, _, err = cli("evaluate", tmp_path / "note")
+    assert code == 2
+    assert "is a file, not a run's folder" in err
 
 
 def test_resume_refuses_a_folder_without_a_run(cli, tmp_path):
