@@ -42,7 +42,7 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     if scheme in SCHEMES and colon and not rest:
         examples = names_of(scheme)
         such = f"such as {examples[0]!r}" if examples else f"such as '{scheme}:my_module:make_env'"
-        raise UnknownName(f"{name}: expected a name behind the scheme, {such}")
+        raise UnknownName(f"{name}: expected 'scheme:name', {such}")
     if not colon or scheme not in SCHEMES:
         if not colon:
             guess = f"did you mean {_guess(name)!r}?"

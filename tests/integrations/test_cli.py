@@ -42,7 +42,7 @@ def test_every_option_has_a_help_text():
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
-    "scheme alone": (["train", "envoi:"], "expected a name behind the scheme, such as 'envoi:catch'"),
+    "scheme alone": (["train", "envoi:"], "expected 'scheme:name', such as 'envoi:catch'"),
     "scheme of Python alone": (["info", "python:"], "such as 'python:my_module:make_env'"),
     "unknown policies": (
         ["train", "envoi:nim", "--policies", "sharde"],
