@@ -39,7 +39,11 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
         SpecError: The name's arguments cannot be parsed, or the environment does not take them.
     """
     scheme, colon, rest = name.partition(":")
-    if not colon or not rest or scheme not in SCHEMES:
+    if scheme in SCHEMES and colon and not rest:
+        examples = names_of(scheme)
+        such = f"such as {examples[0]!r}" if examples else f"such as '{scheme}:my_module:make_env'"
+        raise UnknownName(f"{name}: expected 'scheme:name', {such}")
+    if not colon or scheme not in SCHEMES:
         if not colon:
             guess = f"did you mean {_guess(name)!r}?"
         else:

@@ -14,22 +14,13 @@ from pathlib import Path
 
 import envoi
 from envoi.adapters import TARGETS
-from envoi.integrations.check import run_checks
+from envoi.integrations.check.themes import REQUIREMENTS_OF
 
 DOCS = Path(__file__).parent
 ADAPTERS = DOCS.parent / "adapters"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LOST = re.compile(r"What is lost:\n\n((?:\|.*\|\n)+)")
 IMPORT_REFUSES = re.compile(r"^An import refuses [^\n]*(?:\n[^\n]+)*", re.MULTILINE)
-THEMES = {
-    "Values": run_checks.VALUES,
-    "Several agents": run_checks.AGENTS,
-    "Random numbers": run_checks.RANDOMNESS,
-    "Episodes": run_checks.EPISODES,
-    "Interface": (*run_checks.INTERFACE, *run_checks.RENDERING),
-    "Copies and snapshots": run_checks.COPIES,
-    "Lanes": run_checks.LANE_REQUIREMENTS,
-}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -62,7 +53,7 @@ def checked() -> str:
     """The requirements of the check by theme, each with its key and its sentence."""
     return "\n".join(
         f"### {theme}\n\n" + table(("key", "requirement"), ((f"`{one.key}`", one.sentence) for one in found))
-        for theme, found in THEMES.items()
+        for theme, found in REQUIREMENTS_OF.items()
     )
 
 

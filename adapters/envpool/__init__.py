@@ -40,10 +40,10 @@ from envpool.python.envpool import EnvPoolMixin  # pyright: ignore[reportMissing
 from envoi import BatchEnv
 
 from ..conversion import imported
-from .names import load
+from .names import load, names
 from .source import NAME, FromEnvpool
 
-__all__ = ["IMPORTER", "FromEnvpool", "from_envpool", "load", "recognises"]
+__all__ = ["IMPORTER", "FromEnvpool", "from_envpool", "load", "names", "recognises"]
 
 IMPORTER = FromEnvpool
 

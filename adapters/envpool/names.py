@@ -46,3 +46,14 @@ def load(scheme: str, name: str, n: int | None = None, num_envs: int | None = No
         raise MissingBackend(f"{scheme}:{name}: {error}; pip install 'envoi[envpool]'") from error
     except (AssertionError, TypeError, ValueError, RuntimeError) as error:
         raise SpecError(f"{scheme}:{name}: {error}") from error
+
+
+def names(scheme: str) -> list[str]:
+    """Returns the ids in envpool's registry.
+
+    Args:
+        scheme: `"envpool"`.
+    """
+    del scheme
+    envpool: Any = import_module("envpool")
+    return sorted(envpool.list_all_envs())

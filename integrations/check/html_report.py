@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .outcome import LEGEND, MARKS, Status
 from .requirement import Result
+from .themes import THEMES, Theme
 
 if TYPE_CHECKING:
     from .report import Report
@@ -21,7 +22,8 @@ div.wide { overflow-x: auto; }
 table { border-collapse: collapse; }
 th, td { padding: .2rem .55rem; text-align: center; border-bottom: 1px solid #e4e4e4; }
 thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid #999; }
-tbody th { text-align: left; font-weight: normal; font-family: ui-monospace, monospace; white-space: nowrap; }
+tbody th { text-align: left; font-weight: normal; min-width: 18rem; }
+body:has(#only:checked) .fine { display: none; }
 .passed { color: #1a7f37; } .failed { color: #fff; background: #c0262d; font-weight: bold; }
 .remark, .narrowed { color: #7a4b00; background: #fff1cc; } .refused, .missing { color: #555; background: #eee; }
 .skipped { color: #999; }
@@ -34,6 +36,9 @@ dt { font-family: ui-monospace, monospace; margin-top: .5rem; } dd { margin-left
 }
 """.strip()
 
+_FILTER = (
+    f'<p><label><input type="checkbox" id="only"> show failures only</label></p><p class="quiet">{escape(LEGEND)}</p>'
+)
 _SECTIONS: tuple[tuple[Status, str], ...] = (
     ("failed", "Failures"),
     ("remark", "Remarks"),
@@ -63,8 +68,10 @@ def html_page(report: Report) -> str:
     for status, title in _SECTIONS:
         found = report.having(status)
         if found:
-            lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(map(_item, found))}</ul>")
-    lines += ["<h2>All checks</h2>", *_table(report), "<h2>The requirements</h2>", *_sentences(report)]
+            lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(_item(report, one) for one in found)}</ul>")
+    lines.append(_FILTER)
+    for theme in THEMES:
+        lines += _theme(report, theme)
     noted = [result for result in report.results if result.notes]
     if noted:
         lines.append("<h2>Warnings of the suites</h2><dl>")
@@ -75,22 +82,41 @@ def html_page(report: Report) -> str:
     return "\n".join([*lines, "</body></html>"]) + "\n"
 
 
-def _item(result: Result) -> str:
+def _item(report: Report, result: Result) -> str:
     where = "" if result.subject == "env" else f"{escape(result.subject)}, "
+    again = f"<br><code>{escape(report.command(result.subject))}</code>" if result.status == "failed" else ""
     return (
         f"<li><b>{where}<code>{escape(result.key)}</code></b>: {escape(result.reason)} "
-        f'<span class="quiet">{escape(result.sentence)}</span></li>'
+        f'<span class="quiet">{escape(result.sentence)}</span>{again}</li>'
     )
 
 
-def _table(report: Report) -> Iterator[str]:
-    heads = "".join(f"<th>{escape(column)}</th>" for column in report.columns)
-    yield f'<p class="quiet">{escape(LEGEND)}</p><div class="wide">'
+def _theme(report: Report, theme: Theme) -> Iterator[str]:
+    """Yields the part of one theme: its sentence, and a table of its requirements on all subjects that have results."""
+    rows = [(key, found) for key, found in report.rows() if key in theme.keys]
+    if not rows:
+        return
+    used = [index for index in range(len(report.columns)) if any(found[index] for _, found in rows)]
+    fine = " fine" if all(_is_fine(found) for _, found in rows) else ""
+    yield f'<section class="theme{fine}"><h2>{escape(theme.title)}</h2>'
+    yield f'<p class="quiet">{escape(theme.sentence)}</p><div class="wide">'
+    heads = "".join(f"<th>{escape(report.columns[index])}</th>" for index in used)
     yield f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"
-    for key, found in report.rows():
-        cells = "".join(_cell(result) for result in found)
-        yield f"<tr><th>{escape(key)}</th>{cells}</tr>"
-    yield "</tbody></table></div>"
+    for key, found in rows:
+        given = next(result for result in found if result is not None)
+        numbers = ", ".join(map(str, given.contract))
+        contract = f" (contract {numbers})" if numbers else ""
+        cells = "".join(_cell(found[index]) for index in used)
+        kind = ' class="fine"' if _is_fine(found) else ""
+        yield (
+            f"<tr{kind}><th><code>{escape(key)}</code><br>"
+            f'<span class="quiet">{escape(given.sentence)}{contract}</span></th>{cells}</tr>'
+        )
+    yield "</tbody></table></div></section>"
+
+
+def _is_fine(found: list[Result | None]) -> bool:
+    return not any(result is not None and result.status == "failed" for result in found)
 
 
 def _cell(result: Result | None) -> str:
@@ -99,12 +125,3 @@ def _cell(result: Result | None) -> str:
     kind = "missing" if result.status == "not installed" else result.status
     title = escape(result.reason or result.status, quote=True)
     return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'
-
-
-def _sentences(report: Report) -> Iterator[str]:
-    yield "<dl>"
-    for result in {result.key: result for result in report.results}.values():
-        rows = ", ".join(map(str, result.contract))
-        pointer = f' <span class="quiet">(contract {rows})</span>' if rows else ""
-        yield f"<dt>{escape(result.key)}</dt><dd>{escape(result.sentence)}{pointer}</dd>"
-    yield "</dl>"

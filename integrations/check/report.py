@@ -1,16 +1,19 @@
-"""The report of a check: a table of text, JSON, and an HTML page."""
+"""The report of a check: a table of text, JSON, JUnit XML, and an HTML page."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from envoi.adapters import SCHEMES
 from envoi.atomic_write import write_atomically
 
 from .html_report import html_page
+from .junit_report import junit_xml
 from .outcome import LISTED, MARKS, RAN, Status
 from .requirement import Result
 
@@ -110,6 +113,24 @@ class Report:
 
         return "\n".join([line("", list(self.columns)), *(line(key, cells) for key, cells in rows)])
 
+    def command(self, subject: str = ENV) -> str:
+        """Returns the command, or the call, that runs the checks of a subject again, with the same seeds.
+
+        Args:
+            subject: `"env"`, or the name of a framework.
+        """
+        if self.env.partition(":")[0] in SCHEMES:
+            frameworks = "none" if subject == ENV else subject
+            return (
+                f"envoi check {shlex.quote(self.env)} --frameworks {frameworks} --seed {self.seed} "
+                f"--episodes {self.episodes} --steps {self.steps}"
+            )
+        frameworks = [] if subject == ENV else [subject]
+        return (
+            f"check_env({self.env}, frameworks={frameworks!r}, seed={self.seed}, episodes={self.episodes}, "
+            f"steps={self.steps})"
+        )
+
     def raise_if_failed(self) -> None:
         """Raises an error if a check failed.
 
@@ -118,7 +139,8 @@ class Report:
         """
         if self.failures:
             listed = "\n".join(f"  {failure}\n      ({failure.sentence})" for failure in self.failures)
-            raise AssertionError(f"{self.env}: {self.conclusion}\n{listed}")
+            again = dict.fromkeys(self.command(failure.subject) for failure in self.failures)
+            raise AssertionError(f"{self.env}: {self.conclusion}\n{listed}\nagain: {'; '.join(again)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as plain values for JSON."""
@@ -131,12 +153,23 @@ class Report:
             "checks_passed": good,
             "checks": ran,
             "columns": list(self.columns),
-            "results": [asdict(result) for result in self.results],
+            "results": [
+                asdict(result) | ({"again": self.command(result.subject)} if result.status == "failed" else {})
+                for result in self.results
+            ],
         }
 
     def to_json(self) -> str:
         """Returns the report as JSON."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+    def to_junit(self) -> str:
+        """Returns the report as JUnit XML, for services of continuous integration."""
+        return junit_xml(self)
+
+    def write_junit(self, path: str | Path) -> None:
+        """Writes the report as JUnit XML; the file is replaced as a whole."""
+        write_atomically(Path(path), self.to_junit())
 
     def to_html(self) -> str:
         """Returns the report as one self-contained HTML page."""

@@ -19,26 +19,12 @@ from .env_under_test import EnvUnderTest, Extent
 from .outcome import Outcome, Status, skipped
 from .report import ENV, Report
 from .requirement import Requirement, Result
-from .requirements.agents import AGENTS
-from .requirements.copies import COPIES
-from .requirements.episodes import EPISODES
 from .requirements.forms import FORM_REQUIREMENTS, FormUnderTest
-from .requirements.interface import INTERFACE, RENDERING
-from .requirements.lanes import LANE_REQUIREMENTS
-from .requirements.randomness import RANDOMNESS
-from .requirements.values import PLAYS, VALUES
+from .requirements.values import PLAYS
 from .suites import SUITES, SuiteInput, captured_output, run_suite
+from .themes import REQUIREMENTS_OF
 
-REQUIREMENTS: tuple[Requirement, ...] = (
-    *VALUES,
-    *AGENTS,
-    *RANDOMNESS,
-    *EPISODES,
-    *INTERFACE,
-    *COPIES,
-    *RENDERING,
-    *LANE_REQUIREMENTS,
-)
+REQUIREMENTS: tuple[Requirement, ...] = tuple(one for theme in REQUIREMENTS_OF.values() for one in theme)
 """The requirements on every environment."""
 
 Progress = Callable[[str, str], None]

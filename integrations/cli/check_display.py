@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,17 @@ from ..check.report import Report
 from ..check.requirement import Result
 from ..check.run_checks import check_env
 from ..errors import one_line
+from .console import output_console
 
 PATIENCE = 2.0
 """Seconds before progress is shown."""
 PLAIN_SECONDS = 5.0
 """Seconds between two lines of progress without a terminal."""
+
+WIDE = 100
+"""Columns of a terminal in which the table has its words."""
+NARROW_MARKS = {"refused": "-", "narrowed": "~", "not installed": "?"}
+NARROW_LEGEND = "- refused   ~ narrowed   ? not installed"
 
 _STYLES = {
     "passed": "green",
@@ -47,6 +53,7 @@ def run_check(
     steps: int,
     json: Path | None,
     html: Path | None,
+    junit: Path | None = None,
 ) -> int:
     """Checks an environment, and prints and writes the report.
 
@@ -58,6 +65,7 @@ def run_check(
         steps: Most steps of an episode.
         json: File for the report as JSON; None for no file.
         html: File for the report as a page; None for no file.
+        junit: File for the report as JUnit XML; None for no file.
 
     Returns:
         The exit code.
@@ -65,9 +73,9 @@ def run_check(
     Raises:
         envoi.EnvoiError: There is no such environment or framework, or a file cannot be written.
     """
-    for path in (json, html):
-        if path is not None:
-            _refuse_unwritable(path)
+    files = [path for path in (json, html, junit) if path is not None]
+    for path in files:
+        _refuse_unwritable(path)
     settings: dict[str, Any] = {"frameworks": frameworks, "seed": seed, "episodes": episodes, "steps": steps}
     try:
         with one_line(), _Progress() as progress:
@@ -75,14 +83,11 @@ def run_check(
     except KeyboardInterrupt:
         sys.stderr.write("envoi: interrupted\n")
         return 130
-    console = Console(highlight=False)
+    console = output_console()
     print_report(report, console)
-    if json is not None:
-        report.write_json(json)
-    if html is not None:
-        report.write_html(html)
-    for path in (json, html):
+    for path, write in ((json, report.write_json), (html, report.write_html), (junit, report.write_junit)):
         if path is not None:
+            write(path)
             console.print(f"written to {escape(str(path))}", style="dim", soft_wrap=True)
     console.print(Text(report.conclusion, style="bold green" if report.passed else "bold red"), soft_wrap=True)
     return 0 if report.passed else 1
@@ -104,26 +109,35 @@ def print_report(report: Report, console: Console) -> None:
         console: The console to print to.
     """
     console.print(Text(f"{report.env}, played by its own API ({report.api}) and in its forms", style="bold"))
-    console.print(_table(report))
+    narrow = console.width < WIDE
+    console.print(_table(report, narrow=narrow))
     console.print(LEGEND, style="dim")
+    if narrow:
+        console.print(NARROW_LEGEND, style="dim")
     for status in LISTED:
         for result in report.having(status):
             console.print(_line(result), soft_wrap=True)
+    for command in dict.fromkeys(report.command(failure.subject) for failure in report.failures):
+        console.print(Text(f"again  {command}", style="dim"), soft_wrap=True)
 
 
-def _table(report: Report) -> Table:
+def _table(report: Report, *, narrow: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for column in report.columns:
-        # On two lines, so that all of them fit into 100 columns.
-        table.add_column(Text(column.replace("gymnasium_", "gymnasium\n").replace("zoo_", "zoo\n")), justify="left")
+        # On several lines, so that all of them fit into 100 columns, or into 80.
+        head = column.replace("gymnasium_", "gymnasium\n").replace("zoo_", "zoo\n")
+        if narrow:
+            head = head.replace("gymnasium", "gym-\nnasium").replace("petting", "petting\n").replace("_", "\n")
+        table.add_column(Text(head), justify="left", no_wrap=True)
+    marks: Mapping[str, str] = {**MARKS, **NARROW_MARKS} if narrow else {**MARKS}
     for key, found in report.rows():
-        table.add_row(Text(key), *map(_mark, found))
+        table.add_row(Text(key), *(_mark(result, marks) for result in found))
     return table
 
 
-def _mark(result: Result | None) -> Text:
-    return Text() if result is None else Text(MARKS[result.status], style=_STYLES[result.status])
+def _mark(result: Result | None, marks: Mapping[str, str]) -> Text:
+    return Text() if result is None else Text(marks[result.status], style=_STYLES[result.status])
 
 
 def _line(result: Result) -> Text:

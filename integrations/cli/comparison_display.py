@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import envoi
 
 from ..rllib.comparison import Comparison, compare_runs
+from .console import output_console, print_json
 
 NUMBERS = 60
 """Columns that the numbers of a table take."""
@@ -34,9 +32,9 @@ def run_comparison(folders: list[Path], out: Path | None, *, as_json: bool) -> N
     if picture is not None:
         _plot(comparison, picture)
     if as_json:
-        sys.stdout.write(json.dumps(comparison.to_dict(), indent=1) + "\n")
+        print_json(comparison.to_dict())
         return
-    console = Console(highlight=False)
+    console = output_console()
     labels = [group.label for group in comparison.groups]
     # A label goes below the table if the column would break one of its words.
     if max(len(word) for label in labels for word in label.split()) > console.width - NUMBERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import cast
 
@@ -10,11 +11,19 @@ from rich.progress import track
 
 from ..rllib import RunFolder
 from ..rllib.output_redirection import redirected
-from .console import terminal_console
+from .console import print_json, terminal_console
 
 
 def run_evaluation(
-    folder: Path, *, env: str | None, episodes: int, seed: int, explore: bool, form: str, max_steps: int
+    folder: Path,
+    *,
+    env: str | None,
+    episodes: int,
+    seed: int,
+    explore: bool,
+    form: str,
+    max_steps: int,
+    as_json: bool = False,
 ) -> None:
     """Evaluates a policy with live progress, and prints the result.
 
@@ -26,6 +35,7 @@ def run_evaluation(
         explore: Sample the actions, rather than take the best.
         form: "core", "gymnasium" or "both".
         max_steps: An episode longer than this is an error.
+        as_json: Print the document that is also written to the file.
 
     Raises:
         envoi.EnvoiError: As `envoi.integrations.evaluation.evaluate`.
@@ -59,6 +69,9 @@ def run_evaluation(
                 max_steps=max_steps,
                 observe=tick,
             )
+        if as_json:
+            print_json(json.loads(evaluation_file(run, env).read_text(encoding="utf-8")))
+            return
         how = "sampled" if explore else "greedy"
         console.print(
             f"{evaluation.algo} on {escape(evaluation.env)}, {len(evaluation.episodes)} whole episodes, {how}, "

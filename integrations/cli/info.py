@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,47 +15,97 @@ from envoi.adapters import TARGETS, load, losses
 from envoi.spec.base import frozen
 
 from ..errors import one_line
+from .console import output_console, print_json
+from .spec_text import describe_specs
 
 STEPS = 20
 
 
-def print_info(name: str) -> None:
+def print_info(name: str, *, as_json: bool = False) -> None:
     """Prints an env's specs, a test of its seeds, and the losses in each framework.
 
     Args:
         name: Name of the env, as in `envoi.adapters.load`.
+        as_json: Print JSON instead of tables.
 
     Raises:
         envoi.EnvoiError: There is no such env, it breaks its spec, or it raises an error of its own.
     """
-    console = Console(highlight=False)
     with one_line():
         env = load(name)
         try:
-            console.print(Text(name, style="bold"))
-            console.print(_specs(env))
-            console.print(_losses(env))
-            console.print(f"seeds        {_seeds(env)}")
+            facts, lost, seeds = _facts(env), _losses(env), _seeds(env)
         finally:
             env.close()
+    if as_json:
+        rows = {key: [{"of": of, "is": text} if of else text for of, text in rows] for key, rows in facts.items()}
+        print_json({"env": name, **rows, "seeds": seeds, "losses": lost})
+        return
+    console = output_console()
+    console.print(Text(name, style="bold"))
+    console.print(_table(facts, seeds))
+    console.print(_loss_table(lost))
 
 
-def _specs(env: envoi.Env | envoi.MultiEnv) -> Table:
+def _table(facts: Mapping[str, list[tuple[str, str]]], seeds: str) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, rows in facts.items():
+        for index, (of, text) in enumerate(rows):
+            table.add_row("" if index else name, Text(f"{of}: {text}" if of else text))
+    table.add_row("seeds", Text(seeds, style="red" if "two different" in seeds else ""))
+    return table
+
+
+def _loss_table(lost: Mapping[str, list[str] | str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("framework", no_wrap=True)
+    table.add_column("losses")
+    for target, lines in lost.items():
+        if isinstance(lines, str):
+            table.add_row(target, Text(lines, style="dim"))
+        else:
+            table.add_row(target, Text("\n".join(lines) or "nothing", style="" if lines else "green"))
+    return table
+
+
+def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
+    """Returns what is known of an env: rows of a part's name, which may be empty, and its description."""
+    facts: dict[str, list[tuple[str, str]]] = {}
     if isinstance(env, envoi.MultiEnv):
-        table.add_row("agents", Text(", ".join(map(str, env.possible_agents))))
+        facts["agents"] = [("", ", ".join(map(str, env.possible_agents)))]
     for name in ("observation", "action", "reward", "discount"):
         spec = getattr(env, f"{name}_spec")
         shares = _shares(spec) if isinstance(env, envoi.MultiEnv) else [("", spec)]
-        for index, (agents, share) in enumerate(shares):
-            table.add_row("" if index else name, Text(f"{agents}{share}"))
-    table.add_row("state", Text(str("not described" if env.state_spec is None else env.state_spec)))
+        facts[name] = [
+            (" ".join(filter(None, (agents, path))), text)
+            for agents, share in shares
+            for path, text in describe_specs(share, name)
+        ]
+    facts["state"] = [("", "not described")] if env.state_spec is None else describe_specs(env.state_spec, "state")
     space = getattr(env, "context_space", None)
-    for index, (name, feature) in enumerate({} if space is None else space.features.items()):
-        text = f"{name}: {feature}, {feature.default_value!r} by default"
-        table.add_row("" if index else "context", Text(text))
-    table.add_row("rendering", Text(", ".join(env.metadata.get("render_modes", ())) or "none"))
-    return table
+    if space is not None:
+        facts["context"] = [
+            (name, f"{feature}, {feature.default_value!r} by default") for name, feature in space.features.items()
+        ]
+    limit = _time_limit(env)
+    if limit is not None:
+        facts["episode"] = [("", f"at most {limit:,} steps")]
+    modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
+    rate = env.metadata.get("render_fps")
+    facts["rendering"] = [("", f"{modes}; {rate:g} frames a second" if rate and modes != "none" else modes)]
+    return facts
+
+
+def _time_limit(env: Any) -> int | None:
+    """Returns the number of steps after which an env truncates its episodes; None if it does not tell."""
+    limits: list[Any] = []
+    while env is not None:
+        limits += [getattr(env, "max_episode_steps", None)] if isinstance(env, envoi.TimeLimit) else []
+        limits.append(getattr(getattr(getattr(env, "source", None), "spec", None), "max_episode_steps", None))
+        env = getattr(env, "env", None)
+    return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
 
 def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
@@ -66,7 +115,7 @@ def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
         shares.setdefault(frozen(spec), ([], spec))[0].append(str(agent))
     if len(shares) == 1:
         return [("", spec) for _, spec in shares.values()]
-    return [(f"{', '.join(agents)}: ", spec) for agents, spec in shares.values()]
+    return [(", ".join(agents), spec) for agents, spec in shares.values()]
 
 
 def _trace(env: envoi.Env, seed: int) -> str:
@@ -101,21 +150,18 @@ def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
         checked = envoi.Validated(env)
         first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
     if first != again:
-        return "[red]the same seed gave two different episodes[/red]"
+        return "the same seed gave two different episodes"
     if first == other:
         return "the same seed gives the same episode; seeds 0 and 1 give the same one too"
     return "the same seed gives the same episode, another seed another one"
 
 
-def _losses(env: envoi.Env | envoi.MultiEnv) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("framework")
-    table.add_column("losses")
+def _losses(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[str] | str]:
+    """Returns the losses in each framework, or the reason why they are not known."""
+    lost: dict[str, list[str] | str] = {}
     for target in TARGETS:
         try:
-            lost = [str(loss) for loss in losses(env, target)]
+            lost[target] = [str(loss) for loss in losses(env, target)]
         except envoi.MissingBackend as error:
-            table.add_row(target, Text(str(error), style="dim"))
-            continue
-        table.add_row(target, Text("\n".join(lost) if lost else "nothing", style="" if lost else "green"))
-    return table
+            lost[target] = str(error)
+    return lost

@@ -110,7 +110,7 @@ def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str
     """
 
     def complete(incomplete: str) -> list[str]:
-        return [word for word in words() if word.lower().startswith(incomplete.lower())]
+        return [word for word in words() if word.startswith(incomplete)]
 
     return complete
 
@@ -132,5 +132,5 @@ def env_names(incomplete: str) -> list[str]:
 
 
 Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
-Json = Annotated[bool, flag("--json", "Print JSON instead of a table.")]
+Json = Annotated[bool, flag("--json", "Print JSON.")]
 EnvName = Annotated[str, env_argument()]

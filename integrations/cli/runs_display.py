@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..rllib.run_list import ListedRun, list_runs
+from .console import output_console, print_json
 
 _STYLES = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
 
@@ -28,9 +26,9 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
     runs = list_runs(folder)
     if as_json:
         values = [vars(run) | {"path": str(run.path), "age_seconds": round(run.age_seconds, 1)} for run in runs]
-        sys.stdout.write(json.dumps(values, indent=1) + "\n")
+        print_json(values)
         return
-    console = Console(highlight=False)
+    console = output_console()
     console.print(_table(runs, folder, narrow=console.width < 96))
     for run in runs:
         if run.message:

@@ -196,7 +196,8 @@ class RunFolder:
         import yaml
 
         if not self.exists:
-            problem = "does not exist" if not self.path.exists() else "holds no run of envoi (no config.yaml)"
+            problem = "is a file, not a run's folder" if self.path.exists() else "does not exist"
+            problem = "holds no run of envoi (no config.yaml)" if self.path.is_dir() else problem
             raise envoi.EnvoiError(f"{self.path} {problem}")
         with reading(self.config):
             values = yaml.safe_load(self.config.read_text(encoding="utf-8"))

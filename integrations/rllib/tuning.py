@@ -217,7 +217,8 @@ def _start(settings: Settings, log_to_driver: bool) -> None:
             )
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise envoi.EnvoiError(f"Ray could not be reached or started: {reason}") from error
+        what = "Ray could not be started" if settings.address in (None, "local") else f"--address {settings.address}"
+        raise envoi.EnvoiError(f"{what}: {reason}") from error
 
 
 def _reach(address: str) -> None:

@@ -6,11 +6,15 @@ import html.parser
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -22,6 +26,7 @@ from envoi.integrations.check import REQUIREMENTS, check_env
 from envoi.integrations.check.differences import values_differ
 from envoi.integrations.check.drivers.core import CoreDriver
 from envoi.integrations.check.requirements.randomness import REPRODUCIBLE
+from envoi.integrations.check.themes import THEMES
 
 HERE = Path(__file__).parent
 # By name, so that they pickle and other processes find them.
@@ -421,7 +426,7 @@ class Reader(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag != "meta":
+        if tag not in ("meta", "input", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -447,6 +452,72 @@ def test_html_page_is_self_contained_and_lists_reasons(tmp_path):
     text = "".join(reader.text)
     for part in ("ValueError: <b>&", "plays", "Resets and steps raise no error.", "gymnasium", report.conclusion):
         assert part in text
+
+
+def test_every_requirement_has_one_theme():
+    keys = [key for theme in THEMES for key in theme.keys]
+    assert len(keys) == len(set(keys))
+    report = check_env("envoi:catch", frameworks=["gymnasium"], steps=20)
+    assert set(report.keys) == set(keys)
+    assert all(theme.sentence.endswith(".") for theme in THEMES)
+
+
+def test_html_page_is_grouped_by_theme_and_hides_what_is_fine_on_request():
+    report = check_env(wrong_envs.AliasedBuffer, frameworks=["gymnasium"], steps=20)
+    page = report.to_html()
+    titles = re.findall(r'<section class="theme( fine)?"><h2>([^<]+)</h2>', page)
+    assert titles[0] == ("", "Values")
+    assert (" fine", "Episodes") in titles
+    assert 'type="checkbox" id="only"' in page
+    rows = re.findall(r'<tr( class="fine")?><th><code>([\w-]+)</code>', page)
+    assert ("", "observation-stays") in rows
+    assert (' class="fine"', "plays") in rows
+    assert {key for _, key in rows} == {result.key for result in report.results}
+
+
+def test_failure_can_be_run_again_by_its_command(cli):
+    name = "python:wrong_envs:AliasedBuffer?"
+    report = check_env("python:wrong_envs:AliasedBuffer", frameworks=["gymnasium"], steps=20, seed=3)
+    (failure,) = report.failures
+    command = shlex.split(report.command(failure.subject))
+    assert command[:2] == ["envoi", "check"]
+    code, out, _ = cli(*command[1:])
+    assert code == 1
+    assert str(failure.reason) in out
+    assert f"again  {report.command(failure.subject)}" in out
+    assert shlex.split(replace(report, env=name).command())[2] == name
+    assert replace(report, env="Walk").command("dm_env") == (
+        "check_env(Walk, frameworks=['dm_env'], seed=3, episodes=3, steps=20)"
+    )
+    assert [one["again"] for one in report.to_dict()["results"] if "again" in one] == [report.command()]
+
+
+def test_junit_counts_what_the_report_has(tmp_path):
+    class Loud(wrong_envs.AliasedBuffer):
+        def render(self):
+            raise ValueError("bell \x07 <&>")
+
+    report = check_env(Loud, frameworks=["gymnasium", "dm_env"], steps=20)
+    report.write_junit(tmp_path / "report.xml")
+    root = ElementTree.parse(tmp_path / "report.xml").getroot()
+    cases = list(root.iter("testcase"))
+    assert len(cases) == len(report.results) == int(root.get("tests"))
+    failures = [case for case in cases if case.find("failure") is not None]
+    assert len(failures) == len(report.failures) == int(root.get("failures"))
+    assert {case.get("name") for case in failures} == {one.key for one in report.failures}
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    assert len(skipped) == int(root.get("skipped"))
+    assert sum(int(suite.get("tests")) for suite in root) == len(cases)
+    assert all("again: check_env(" in case.find("failure").text for case in failures)
+
+
+def test_table_breaks_no_word_at_80_columns(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = cli("check", "envoi:catch", "--episodes", "1", "--steps", "20")
+    table = out[: out.index("refused   ~")]
+    assert code == 0
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 80
 
 
 # Comparison and drivers.
@@ -492,8 +563,8 @@ def test_cli_prints_table_then_reasons_then_count(cli, monkeypatch):
 
 
 def test_failure_is_exit_code_1_and_is_in_the_files(cli, tmp_path):
-    written = tmp_path / "r.json", tmp_path / "r.html"
-    files = ("--json", written[0], "--html", written[1])
+    written = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "r.xml"
+    files = ("--json", written[0], "--html", written[1], "--junit", written[2])
     code, out, _ = cli("check", "python:wrong_envs:AliasedBuffer", "--frameworks", "gymnasium", *files)
     assert code == 1
     assert "failed  env  observation-stays: observation[0]" in out

@@ -42,6 +42,8 @@ def test_every_option_has_a_help_text():
 BAD = {
     "unknown env": (["train", "gymnasium:CartPoel-v1"], "gymnasium:CartPole-v1"),
     "unknown scheme": (["train", "gymnasiun:CartPole-v1"], "gymnasium"),
+    "scheme alone": (["train", "envoi:"], "expected 'scheme:name', such as 'envoi:catch'"),
+    "scheme of Python alone": (["info", "python:"], "such as 'python:my_module:make_env'"),
     "unknown policies": (
         ["train", "envoi:nim", "--policies", "sharde"],
         "did you mean 'shared'? There are: ",
@@ -119,6 +121,13 @@ def test_unusable_folder_is_refused(cli, tmp_path):
         assert why in err
 
 
+def test_a_file_is_no_run(cli, tmp_path):
+    (tmp_path / "note").write_text("mine")
+    code, _, err = cli("evaluate", tmp_path / "note")
+    assert code == 2
+    assert "is a file, not a run's folder" in err
+
+
 def test_resume_refuses_a_folder_without_a_run(cli, tmp_path):
     (tmp_path / "note").write_text("mine")
     for out, why in ((tmp_path, "holds no run"), (tmp_path / "gone", "does not exist")):
@@ -150,15 +159,15 @@ def test_missing_extra_names_the_install_command(tmp_path, missing, extra):
 def test_info_shows_specs_seeds_and_losses(cli):
     code, out, err = cli("info", "gymnasium:CartPole-v1")
     assert (code, err) == (0, "")
-    for part in ("observation", "Discrete(2", "the same seed gives the same episode", "gymnasium", "rllib", "nothing"):
+    for part in ("observation", "0 or 1", "the same seed gives the same episode", "gymnasium", "rllib", "nothing"):
         assert part in out
 
 
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        ("envoi:nim", ("agents       first, second", "Discrete(101", "pettingzoo_aec", "several")),
-        ("envoi:pursuit", ("hunter_0, hunter_1: Discrete(4", "prey: Discrete(5", "rgb_array")),
+        ("envoi:nim", ("agents       first, second", "one of 101: 0 … 100", "pettingzoo_aec", "several")),
+        ("envoi:pursuit", ("hunter_0, hunter_1: one of 4: 0 … 3", "prey: one of 5: 0 … 4", "rgb_array")),
     ],
 )
 def test_info_shows_the_specs_of_each_agent(cli, env, words):
@@ -166,3 +175,19 @@ def test_info_shows_the_specs_of_each_agent(cli, env, words):
     assert code == 0
     assert all(word in out for word in words)
     assert "the same seed gives the same episode" in out
+
+
+def test_the_page_lists_every_command_and_no_option_that_there_is_not():
+    import re
+    from pathlib import Path
+
+    import typer
+
+    from envoi.integrations.cli.commands import app
+
+    page = (Path(__file__).parents[2] / "docs/command_line.md").read_text(encoding="utf-8")
+    commands = typer.main.get_command(app).commands
+    assert set(re.findall(r"^\| `envoi (\w+)", page, re.MULTILINE)) == set(commands)
+    known = {name for one in commands.values() for param in one.params for name in (*param.opts, *param.secondary_opts)}
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page))
+    assert named <= known | {"--help", "--install-completion"}

@@ -8,6 +8,7 @@ from small_models import Walk
 from traces import exact
 
 import envoi
+from envoi.integrations.rllib import RunFolder
 from envoi.lane_values import lane, stack
 from envoi.models import CartPole
 
@@ -61,6 +62,22 @@ def make():
     weigh = lambda env, context: setattr(env, "rewarder", context["weight"] * Catch().rewarder)
     return envoi.Contextual(Catch(), sets, bind=weigh, hide_context=True)
 """
+
+
+def test_evaluation_as_json_is_the_document_of_the_file(cli, trained):
+    code, out, _ = cli("evaluate", trained, "--episodes", "2", "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads((trained / "evaluation.json").read_text())
+
+
+def test_policy_of_a_run_acts_in_a_gif(cli, trained, tmp_path):
+    name = RunFolder(trained).read_settings().env
+    first, again = tmp_path / "first.gif", tmp_path / "again.gif"
+    for path in (first, again):
+        code, out, _ = cli("render", name, "--policy", trained, "--gif", path, "--seed", "2")
+        assert code == 0
+        assert "episode 1: return" in out
+    assert first.read_bytes() == again.read_bytes()
 
 
 def test_another_env_takes_its_contexts_in_turn(cli, trained, tmp_path, monkeypatch):

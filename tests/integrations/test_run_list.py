@@ -259,6 +259,22 @@ def test_comparison_breaks_no_word_at_80_columns_and_notes_several_envs(cli, tmp
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_legend_of_long_labels_covers_no_curve(tmp_path, monkeypatch):
+    from envoi.integrations.rllib import comparison_plot
+
+    for seed in (0, 1):
+        long = {"train_batch_size_per_learner": 512, "model.fcnet_hiddens": [16, 16], "gamma": 0.9}
+        make_run(tmp_path / f"long{seed}", Settings("envoi:catch", seed=seed, set=long), [[0, 9]])
+        make_run(tmp_path / f"short{seed}", Settings("envoi:catch", seed=seed), [[0, 5]])
+    seen = {}
+    monkeypatch.setattr(comparison_plot, "save", lambda figure, path: seen.update(figure=figure))
+    comparison_plot.plot_comparison(compare_runs(sorted(tmp_path.iterdir())), tmp_path / "picture.png")
+    figure = seen["figure"]
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert axes.get_legend().get_window_extent().y1 <= axes.get_window_extent().y0
+
+
 def test_folder_of_a_job_that_failed_at_once_is_to_be_removed(tmp_path):
     make_run(tmp_path / "run", CATCH, [[]], ending=("failed", "the env broke"))
     (tmp_path / "run" / "progress.csv").unlink(missing_ok=True)

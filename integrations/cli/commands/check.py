@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..app import command
 from ..option_types import Debug, EnvName, whole
+
+_file: Any = partial(typer.Option, metavar="FILE", show_default=False)
 
 
 @command("check")
@@ -17,14 +20,17 @@ def _check(
     frameworks: Annotated[
         str | None,
         typer.Option(
-            help="The frameworks whose forms to check, such as gymnasium,dm_env.", show_default="all that are installed"
+            help="The frameworks whose forms to check, such as gymnasium,dm_env; none for the env alone.",
+            show_default="all that are installed",
+            metavar="NAME[,NAME…]",
         ),
     ] = None,
     seed: Annotated[int, whole("The checks use the seeds after this one.")] = 0,
     episodes: Annotated[int, whole("Episodes of each rollout.")] = 3,
     steps: Annotated[int, whole("Most steps of an episode.")] = 1000,
-    json: Annotated[Path | None, typer.Option(help="Write the report as JSON too.", show_default=False)] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the report as a page too.", show_default=False)] = None,
+    json: Annotated[Path | None, _file(help="Write the report as JSON too.")] = None,
+    html: Annotated[Path | None, _file(help="Write the report as a page too.")] = None,
+    junit: Annotated[Path | None, _file(help="Write the report as JUnit XML too.")] = None,
     debug: Debug = False,
 ) -> None:
     """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
@@ -36,4 +42,8 @@ def _check(
     from ..check_display import run_check
 
     chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
-    raise typer.Exit(run_check(env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html))
+    chosen = [] if chosen == ["none"] else chosen
+    code = run_check(
+        env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html, junit=junit
+    )
+    raise typer.Exit(code)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..app import command
-from ..option_types import Debug, env_names, flag, one_of, whole
+from ..option_types import Debug, Json, env_names, flag, one_of, whole
 
 FORMS = ("core", "gymnasium", "both")
 
@@ -32,6 +32,7 @@ def _evaluate(
     ] = False,
     form: Annotated[str, one_of(FORMS, "The form of the env to run; both also checks that they agree.")] = "core",
     max_steps: Annotated[int, whole("An episode longer than this is an error.")] = 100_000,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run a trained policy: print its return with a 95 % interval, and write evaluation.json.
@@ -41,4 +42,5 @@ def _evaluate(
     del debug
     from ..evaluation_display import run_evaluation
 
-    run_evaluation(folder, env=env, episodes=episodes, seed=seed, explore=explore, form=form, max_steps=max_steps)
+    asked = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "form": form, "max_steps": max_steps}
+    run_evaluation(folder, **asked, as_json=json)

@@ -1,0 +1,347 @@
+"""The commands that show an env: `envs`, `info`, `render`, `play`, and completion."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envoi
+from envoi.adapters import SCHEMES, load, names_of
+from envoi.integrations.cli import keyboard, pictures
+from envoi.integrations.cli.env_list import list_envs
+from envoi.integrations.cli.spec_text import describe_spec, describe_specs
+from envoi.models import Catch
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (envoi.Discrete(2), "0 or 1"),
+        (envoi.Discrete(5, 3), "one of 5: 3 … 7"),
+        (envoi.Array((), "float64"), "one number (float64), any"),
+        (envoi.Array((348,), "float64"), "348 numbers (float64), any"),
+        (envoi.Array((7, 7, 3), "uint8", 0, 255), "7 x 7 x 3 whole numbers (uint8), 0 … 255"),
+        (envoi.Array((2,), "float32", [-4.8, -np.inf], [4.8, np.inf]), "2 numbers (float32), each: -4.8 … 4.8; any"),
+        (envoi.Array((2,), "float32", [0, -np.inf], [np.inf, 1]), "2 numbers (float32), each: at least 0; at most 1"),
+        (envoi.MultiDiscrete([3, 4]), "2 whole numbers, each: 0 … 2; 0 … 3"),
+        (envoi.MultiBinary(3), "3 values of 0 or 1"),
+        (envoi.Array((3,), "bool"), "3 truth values (bool)"),
+    ],
+)
+def test_specs_in_words(spec, text):
+    assert describe_spec(spec) == text
+
+
+def test_many_bounds_are_a_summary():
+    low = -np.arange(1.0, 101.0)
+    low[0] = -np.inf
+    text = describe_spec(envoi.Array((100,), "float64", low, 5.0))
+    assert text == "100 numbers (float64), bounds of their own within -100 … 5, 1 without"
+
+
+@given(st.integers(1, 12), st.integers(0, 2**31))
+def test_words_of_any_bounds_are_short(size, seed):
+    rng = np.random.default_rng(seed)
+    low = np.where(rng.random(size) < 0.3, -np.inf, rng.normal(size=size) * 1e3)
+    high = np.where(rng.random(size) < 0.3, np.inf, low + rng.random(size) * 1e3)
+    high = np.where(np.isfinite(low) | np.isinf(high), high, rng.normal(size=size))
+    text = describe_spec(envoi.Array((size,), "float32", low, high))
+    assert len(text) <= 30 + 24 * min(size, 6)
+    assert "\n" not in text
+
+
+def test_leaves_of_nested_specs_have_their_paths():
+    spec = {"a": envoi.Discrete(2), "b": (envoi.Array((), "float32", name="speed"),)}
+    assert describe_specs(spec, "observation") == [
+        ("['a']", "0 or 1"), ("['b'][0]", "one number (float32), any (speed)"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "envoi:pursuit"])
+def test_info_breaks_no_word_at_80_columns(cli, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = cli("info", name)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    whole = cli_words(cli, monkeypatch, name)
+    assert set(out.split()) <= whole
+
+
+def cli_words(cli, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "2000")
+    return set(cli("info", name)[1].split())
+
+
+def test_info_says_what_people_ask_for(cli):
+    _, out, _ = cli("info", "gymnasium:CartPole-v1")
+    for part in ("each: -4.8 … 4.8; any", "0 or 1", "at most 500 steps", "50 frames a second"):
+        assert part in out
+
+
+def test_info_as_json(cli):
+    code, out, _ = cli("info", "envoi:nim", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["env"] == "envoi:nim"
+    assert document["losses"]["pettingzoo"] == []
+    assert document["agents"] == ["first, second"]
+
+
+def test_no_color_is_respected(cli, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    _, out, _ = cli("info", "envoi:catch")
+    assert "\x1b[3" not in out
+    assert "\x1b[9" not in out
+
+
+# Envs.
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_names_that_are_listed_have_their_scheme_and_are_listed_once(scheme):
+    try:
+        names = names_of(scheme)
+    except envoi.MissingBackend as error:
+        pytest.skip(str(error))
+    assert len(names) == len(set(names))
+    assert all(name.startswith(f"{scheme}:") for name in names)
+    assert bool(names) == (scheme != "python")
+
+
+@pytest.mark.parametrize(
+    "name", ["envoi:catch", "gymnasium:CartPole-v1", "bsuite:catch/0", "pettingzoo:classic/tictactoe_v3"]
+)
+def test_listed_names_can_be_loaded(name):
+    assert name in names_of(name.partition(":")[0])
+    load(name).close()
+
+
+def test_env_of_an_installed_package_is_listed_with_it():
+    name = "gymnasium:minigrid:MiniGrid-Empty-5x5-v0"
+    assert name in names_of("gymnasium")
+    load(name).close()
+
+
+def test_only_the_latest_version_is_listed():
+    names = names_of("gymnasium")
+    assert "gymnasium:Ant-v5" in names
+    assert "gymnasium:Ant-v4" not in names
+
+
+def test_search_takes_words_in_any_case_and_order():
+    (found,) = list_envs(["gymnasium"], "POLE cart")
+    assert "gymnasium:CartPole-v1" in found.names
+    (found,) = list_envs(["pettingzoo"], "connect-four")
+    assert found.names == ("pettingzoo:classic/connect_four_v3",)
+
+
+def test_scheme_whose_package_is_missing_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bsuite.sweep", None)
+    (found,) = list_envs(["bsuite"])
+    assert found.names == ()
+    assert "pip install bsuite" in found.missing
+
+
+def test_envs_prints_names_and_json(cli):
+    code, out, _ = cli("envs", "--search", "cartpole")
+    assert code == 0
+    assert "envoi:cartpole" in out
+    assert "bsuite:cartpole/0…19" in out
+    code, out, _ = cli("envs", "gridworld", "--json")
+    assert (code, json.loads(out)) == (0, ["envoi:gridworld"])
+
+
+def test_search_without_result_names_near_ones(cli):
+    code, out, err = cli("envs", "cartpoel")
+    assert (code, out) == (2, "")
+    assert "did you mean 'envoi:cartpole'" in err
+
+
+# Pictures.
+
+
+def test_gif_has_a_picture_for_each_step(cli, tmp_path):
+    from PIL import Image
+
+    code, out, err = cli("render", "envoi:catch", "--gif", tmp_path / "out.gif", "--seed", "3")
+    assert (code, err) == (0, "")
+    with Image.open(tmp_path / "out.gif") as image:
+        assert (image.format, image.n_frames) == ("GIF", 10)
+        assert image.info["duration"] == 50
+    assert "in 9 steps" in out
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "out.gif"]
+
+
+def test_same_seed_gives_the_same_gif(cli, tmp_path):
+    for name in ("a.gif", "b.gif"):
+        cli("render", "envoi:pursuit", "--gif", tmp_path / name, "--seed", "1", "--steps", "20")
+    assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "pettingzoo:classic/tictactoe_v3", "envoi:pursuit"])
+def test_pictures_are_those_of_the_env(name):
+    env = pictures.load_drawing(name)
+    moments = list(pictures.random_episodes(name, env, episodes=1, steps=4, seed=0))
+    assert [moment.step for moment in moments] == list(range(len(moments)))
+    assert all(one.picture.dtype == np.uint8 and one.picture.shape[-1] == 3 for one in moments)
+    assert any((moments[0].picture != one.picture).any() for one in moments)
+    env.close()
+
+
+def test_picture_in_characters():
+    picture = np.zeros((4, 8, 3), np.uint8)
+    picture[:2] = 255
+    assert pictures.as_text(picture, 8, colours=False).plain == "@@@@@@@@\n        \n"
+    text = pictures.as_text(picture, 4, colours=True)
+    assert text.plain == "▀▀▀▀\n"
+    assert str(text.spans[0].style) == "rgb(255,255,255) on rgb(0,0,0)"
+
+
+BAD = {
+    "no picture": (["render", "envoi:nim"], "renders no picture (render modes: none)"),
+    "unknown env": (["render", "envoi:cath"], "did you mean 'envoi:catch'"),
+    "no gif": (["render", "envoi:catch", "--gif", "out.png"], "expected a .gif file"),
+    "no folder": (["render", "envoi:catch", "--gif", "gone/out.gif"], "there is no folder"),
+    "no run": (["render", "envoi:catch", "--policy", "gone"], "--policy: gone does not exist"),
+    "steps": (["render", "envoi:catch", "--steps", "0"], "--steps: expected at least 1"),
+    "speed": (["play", "envoi:catch", "--random", "--fps", "0"], "--fps: expected a number above 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_no_file(cli, tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    arguments, hint = BAD[case]
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert hint in err
+    assert list(tmp_path.iterdir()) == []
+
+
+# The keyboard.
+
+
+def test_play_without_a_display_shows_random_actions_and_says_why(cli, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    code, out, err = cli("play", "envoi:catch")
+    assert code == 0
+    assert err == "random actions, because there is no display\n"
+    assert "episode 1: return" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("envoi:cartpole", ("reset: [", "1: action ", "; reward 1; [")),
+        ("envoi:nim", ("reset: ['first'] 15", "1: action ['first'] ", "reward ['first'] 0, ['second'] 0")),
+    ],
+)
+def test_play_of_an_env_without_pictures_is_in_words(cli, name, words):
+    code, out, err = cli("play", name, "--random", "--steps", "3")
+    assert (code, err) == (0, "")
+    assert all(word in out for word in words), out
+    assert len(out.splitlines()) <= 5
+    assert cli("play", name, "--random", "--steps", "3")[1] == out
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("envoi:pursuit", "several agents"),
+        ("envoi:cartpole", "renders no picture"),
+        ("gymnasium:Pendulum-v1", "no keys of its own"),
+        ("gymnasium:CartPole-v1", None),
+    ],
+)
+def test_who_can_be_played_by_the_keyboard(monkeypatch, name, why):
+    monkeypatch.setenv("DISPLAY", ":0")
+    env = load(name)
+    reason = keyboard.why_not(env)
+    assert reason is None if why is None else why in reason
+    env.close()
+
+
+def test_keys_are_described():
+    keys = keyboard.keys_of(load("gymnasium:CartPole-v1"))
+    assert keyboard.describe_keys(keys) == "left arrow = 0, right arrow = 1"
+    digits = keyboard.keys_of(load("envoi:catch"))
+    assert keyboard.describe_keys(digits) == "1 = 0, 2 = 1, 3 = 2"
+
+    class WithKeys(Catch):
+        def get_keys_to_action(self):
+            return {(): 1, (ord("a"),): 0, "d": 2}
+
+    assert keyboard.describe_keys(keyboard.keys_of(WithKeys())) == "no key = 1, a = 0, d = 2"
+
+
+def test_a_person_plays_in_a_window(tmp_path):
+    """Presses keys in a window of SDL's dummy driver, then Escape."""
+    code = """
+import pygame, threading, time, sys
+from envoi.integrations.cli import main
+def press():
+    while not pygame.display.get_init() or pygame.display.get_surface() is None:
+        time.sleep(0.02)
+    for kind in (pygame.KEYDOWN, pygame.KEYUP) * 3:
+        pygame.event.post(pygame.event.Event(kind, key=pygame.K_RIGHT))
+        time.sleep(0.1)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_ESCAPE))
+threading.Thread(target=press, daemon=True).start()
+sys.exit(main(["play", "gymnasium:CartPole-v1", "--fps", "50"]))
+"""
+    surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "DISPLAY": ":9"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "keys: left arrow = 0, right arrow = 1; Escape ends" in done.stdout
+
+
+# Completion.
+
+
+def complete(words):
+    """Returns the offers of a shell after some words, as typer's script for bash asks for it."""
+    asked = {"_ENVOI_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "envoi.integrations.cli"], capture_output=True, text=True, check=False,
+        env={**os.environ, **asked},
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("envoi tr", "train"),
+        ("envoi train envoi:ca", "envoi:catch"),
+        ("envoi train envoi:catch --algo D", "DQN"),
+        ("envoi train envoi:catch --set clip_", "clip_param="),
+        ("envoi train envoi:catch --runner b", "batched"),
+        ("envoi evaluate r --form g", "gymnasium"),
+    ],
+)
+def test_shell_completes(words, offered):
+    assert offered in complete(words)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_can_be_shown(shell):
+    code = f"""
+import sys
+import typer.completion as completion
+completion._get_shell_name = lambda: {shell!r}
+from envoi.integrations.cli import main
+main(["--show-completion"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "_ENVOI_COMPLETE=complete_" in done.stdout, done.stderr
