@@ -2,8 +2,8 @@
 
     python benchmarks/loop.py [--lanes 64] [--rounds 15] [--json loop.json]
 
-Both step the same kind of environment through the same interface, by the thread's CPU time, in interleaved rounds. The row
-of the bare environments is a loop that stacks nothing: no vector environment in one process can be faster than it by much.
+Both step the same kind of environment through the same interface, by the thread's CPU time, in interleaved rounds. The
+column "bare" is a loop that stacks nothing: no vector environment in one process can be much faster than that.
 """
 
 from __future__ import annotations
@@ -92,9 +92,8 @@ def main():
         each = [theirs / own for theirs, own in zip(found["SyncVectorEnv"], found["ours"], strict=True)]
         ratio = statistics.quantiles(each, n=4)
         medians = [statistics.median(found[one]) for one in ("ours", "bare", "SyncVectorEnv")]
-        print(
-            f"{name:<20}" + "".join(f"{one:>8.0f}" for one in medians) + f"{'  '.join(f'{r:.2f}' for r in ratio):>28}"
-        )
+        shown = "  ".join(f"{value:.2f}" for value in ratio)
+        print(f"{name:<20}" + "".join(f"{one:>8.0f}" for one in medians) + f"{shown:>28}")
         rows.append(
             {
                 "row": f"{name}, {arguments.lanes} lanes in a loop",

@@ -2,8 +2,8 @@
 
     python benchmarks/summary.py build/bench [--out build/bench/summary.json] [--picture build/bench/summary.svg]
 
-The file has the versions, the kind of machine, the date, and the contents of each benchmark's file by its name. The table
-and the picture have all rows in which a benchmark compares itself with a peer: how many times faster, with quartiles.
+The file has the versions, the kind of machine, the date, and the contents of each benchmark's file by its name. The
+table and the picture have all rows in which a benchmark compares itself with a peer: how many times faster it is.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class _Timed:
     Attributes:
         play: Plays it.
         reset: Begins an episode by the seed 0.
-        lanes: The lane-steps that one action stands for.
+        lanes: The number of lanes that step by one action.
     """
 
     play: Play
@@ -196,8 +196,8 @@ def _lanes_of(core: Any) -> int | None:
 def _core(env: Env) -> _Timed:
     def play(actions: Sequence[Any]) -> None:
         for action in actions:
-            _, _, terminated, truncated, _, _ = env.step(action)
-            if terminated or truncated:
+            step = env.step(action)
+            if step.terminated or step.truncated:
                 env.reset()
 
     return _Timed(play, lambda: env.reset(seed=0))

@@ -1,4 +1,4 @@
-"""Prints and draws the times of an env's steps, for `envoi bench`."""
+"""Prints the times of an env's steps, and makes a chart of them, for `envoi bench`."""
 
 from __future__ import annotations
 
