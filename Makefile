@@ -80,13 +80,17 @@ test-extras: $(VENV)/ready
 PEERS := build/peers
 bench: $(VENV)/ready
 	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
-	$(BIN)/python benchmarks/imports.py
-	$(BIN)/python benchmarks/core.py
-	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
-	$(BIN)/python benchmarks/contexts.py
-	$(BIN)/python benchmarks/wrappers.py
-	$(BIN)/python benchmarks/rllib_multi_agent.py
-	$(BIN)/python benchmarks/rllib_sampling.py
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/imports.py --json build/bench/imports.json
+	$(BIN)/python benchmarks/core.py --json build/bench/core.json
+	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py --json build/bench/conversion.json
+	$(BIN)/python benchmarks/contexts.py --json build/bench/contexts.json
+	$(BIN)/python benchmarks/wrappers.py --json build/bench/wrappers.json
+	$(BIN)/python benchmarks/rllib_multi_agent.py --json build/bench/rllib_multi_agent.json
+	$(BIN)/python benchmarks/rllib_sampling.py --json build/bench/rllib_sampling.json
+	$(BIN)/python benchmarks/loop.py --json build/bench/loop.json
+	$(BIN)/python benchmarks/workers.py --json build/bench/workers.json
+	$(BIN)/python benchmarks/summary.py build/bench
 
 bench-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/python benchmarks/conversion_tf.py

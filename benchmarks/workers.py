@@ -101,7 +101,13 @@ def main():
         shown = "  ".join(f"{value:.2f}" for value in ratios[name])
         print(f"{name:<18}{statistics.median(seconds[name]) * 1e6:>16.0f}{shown:>36}")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"seconds": seconds, "ratios": ratios}, indent=2))
+        title = f"{n} lanes of {ms:g} ms, {arguments.workers} workers"
+        rows = [
+            {"row": title, "peer": name, "ours": seconds["workers"], "theirs": seconds[name], "ratio": ratios[name]}
+            for name in envs
+            if name != "workers"
+        ]
+        arguments.json.write_text(json.dumps({"rows": rows}, indent=2))
     for env in envs.values():
         env.close()
 

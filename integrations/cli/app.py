@@ -22,7 +22,7 @@ class _EndOfFile(Exception):
 class _Commands(TyperGroup):
     """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
 
-    ORDER = ("envs", "info", "check", "play", "render", "train", "runs", "compare", "evaluate")
+    ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -1,0 +1,113 @@
+"""Prints the times of an env's steps, and makes a chart of them, for `envoi bench`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import envoi
+from envoi.adapters import FRAMEWORKS, load
+from envoi.atomic_write import write_atomically
+
+from ..errors import one_line
+from ..step_times import StepTime, step_times
+
+
+def run_bench(
+    name: str, forms: list[str], rounds: int, lanes: int, json_file: Path | None, picture: Path | None
+) -> None:
+    """Measures an env, prints the table, and writes the files.
+
+    Args:
+        name: Name of the env, as in `envoi.adapters.load`.
+        forms: The frameworks to measure; an empty list for all that are installed.
+        rounds: The number of interleaved rounds.
+        lanes: The number of lanes in forms of many lanes.
+        json_file: For the times and the machine; None for no file.
+        picture: For a bar chart; None for no file.
+
+    Raises:
+        envoi.EnvoiError: There is no such env or form, or the env raises an error of its own.
+    """
+    with one_line():
+        load(name).close()  # a wrong name is an error before anything else
+        times = step_times(partial(load, name), forms or None, rounds=rounds, lanes=lanes)
+    Console(highlight=False).print(_table(times))
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(_report(name, times), indent=2) + "\n")
+    if picture is not None:
+        write_atomically(picture, _chart(name, times))
+
+
+def machine() -> dict[str, Any]:
+    """Returns versions, the kind of machine and the date, for files of measurements."""
+    versions: dict[str, str] = {"envoi": envoi.__version__, "python": platform.python_version()}
+    for package in ("numpy", *dict.fromkeys(row.package for row in FRAMEWORKS.values() if row.package != "envoi")):
+        try:
+            versions[package] = version(package.replace("_", "-"))
+        except PackageNotFoundError:
+            continue
+    kind = {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()}
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": kind, "versions": versions}
+
+
+def _measured(times: list[StepTime]) -> list[StepTime]:
+    return [one for one in times if not one.refused]
+
+
+def _table(times: list[StepTime]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("form")
+    table.add_column("ns a step", justify="right")
+    table.add_column("added", justify="right")
+    table.add_column("quartiles of added", justify="right")
+    for index, one in enumerate(_measured(times)):
+        low, middle, high = one.quartiles
+        added = ("base", "") if index == 0 else (f"{middle:,.0f}", f"{low:,.0f} to {high:,.0f}")
+        table.add_row(one.form, f"{one.median:,.0f}", *added)
+    for one in times:
+        if one.refused:
+            table.add_row(one.form, "refused", "", one.refused)
+    return table
+
+
+def _report(name: str, times: list[StepTime]) -> dict[str, Any]:
+    rows = [
+        {"form": one.form, "refused": one.refused}
+        if one.refused
+        else {"form": one.form, "ns": one.ns, "added": one.added, "quartiles": one.quartiles}
+        for one in times
+    ]
+    return {"env": name, "base": times[0].form, **machine(), "forms": rows}
+
+
+def _chart(name: str, times: list[StepTime]) -> bytes:
+    """Returns a bar chart of the added times, a PNG, with lines from the first to the third quartile."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes long to import
+    from matplotlib.figure import Figure
+
+    shown = _measured(times)[1:]
+    figure = Figure(figsize=(7, 0.8 + 0.4 * len(shown)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: Any = figure.add_subplot()
+    middles = [one.quartiles[1] for one in shown]
+    spread = [[max(0.0, m - one.quartiles[0]) for m, one in zip(middles, shown, strict=True)]]
+    spread.append([max(0.0, one.quartiles[2] - m) for m, one in zip(middles, shown, strict=True)])
+    axes.barh([one.form for one in shown], middles, xerr=spread, color="#4c6fa8", ecolor="#333333", capsize=3)
+    axes.invert_yaxis()
+    axes.axvline(0, color="#333333", linewidth=0.8)
+    axes.set_xlabel(f"ns added to a step of {times[0].form}")
+    axes.set_title(name)
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=150)
+    return file.getvalue()
