@@ -149,7 +149,8 @@ class KernelSteps(BatchEnv):
         actions = runner.actions(action)
         if actions is None:
             return None
-        runner.check(actions, restart, hold)
+        if begins is not None or runner.plan.takes_numbers:  # before the random streams advance
+            runner.check(actions, restart, hold)
         ended, outputs = runner.run(actions, restart, hold, self._given(runner, begins, acts))
         self._observation = self._observed(outputs)
         self._in_class = False

@@ -59,6 +59,11 @@ class Plan:
     python_division: bool = False
     _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @cached_property
+    def takes_numbers(self) -> bool:
+        """True if random numbers are generated outside of the kernel at each step."""
+        return bool(self.transition_calls or self.observe_calls)
+
     @property
     def holds_observations(self) -> bool:
         """True if the caller must keep the observations of lanes that pause."""
@@ -107,8 +112,8 @@ class Plan:
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         names = {**CONVERSIONS, **_kernel_names(), **self.names()}
         arguments = {
-            "kernel": [*common, *actions, *self.new_outputs(n)],
             "check": [bools, bools, bools, *actions],
+            "kernel": [*common, *actions, *self.new_outputs(n)],
         }
         made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
         return made["kernel"], made["check"]

@@ -99,7 +99,8 @@ class _Program:
         else:
             begin.lines += [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(self.layout.fields)]
         sections = Sections(act.lines, begin.lines, observe.lines, end.lines)
-        sections.arguments = ["loops", "contexts", "fresh"]
+        sections.arguments = ["loops"] if recorder.loops else []
+        sections.arguments.append("contexts" if begun is not None else "fresh")
         sections.arguments += [f"table{k}" for k in range(len(recorder.tables))]
         for stream, some in (("d", calls), ("o", noise), ("k", first)):
             sections.arguments += [f"{stream}{k}" for k in range(len(some))]
@@ -250,7 +251,18 @@ def _share(part: Part, number: int, leaf: Any) -> Part:
 def example_arguments(plan: Plan) -> list[Any]:
     """Returns the arguments of a traced kernel that are the model's own, for two lanes."""
     rng = np.random.default_rng(0)
-    calls = [
-        call(rng, 2) for calls in (plan.transition_calls, plan.observe_calls, plan.initial_calls) for call in calls
-    ]
-    return [plan.addresses, plan.context.empty(2), plan.layout.empty(2), *plan.tables, *calls]
+    groups = (plan.transition_calls, plan.observe_calls, plan.initial_calls)
+    numbers = [call(rng, 2) for calls in groups for call in calls]
+    return [*fixed_arguments(plan, plan.context.empty(2), plan.layout.empty(2)), *numbers]
+
+
+def fixed_arguments(plan: Plan, contexts: Any, fresh: Any) -> list[Any]:
+    """Returns those of the kernel's own arguments that are the same at each step.
+
+    Args:
+        plan: The plan.
+        contexts: The records of the lanes' contexts.
+        fresh: The records of states in which lanes begin, if the kernel does not find them itself.
+    """
+    tables = [table.copy() for table in plan.tables]
+    return [*([plan.addresses] if plan.loops else []), contexts if plan.begins else fresh, *tables]
