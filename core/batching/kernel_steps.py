@@ -123,7 +123,8 @@ class KernelSteps(BatchEnv):
         if restart is None:
             ran = self._run(runner, action, runner.none, runner.none, None, True)
         else:
-            restart = as_mask(restart, self.batch_size, "restart")
+            if type(restart) is not np.ndarray or restart.dtype != bool or restart.shape != runner.none.shape:
+                restart = as_mask(restart, self.batch_size, "restart")
             if not restart.flags.carray:
                 restart = restart.copy()
             ran = self._run(runner, action, restart, runner.none, restart, True)
@@ -149,7 +150,8 @@ class KernelSteps(BatchEnv):
         actions = runner.actions(action)
         if actions is None:
             return None
-        if begins is not None or runner.plan.takes_numbers:  # before the random streams advance
+        plan = runner.plan
+        if plan.takes_numbers or (begins is not None and plan.asks_at_restarts):  # before the random streams advance
             runner.check(actions, restart, hold)
         ended, outputs = runner.run(actions, restart, hold, self._given(runner, begins, acts))
         self._observation = self._observed(outputs)

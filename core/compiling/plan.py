@@ -30,6 +30,7 @@ class Plan:
         info: The same of an info.
         context: The records of contexts.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
+        generates: True if the kernel generates all random numbers itself.
         transition_calls: The calls for random numbers of `transition`.
         observe_calls: Those of `observe`.
         initial_calls: Those of `initial`.
@@ -49,6 +50,7 @@ class Plan:
     info: Any
     context: Layout
     begins: bool = False
+    generates: bool = False
     transition_calls: Sequence[Any] = ()
     observe_calls: Sequence[Any] = ()
     initial_calls: Sequence[Any] = ()
@@ -60,9 +62,14 @@ class Plan:
     _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @cached_property
+    def asks_at_restarts(self) -> bool:
+        """True if states in which lanes begin, or random numbers for them, are made outside of the kernel."""
+        return not self.begins or (bool(self.initial_calls) and not self.generates)
+
+    @cached_property
     def takes_numbers(self) -> bool:
         """True if random numbers are generated outside of the kernel at each step."""
-        return bool(self.transition_calls or self.observe_calls)
+        return bool(self.transition_calls or self.observe_calls) and not self.generates
 
     @property
     def holds_observations(self) -> bool:
