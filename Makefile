@@ -79,6 +79,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/core.py
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py
 	$(BIN)/python benchmarks/contexts.py
+	$(BIN)/python benchmarks/batches.py --json build/batches.json
 	$(BIN)/python benchmarks/wrappers.py
 	$(BIN)/python benchmarks/rllib_multi_agent.py
 	$(BIN)/python benchmarks/rllib_sampling.py

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..compiling.choice import Choice, Compiled
+from ..errors import NotCompilable
 from ..lane_values import put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import Reset, Step
@@ -43,6 +44,16 @@ class KernelSteps(BatchEnv):
         self.choice = Choice(compiled)
         if compiled is True:
             self.choice.compile(self._make_plan, self._start)
+
+    def obstacle(self) -> str:
+        """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
+        if self.choice.is_open:
+            try:
+                self._make_plan()
+            except NotCompilable as error:
+                return str(error)
+            return ""
+        return self.choice.reason
 
     # What a subclass provides.
 

@@ -13,7 +13,10 @@ from rich.text import Text
 
 import envoi
 from envoi.adapters import TARGETS, load, losses
+from envoi.batching.kernel_steps import KernelSteps
+from envoi.compiling.availability import numba_version
 from envoi.spec.base import frozen
+from envoi.wrapping.wrapper import Wrapper
 
 from ..errors import one_line
 
@@ -36,6 +39,7 @@ def print_info(name: str) -> None:
             console.print(Text(name, style="bold"))
             console.print(_specs(env))
             console.print(_losses(env))
+            console.print(Text(f"lanes        {_lanes(env)}"))
             console.print(f"seeds        {_seeds(env)}")
         finally:
             env.close()
@@ -57,6 +61,24 @@ def _specs(env: envoi.Env | envoi.MultiEnv) -> Table:
         table.add_row("" if index else "context", Text(text))
     table.add_row("rendering", Text(", ".join(env.metadata.get("render_modes", ())) or "none"))
     return table
+
+
+def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
+    """Returns how a batch of the env steps its lanes, and why."""
+    if isinstance(env, envoi.MultiEnv):
+        return "interpreted: several agents"
+    try:
+        batch: Any = envoi.batch(env, 2)
+    except envoi.EnvoiError as error:
+        return f"one at a time: {error}"
+    while isinstance(batch, Wrapper):
+        batch = batch.env
+    if isinstance(batch, KernelSteps):
+        reason = batch.obstacle()
+        return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
+    if isinstance(batch, envoi.ModelBatch) or numba_version() is None:
+        return "interpreted: numba is not installed; pip install 'envoi[numba]'"
+    return "a loop: only models are compiled"
 
 
 def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
