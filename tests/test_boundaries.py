@@ -24,6 +24,7 @@ FRAMEWORKS = (
 MAY_IMPORT: dict[str, set[str]] = {name: {row.package, *row.schemes} for name, row in ROWS.items() if row.is_target}
 for name, packages in {
     "context_catalogue": {"mujoco"},
+    "envpool": {"envpool", "gymnasium"},
     "gymnasium": {"qgym"},
     "pettingzoo": {"gymnasium"},
     "pettingzoo_aec": {"gymnasium"},

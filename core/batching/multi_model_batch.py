@@ -156,6 +156,31 @@ class MultiModelBatch:
         self._state, self._seen, self._over = state, seen, terminated | truncated
         return MultiLanesStep(seen, columns, terminated, truncated, infos)
 
+    def failing_lane(self, actions: Mapping[Any, Any] | None, restart: Mask | None = None) -> int | None:
+        """Returns the first lane that also fails when it steps alone; None if no lane does.
+
+        Random numbers of a lane alone differ from those in the batch, so a failure by chance may not be found.
+
+        Args:
+            actions: The actions of the step that failed; None if a reset failed.
+            restart: As for `step`.
+        """
+        for lane, model in enumerate(self.models):
+            alone, own = MultiModelBatch([model]), slice(lane, lane + 1)
+            alone.streams = self.streams.copy()
+            try:
+                if actions is None:
+                    alone.reset()
+                    continue
+                alone._state, alone._over = take(self._state, own), self._over[own].copy()
+                alone.step(
+                    {agent: take(values, own) for agent, values in actions.items()},
+                    None if restart is None else restart[own],
+                )
+            except Exception:
+                return lane
+        return None
+
     def show(self, lane: int) -> dict[Any, Any]:
         """Gives a lane's model the state and observations of its lane, for readers of the model.
 

@@ -96,7 +96,7 @@ ATTRIBUTES = [
     (RUNNER, "_needs_initial_reset _ongoing_episodes _metrics_num_env_steps_sampled", AS_RLLIB),
     (SINGLE_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
     (SINGLE_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
-    (MULTI_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no _callbacks", AS_RLLIB),
+    (MULTI_RUNNER, "_done_episodes_for_metrics _ongoing_episodes_for_metrics _env_to_module _module_to_env _weights_seq_no", AS_RLLIB),
     (MULTI_RUNNER, "_cached_to_module _shared_data num_env_steps_sampled_lifetime", RESUME),
     (SINGLE_EPISODE, "_start_time _last_step_time _custom_data _last_added_observation _last_added_infos t_started extra_model_outputs", EPISODES),
     (MULTI_EPISODE, "_hanging_actions_end _hanging_rewards_end _hanging_extra_model_outputs_end _agent_to_module_mapping", EPISODES),

@@ -18,6 +18,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.connectors.env_to_module import MeanStdFilter
+from ray.rllib.core.models.torch.encoder import TorchMLPEncoder
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -184,6 +185,36 @@ def test_random_actions_first_as_algorithms_with_a_replay_buffer_ask(algo):
             np.testing.assert_array_equal(one[name][0], other[name][0])
             assert one[name][1] == other[name][1]  # the rows to look back on
     assert_same(ours[2], theirs[2])
+
+
+def test_default_policies_are_computed_by_their_layers_alone_unless_a_hook_listens(monkeypatch):
+    def config(hidden=(8,)):
+        return config_of().rl_module(
+            model_config={"fcnet_hiddens": list(hidden), "vf_share_layers": bool(len(hidden) > 1)}
+        )
+
+    compare(partial(config, (8, 4)), [{}, {}, {"num_episodes": 3, "explore": False}])
+    heard, runner = [], BatchedEnvRunner(config=config())
+    runner.module.encoder.register_forward_hook(lambda *_: heard.append(1))
+    runner.sample(num_timesteps=12)
+    assert len(heard) >= 4
+    runner.stop()
+
+    def unused(*_, **__):
+        raise AssertionError("the encoder was called")
+
+    monkeypatch.setattr(TorchMLPEncoder, "_forward", unused)
+    BatchedEnvRunner(config=config()).sample(num_timesteps=12)
+
+
+def test_a_policy_that_is_not_finite_fails_as_in_rllibs_runner():
+    errors = []
+    for runner in both(config_of):
+        torch.nn.init.constant_(runner.module.pi.net.mlp[-1].weight, np.nan)
+        with pytest.raises(RuntimeError) as caught:
+            runner.sample()
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
 
 
 def test_outputs_of_another_shape_are_not_looked_back_on():

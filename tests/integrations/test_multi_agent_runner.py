@@ -29,6 +29,9 @@ import envoi  # noqa: E402
 from envoi.adapters import load, to_rllib  # noqa: E402
 from envoi.adapters.rllib import EnvCreator  # noqa: E402
 from envoi.adapters.shared.introspection import Content  # noqa: E402
+from envoi.integrations.rllib import configure  # noqa: E402
+from envoi.integrations.rllib.batched_runner import why_not  # noqa: E402
+from envoi.integrations.rllib.callbacks import EnvoiCallbacks  # noqa: E402
 from envoi.integrations.rllib.exact_resume.runner_state import _layers as layers_of  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner.model_lanes import ModelLanes  # noqa: E402
@@ -149,12 +152,18 @@ def collected(kind, made, calls):
     return found
 
 
+UNREADABLE = repr(IndexError("list index out of range"))
+"""The error of RLlib's runner where agents wait in a chunk without lookback: it reads what they do not observe."""
+
+
 def check_equal(made, calls, begin=lambda: None):
     found = []
     for kind in (BatchedMultiAgentEnvRunner, MultiAgentEnvRunner):
         begin()
         found.append(collected(kind, made, calls))
     for (mine, measured), (theirs, expected) in zip(*found, strict=True):
+        if theirs == UNREADABLE and not made.episode_lookback_horizon:
+            break
         if mine != theirs:
             np.testing.assert_equal(mine, theirs)  # which names the difference, but is slow
         np.testing.assert_equal(shared(measured), shared(expected))
@@ -188,7 +197,7 @@ CALLS = st.lists(
     seed=st.integers(0, 1000),
     count=st.sampled_from(["env_steps", "agent_steps"]),
     mode=st.sampled_from(["truncate_episodes", "complete_episodes"]),
-    lookback=st.integers(1, 3),
+    lookback=st.integers(0, 3),
     randomly=st.booleans(),
     calls=CALLS,
 )
@@ -251,7 +260,9 @@ def test_callbacks_read_the_state_of_their_lane_in_the_model():
         assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
         for agent, one in episode.agent_episodes.items():
             np.testing.assert_array_equal(form.observation(agent), one.get_observations(-1))
-            np.testing.assert_array_equal(form.seen(form.last.observations, {})[agent], one.get_observations(-1))
+            np.testing.assert_array_equal(
+                form.encode_observations(form.last.observations, {})[agent], one.get_observations(-1)
+            )
         seen.append(int(form.core.state.step))
 
     seen = []
@@ -286,18 +297,33 @@ def test_snapshots_of_an_env_runner_hold_the_lanes(game):
     assert list(steps()) == went_on
 
 
-def test_failures_of_a_batch_come_out_of_the_wrappers_of_its_environments(tmp_path):
+@pytest.mark.parametrize(
+    ("lane", "words"), [(0, "lane 0, step 3 of"), (2, "lane 2, step 3 of"), (None, "one of its 3 lanes")]
+)
+def test_failures_of_a_batch_come_out_of_the_wrappers_of_the_lane_that_fails(lane, words, tmp_path):
     class Broken(Chase, envoi.MultiBatchModel):
-        def transition(self, state, actions, rng):
-            raise RuntimeError("broken")
+        """Fails in its third step, in a lane that is known by its limit, or only in a batch."""
 
-    made = config(Broken)
+        fails = None
+
+        def __init__(self):
+            super().__init__(ends=20 + Chase.made)
+
+        def transition(self, state, actions, rng):
+            is_failing = np.size(state.limit) > 1 if lane is None else np.any(state.limit == self.fails)
+            if np.any(state.step == 2) and is_failing:
+                raise RuntimeError("broken")
+            return super().transition(state, actions, rng)
+
+    made = config(Broken, callbacks={"callbacks_class": EnvoiCallbacks})
     register("envoi-multi-runner", Broken, failure=tmp_path / "failure")
     one = runner(BatchedMultiAgentEnvRunner, made)
     assert type(one.env) is ModelLanes
-    with pytest.raises(RuntimeError):
-        one.sample(num_timesteps=9)
-    assert "broken" in (tmp_path / "failure").read_text()
+    Broken.fails = one.env.envs[lane or 0].unwrapped.core.context["max_steps"]
+    with pytest.raises(RuntimeError) as caught:
+        one.sample(num_timesteps=30)
+    assert "broken" in str(caught.value.__cause__)
+    assert words in (tmp_path / "failure").read_text()
 
 
 def test_environments_that_cannot_step_as_one_batch_are_stepped_one_by_one():
@@ -339,9 +365,15 @@ class Halving(ConnectorV2):
         return batch
 
 
-def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code():
+def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code(caplog, monkeypatch):
+    monkeypatch.setattr("ray.util.debug._logged", set())
+    monkeypatch.setattr("ray.util.debug._disabled", False)
     settings = {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}
-    assert list(runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings)).obstacles) == ["env-to-module"]
+    for _ in range(2):
+        one = runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings))
+        assert list(one.obstacles) == ["env-to-module"]
+        assert "Halving" in one.reason
+    assert sum("Halving" in record.getMessage() for record in caplog.records) == 1
     check_equal(config(Crowd, **settings), CHUNKS)
     settings = {"rl_module": {"model_config": DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)}}
     parts = runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).obstacles
@@ -390,6 +422,13 @@ def test_environments_of_others_are_stepped_by_rllibs_vector_environment():
     made = config(Crowd, **settings)
     assert list(runner(BatchedMultiAgentEnvRunner, made).obstacles) == ["stepping"]
     check_equal(made, CHUNKS)
+
+
+def test_why_not_knows_the_runner_of_several_agents():
+    made = configure("envoi:rps")
+    assert why_not(made) is None
+    assert runner(BatchedMultiAgentEnvRunner, made).reason is None
+    assert "RLlib's runner" in why_not(PPOConfig())
 
 
 def test_its_state_is_that_of_rllibs_runner():

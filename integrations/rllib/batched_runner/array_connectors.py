@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
+from gymnasium import spaces
 from ray.rllib.connectors import env_to_module, module_to_env
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import (
     CONNECTOR_PIPELINE_TIMER,
@@ -24,6 +25,9 @@ from ray.rllib.utils.metrics import (
     TIMERS,
 )
 from ray.rllib.utils.metrics.utils import to_snake_case
+
+from .space_parts import parts_of
+from .torch_shortcuts import forward, has_own_modes, quick
 
 TO_MODULE = {
     env_to_module.AddObservationsFromEpisodesToBatch: False,
@@ -62,22 +66,18 @@ class ActionChooser:
     def __init__(
         self, module: Any, to_module: Any, to_env: Any, metrics: Any, explore: bool, episodes: list[SingleAgentEpisode]
     ) -> None:
-        self._module, self._explore, self._metrics = module, explore, metrics
-        self._to_module = _TimedPieces(to_module, TO_MODULE, ENV_TO_MODULE_CONNECTOR)
-        self._to_env = _TimedPieces(to_env, TO_ENV, MODULE_TO_ENV_CONNECTOR)
+        self._module, self._metrics = module, metrics
+        self._to_module = _TimedPieces(to_module, TO_MODULE, ENV_TO_MODULE_CONNECTOR, module)
+        self._to_env = _TimedPieces(to_env, TO_ENV, MODULE_TO_ENV_CONNECTOR, module)
+        self._forward = forward(module, explore)
         self._steps, self._inference = 0, 0.0
         self._arguments = dict[str, Any](
             rl_module=module, episodes=episodes, explore=explore, shared_data={}, metrics=metrics
         )
-        # RLlib's own `forward_…` switch the modes of all parts of the module at each step.
-        self._switches = isinstance(module, TorchRLModule) and all(
-            getattr(type(module), name) is getattr(TorchRLModule, name)
-            for name in ("forward_exploration", "forward_inference")
-        )
         self._was_training = False
 
     def __enter__(self) -> Self:
-        if self._switches:
+        if not has_own_modes(self._module):
             self._was_training = self._module.training
             self._module.eval()
         return self
@@ -104,23 +104,24 @@ class ActionChooser:
         self._steps += 1
         return self._to_env(batch, self._arguments)
 
-    def _forward(self, batch: dict[str, Any], t: int) -> dict[str, Any]:
-        module = self._module
-        if self._explore:
-            return (module._forward_exploration if self._switches else module.forward_exploration)(batch, t=t)
-        return (module._forward_inference if self._switches else module.forward_inference)(batch)
-
 
 class _TimedPieces:
-    """The connectors of a pipeline that run on arrays, timed as RLlib times them. The others take no time."""
+    """The connectors of a pipeline that run on arrays, timed as RLlib times them. The others take no time.
 
-    def __init__(self, pipeline: Any, known: dict[Any, bool], name: str) -> None:
+    Args:
+        pipeline: RLlib's pipeline.
+        known: The connectors that it may have; True for those that run on arrays.
+        name: The name of the pipeline in the metrics.
+        module: The module before or after which it runs.
+    """
+
+    def __init__(self, pipeline: Any, known: dict[Any, bool], name: str, module: Any) -> None:
         self._name = name
         self._times = {to_snake_case(type(piece).__name__): 0.0 for piece in pipeline.connectors}
         self._pieces: list[tuple[str, Callable[..., Any]]] = [
             (
                 to_snake_case(type(piece).__name__),
-                partial(_scale, piece) if isinstance(piece, module_to_env.NormalizeAndClipActions) else piece,
+                _scaling(piece) if isinstance(piece, module_to_env.NormalizeAndClipActions) else quick(piece, module),
             )
             for piece in pipeline.connectors
             if known[type(piece)]
@@ -147,11 +148,25 @@ class _TimedPieces:
             metrics.log_value((self._name, TIMERS, CONNECTOR_TIMERS, name), seconds / steps)
 
 
+def _scaling(piece: module_to_env.NormalizeAndClipActions) -> Callable[..., Any]:
+    """Returns a function that runs the connector that scales actions on those of all lanes."""
+    space: Any = piece.input_action_space
+    is_scaled = any(isinstance(part, spaces.Box) for part in parts_of(space))
+    return partial(_scale if is_scaled else _copy, piece)
+
+
 def _scale(piece: module_to_env.NormalizeAndClipActions, *, batch: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    """Runs the connector that scales single actions on all of them, as if they were one."""
+    """Runs the connector, which scales single actions, on all of them as if they were one."""
     batch[Columns.ACTIONS] = [batch[Columns.ACTIONS]]
     batch = piece(batch=batch, **arguments)
     for column in (Columns.ACTIONS, Columns.ACTIONS_FOR_ENV):
         if column in batch:
             batch[column] = batch[column][0]
+    return batch
+
+
+def _copy(piece: module_to_env.NormalizeAndClipActions, *, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Gives the environment actions of its own, as the connector does with those that it leaves as they are."""
+    if piece.normalize_actions or piece.clip_actions:
+        batch[Columns.ACTIONS_FOR_ENV] = deepcopy(batch[Columns.ACTIONS])
     return batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -13,15 +12,14 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
-from ray.util.debug import log_once
 
 from .array_connectors import ActionChooser
-from .episode_metrics import EpisodeMetrics
+from .episode_metrics import EpisodeMetrics, log_values, measured
 from .episodes import EpisodeMaker, settle
+from .fallback_log import log_fallback
 from .obstacles import callbacks_heard, obstacle_in_config, obstacle_in_parts
 from .rollout import Rollout
-
-logger = logging.getLogger(__name__)
+from .sample_request import SampleRequest
 
 
 class BatchedEnvRunner(SingleAgentEnvRunner):
@@ -59,10 +57,16 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._carries = self._forced = False
         self._last_manner: Any = None
         self._sum_of_lengths = 0
+        self._lengths: list[int] = []  # those not logged yet
         self._is_complete = False
         super().__init__(**kwargs)
         self._is_complete = True
         self._look_for_obstacles()
+
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        return obstacle_in_config(config)
 
     def make_env(self) -> None:
         """Makes a new vector environment; see `SingleAgentEnvRunner.make_env`."""
@@ -82,11 +86,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if self.env is not None:
             self._maker = EpisodeMaker(self.env.single_observation_space, self.env.single_action_space)
         parts = self.env, self.module, self._env_to_module, self._module_to_env
-        before, self.reason = self.reason, obstacle_in_config(self.config) or obstacle_in_parts(*parts)
+        before, self.reason = self.reason, self.obstacle_in(self.config) or obstacle_in_parts(*parts)
         if self.reason != before:
             self._needs_initial_reset = True
-            if self.reason is not None and log_once(f"batched-{self.reason}"):
-                logger.warning("envoi's batched env runner works as RLlib's own, more slowly: %s", self.reason)
+            log_fallback(self.reason)
 
     def sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
         """Returns episodes of new steps; see `SingleAgentEnvRunner.sample`.
@@ -102,34 +105,22 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._forced = bool(kwargs.get("force_reset"))  # which RLlib's own does not pass on in this mode
         return super().sample(**kwargs)
 
-    def _sample(
-        self,
-        *,
-        num_timesteps: int | None = None,
-        num_episodes: int | None = None,
-        explore: bool,
-        random_actions: bool = False,
-        force_reset: bool = False,
-    ) -> list[SingleAgentEpisode]:
+    def _sample(self, **asked: Any) -> list[SingleAgentEpisode]:
         if self.reason is not None:
-            return super()._sample(
-                num_timesteps=num_timesteps,
-                num_episodes=num_episodes,
-                explore=explore,
-                random_actions=random_actions,
-                force_reset=force_reset,
-            )
-        manner, before = (self._carries, random_actions), self._last_manner
+            return super()._sample(**asked)
+        request = SampleRequest(**asked)
+        explore, counts_episodes = request.explore, request.num_timesteps is None
+        manner, before = (self._carries, request.random_actions), self._last_manner
         self._last_manner = manner
-        resets = self._forced or manner != before if self._carries else num_episodes is not None
-        if force_reset or resets or self._needs_initial_reset:
+        resets = self._forced or manner != before if self._carries else counts_episodes
+        if request.force_reset or resets or self._needs_initial_reset:
             self._reset_envs_and_episodes(explore)
-        if num_episodes is not None:
+        if counts_episodes:
             self._needs_initial_reset = not self._carries
 
         steps, done = 0, list[SingleAgentEpisode]()
-        with nullcontext() if random_actions else self._chooser(explore) as choose:
-            while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
+        with nullcontext() if request.random_actions else self._chooser(explore) as choose:
+            while not request.is_met(steps, len(done)):
                 flags = self._step(choose, steps)
                 if flags is None:  # the env was replaced; RLlib too counts from zero then, and keeps what is done
                     steps = 0
@@ -137,12 +128,13 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                     continue
                 stepped = self.num_envs - len(self._ended)
                 steps += stepped
-                self._log_lengths(stepped)
-                wanted = None if num_episodes is None or self._carries else num_episodes - len(done)
-                done += self._begin_and_end(*flags, wanted)
+                self._sum_of_lengths += stepped
+                self._lengths.append(self._sum_of_lengths)
+                done += self._begin_and_end(*flags, None if self._carries else request.missing_episodes(len(done)))
         self._observations = copy.deepcopy(self._observations)  # the env may reuse the arrays meanwhile
         self._done_episodes_for_metrics.extend(done)
-        chunks = [] if num_timesteps is None else self._cut()
+        chunks = [] if counts_episodes else self._cut()
+        self._log_lengths()
         self._log_env_steps(metric=self._metrics_num_env_steps_sampled, num_steps=steps)
         self._increase_sampled_metrics(steps, len(done))
         return done + chunks
@@ -150,18 +142,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def get_metrics(self) -> Any:
         """Returns the metrics since the last call; see `SingleAgentEnvRunner.get_metrics`."""
         if self.reason is None:
-            self._log_ended_episodes()
-        return super().get_metrics()
-
-    def _log_ended_episodes(self) -> None:
-        ended: list[tuple[int, Any, float]] = []
-        for episode in self._done_episodes_for_metrics:
-            chunks = [episode, *self._ongoing_episodes_for_metrics.pop(episode.id_, ())]
-            ended.append(
-                (sum(map(len, chunks)), sum(c.get_return() for c in chunks), sum(c.get_duration_s() for c in chunks))
+            done, chunks = self._done_episodes_for_metrics, self._ongoing_episodes_for_metrics
+            self._episode_metrics.log(
+                self.metrics, [measured(episode, chunks.pop(episode.id_, ())) for episode in done]
             )
-        self._episode_metrics.log(self.metrics, ended)
-        self._done_episodes_for_metrics.clear()
+            done.clear()
+        return super().get_metrics()
 
     def _log_one_episode(self, metrics: Any, *values: Any) -> None:
         """Logs an episode as RLlib does, to another logger."""
@@ -251,8 +237,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         episode.is_terminated, episode.is_truncated = terminated, truncated
         self._sum_of_lengths -= len(episode)
         self._rollout.begin(lane)
-        self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
-        self._new_episode(lane, self._ongoing_episodes)
+        if read:
+            self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
+        if self._heard & {"on_episode_created", "on_episode_start"}:
+            self._new_episode(lane, self._ongoing_episodes)
+        else:
+            self._ongoing_episodes[lane] = self._maker.new(is_blank=False)
         return settle(episode, bool(self.episodes_to_numpy))
 
     def _cut(self) -> list[SingleAgentEpisode]:
@@ -269,13 +259,14 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._sum_of_lengths = 0
         return chunks
 
-    def _log_lengths(self, stepped: int) -> None:
-        """Logs the sum of the lengths of all present chunks, as RLlib's connectors do at each step."""
-        self._sum_of_lengths += stepped
+    def _log_lengths(self) -> None:
+        """Logs the sums of the lengths of all present chunks, one per step, as RLlib's connectors do."""
+        lengths, self._lengths = self._lengths, []
         for key in (ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT):
-            self.metrics.log_value(key, self._sum_of_lengths)
+            log_values(self.metrics, key, lengths)
 
     def _reset_envs(self, episodes: list[SingleAgentEpisode], shared_data: dict[str, Any], explore: bool) -> None:
+        self._log_lengths()
         super()._reset_envs(episodes, shared_data, explore)
         self._ended, self._sum_of_lengths = [], 0
 

@@ -5,8 +5,11 @@ Environments with short episodes sample a tenth faster for it: the CartPole rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 _NAMES = ("length", "return", "seconds")
 
@@ -34,11 +37,45 @@ class EpisodeMetrics:
             return
         columns: dict[str, Any] = dict(zip(_NAMES, zip(*episodes, strict=True), strict=True))
         for key, name, options in self._calls:
-            first, *others = columns[name]
-            metrics.log_value(key, first, **options)
-            stats = metrics.log_time(key)  # which exists now
-            for value in others:
-                stats.push(value)
+            log_values(metrics, key, columns[name], **options)
+
+
+def measured(episode: SingleAgentEpisode, chunks: Iterable[SingleAgentEpisode]) -> tuple[int, Any, float]:
+    """Returns the length, return and duration in seconds of an episode.
+
+    Args:
+        episode: The episode, or its last chunk.
+        chunks: Its earlier chunks.
+    """
+    length, total, seconds = len(episode), _return(episode), episode.get_duration_s()
+    for chunk in chunks:
+        length, total, seconds = length + len(chunk), total + _return(chunk), seconds + chunk.get_duration_s()
+    return length, total, seconds
+
+
+def _return(episode: SingleAgentEpisode) -> Any:
+    """Returns the sum of an episode's rewards, added up in the order of `SingleAgentEpisode.get_return`."""
+    rewards = episode.rewards.data
+    if isinstance(rewards, np.ndarray) and rewards.dtype.kind == "f" and len(rewards) > episode.rewards.lookback:
+        return 0 + np.add.accumulate(rewards[episode.rewards.lookback :])[-1]
+    return episode.get_return()
+
+
+def log_values(metrics: Any, key: Any, values: Sequence[Any], **options: Any) -> None:
+    """Logs values under one key, in their order.
+
+    Args:
+        metrics: RLlib's logger.
+        key: The key.
+        values: The values; none logs nothing.
+        **options: The options of `MetricsLogger.log_value`.
+    """
+    if not values:
+        return
+    metrics.log_value(key, values[0], **options)
+    stats = metrics.log_time(key)  # which exists now
+    for value in values[1:]:
+        stats.push(value)
 
 
 class _Recorder:

@@ -7,8 +7,8 @@ constructors, which would take longer than all else that is done for an episode.
 from __future__ import annotations
 
 from copy import deepcopy
+from os import urandom
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import tree
@@ -69,16 +69,27 @@ class EpisodeMaker:
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         blank = Episode(observation_space=observation_space, action_space=action_space)
-        self._fields = {name: getattr(blank, name) for name in Episode.__slots__ if hasattr(blank, name)}
-        self._buffers = {name: vars(getattr(blank, name)) for name in ("observations", "actions", "rewards", "infos")}
+        self._fields = [
+            (name, getattr(blank, name)) for name in Episode.__slots__ if name not in _OWN and hasattr(blank, name)
+        ]
+        self._buffers = {name: vars(getattr(blank, name)) for name in _BUFFERS}
 
-    def new(self) -> Episode:
-        """Returns an episode without data."""
-        return self._make(uuid4().hex, 0, {})
+    def new(self, is_blank: bool = True) -> Episode:
+        """Returns an episode without data.
+
+        Args:
+            is_blank: True for one to which data can be added, False for one without buffers, which `fill` makes.
+        """
+        episode = self._make(urandom(16).hex(), 0, {})
+        if is_blank:
+            for name in _BUFFERS:
+                setattr(episode, name, self._buffer(name, [], 0))
+        return episode
 
     def continuation(self, chunk: Episode) -> Episode:
-        """Returns the episode that continues a chunk, as `SingleAgentEpisode.cut` does, but without data."""
-        return self._make(chunk.id_, chunk.t, deepcopy(chunk.custom_data))
+        """Returns the episode that continues a chunk, as `SingleAgentEpisode.cut` does, but without buffers."""
+        custom = chunk.custom_data
+        return self._make(chunk.id_, chunk.t, deepcopy(custom) if custom else {})
 
     def fill(self, episode: Episode, rollout: Rollout, lane: int, unread: bool) -> None:
         """Puts the latest rows of a lane into its episode; `settle` then makes it RLlib's own.
@@ -90,16 +101,18 @@ class EpisodeMaker:
             unread: True if the buffers shall read as single items until then, False for arrays.
         """
         piece = rollout.piece(lane)
-        lookback, make = piece.lookback, self._unread if unread else self._arrays
+        lookback, weights, make = piece.lookback, piece.weights, self._unread if unread else self._arrays
         episode.observations = make("observations", piece.observations, lookback)
         episode.actions = make("actions", piece.actions, lookback)
         episode.rewards = make("rewards", piece.rewards, lookback)
         episode.infos = self._buffer("infos", piece.infos, lookback)
-        episode.extra_model_outputs = {
+        outputs = episode.extra_model_outputs = {
             name: make("infos", rows, known) for name, (rows, known) in piece.outputs.items()
         }
-        episode.extra_model_outputs[WEIGHTS_SEQ_NO] = self._buffer("infos", piece.weights, lookback)
-        episode.t = episode.t_started + len(piece.weights) - lookback
+        outputs[WEIGHTS_SEQ_NO] = (
+            self._buffer("infos", weights.tolist(), lookback) if unread else self._arrays("infos", weights, lookback)
+        )
+        episode.t = episode.t_started + len(weights) - lookback
         # By these an episode measures its duration.
         episode._last_step_time = piece.last_time
         if episode._start_time is None:
@@ -107,12 +120,10 @@ class EpisodeMaker:
 
     def _make(self, id_: str, t: int, custom_data: dict[Any, Any]) -> Episode:
         episode: Episode = object.__new__(Episode)
-        for name, value in self._fields.items():
+        for name, value in self._fields:
             setattr(episode, name, value)
         episode.id_, episode.t, episode.t_started, episode._custom_data = id_, t, t, custom_data
         episode.extra_model_outputs = {}
-        for name in self._buffers:
-            setattr(episode, name, self._buffer(name, [], 0))
         return episode
 
     def _buffer(self, name: str, items: list[Any], lookback: int) -> Buffer:
@@ -133,6 +144,11 @@ class EpisodeMaker:
         buffer.__dict__ = {**self._buffers[name], "rows": rows, "lookback": lookback}
         del buffer.__dict__["data"]
         return buffer
+
+
+_BUFFERS = ("observations", "actions", "rewards", "infos")
+_OWN = {*_BUFFERS, "id_", "t", "t_started", "_custom_data", "extra_model_outputs"}
+"""The attributes that episodes do not have in common."""
 
 
 def settle(episode: Episode, as_arrays: bool) -> Episode:

@@ -10,6 +10,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.utils import force_list
 
 from .array_connectors import TO_ENV, TO_MODULE
+from .space_parts import parts_of
 
 
 def obstacle_in_config(config: Any) -> str | None:
@@ -64,19 +65,8 @@ def obstacle_in_parts(env: Any, module: Any, to_module: Any, to_env: Any) -> str
 
 def _obstacle_in_env(env: Any) -> str | None:
     for what in ("observation", "action"):
-        if (part := _not_an_array(getattr(env, f"single_{what}_space"))) is not None:
-            return f"values of the {what} space {part} are not arrays"
+        for part in parts_of(getattr(env, f"single_{what}_space")):
+            if not isinstance(part, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+                return f"values of the {what} space {part} are not arrays"
     mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
     return None if mode is AutoresetMode.NEXT_STEP else f"the vector environment resets lanes in mode {mode.name}"
-
-
-def _not_an_array(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
-    """Returns a space inside `space` whose values are not arrays; None if there is none."""
-    if isinstance(space, spaces.Dict):
-        parts = list(space.spaces.values())
-    elif isinstance(space, spaces.Tuple):
-        parts = list(space.spaces)
-    else:
-        is_array = isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary))
-        return None if is_array else space
-    return next((found for part in parts if (found := _not_an_array(part)) is not None), None)

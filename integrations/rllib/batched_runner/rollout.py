@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tree
+from numpy.typing import NDArray
 
 from .column import Column
 
@@ -26,7 +27,7 @@ class Piece(NamedTuple):
         actions: Nested arrays of shape (rows, …).
         rewards: An array of shape (rows,).
         outputs: Further outputs of the module by name: nested arrays, and the number of their rows to look back on.
-        weights: The number of the weights that chose each action.
+        weights: The number of the weights that chose each action, an array of shape (rows,).
         first_time: The time after its first step, in seconds.
         last_time: The time after its last step, in seconds.
     """
@@ -37,7 +38,7 @@ class Piece(NamedTuple):
     actions: Any
     rewards: Any
     outputs: dict[str, tuple[Any, int]]
-    weights: list[int]
+    weights: NDArray[np.int64]
     first_time: float
     last_time: float
 
@@ -58,7 +59,7 @@ class Rollout:
         lookbacks: The number of each lane's rows, from its begin, that are only for looking back.
         outputs: The module's outputs other than actions, by name.
         times: The time after the step of each row, in seconds.
-        weights: The number of the weights that chose the actions of each row.
+        weights: The number of the weights that chose the actions of each row; the array has place for later rows.
     """
 
     def __init__(self, observations: Any, infos: LaneInfos) -> None:
@@ -67,8 +68,8 @@ class Rollout:
         self.lookbacks = [0] * len(infos)
         self.outputs: dict[str, Column] = {}
         self.times: list[float] = []
-        self.weights: list[int] = []
         self._capacity = _FIRST_CAPACITY
+        self.weights = np.zeros(self._capacity, np.int64)
         self._observations = Column(observations, self._capacity)
         self._observations.put(0, observations)
         self._actions: Column | None = None
@@ -125,7 +126,7 @@ class Rollout:
             column.put(row, value)
             self.outputs[name] = column
         self.times.append(time)
-        self.weights.append(weights)
+        self.weights[row] = weights
         self._observations.put(row + 1, observations)
         self._infos.append(infos)
         self.row = row + 1
@@ -153,7 +154,7 @@ class Rollout:
             self._actions.rows(lane, start, stop),
             self._rewards.rows(lane, start, stop),
             outputs,
-            self.weights[start:stop],
+            self.weights[start:stop].copy(),
             self.times[first],
             self.times[stop - 1],
         )
@@ -166,6 +167,8 @@ class Rollout:
         for column in (self._observations, self._actions, self._rewards, *self.outputs.values()):
             if column is not None:
                 column.move(start, stop, self._capacity)
-        del self.times[:start], self.weights[:start], self._infos[:start]
+        del self.times[:start], self._infos[:start]
+        weights, self.weights = self.weights[start:], np.zeros(self._capacity, np.int64)
+        self.weights[: len(weights)] = weights
         self.begins = [begin - start for begin in self.begins]
         self.row -= start

@@ -32,8 +32,6 @@ def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -
     check_runner(runner)
     if runner == "sync":
         return
-    if runner == "auto" and not config.episode_lookback_horizon:
-        return  # chunks without lookback may be numbered otherwise in games of turns
     set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
     cls: Any = config.env_runner_cls
     if runner == "batched" and not issubclass(cls, BatchedMultiAgentEnvRunner):

@@ -178,13 +178,14 @@ class EnvGuard:
 
     # Failures.
 
-    def where(self, lane: int | None = None) -> str:
+    def where(self, lane: int | str | None = None) -> str:
         """Returns env, worker, lane, step and episode, in words.
 
         Args:
-            lane: The lane, if it is known better than by `bind`.
+            lane: The lane, if it is known better than by `bind`; words if only some lanes are known of which it is one.
         """
-        del lane
+        if isinstance(lane, str):
+            return f"env {self._name!r}, {self.runner}, {lane}"
         of_runner = f", lane {self.lane}" if self.lane is not None else ""
         at = f"step {self.steps:,} of episode {self.episodes:,}" if self.steps else self._before_steps()
         return f"env {self._name!r}, {self.runner}{of_runner}, {at}"
@@ -301,7 +302,9 @@ class BatchGuard(EnvGuard):
     def _restarted(self) -> Mapping[str, Any]:
         return {"restart": self._over} if self.steps else {}
 
-    def where(self, lane: int | None = None) -> str:
+    def where(self, lane: int | str | None = None) -> str:
+        if isinstance(lane, str):
+            return super().where(lane)
         if lane is None:
             lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
             return f"env {self._name!r}, {self.runner}, {lanes}, step {self.steps:,} since the reset of all"
@@ -317,19 +320,26 @@ def _is_finite(reward: Any) -> bool:
     return bool(np.isfinite(reward).all())
 
 
-def lane_of(error: BaseException) -> int | None:
-    """Returns the lane of a batch in which an error was raised; None if it is not known."""
+def lane_of(error: BaseException) -> int | str | None:
+    """Returns the lane of a batch in which an error was raised, or words for it; None if it is not known."""
     lane = getattr(error, "envoi_lane", None)
     if lane is not None:
         return lane
+    calls: Any = ()
     for frame in _frames(error):
-        if frame.f_code.co_filename == _LOOP and isinstance(index := frame.f_locals.get("index"), int):
+        if frame.f_code.co_filename != _LANES:
+            continue
+        found = frame.f_locals
+        if frame.f_code.co_name == "reset" and isinstance(index := found.get("index"), int):
             return index
+        calls, call = found.get("calls", calls), found.get("call")  # in two frames before Python 3.12
+        if call is not None:
+            return next((lane for lane, one in enumerate(calls) if one is call), None)
     return None
 
 
 _CODEC = str(Path(codec.__file__).parent)
-_LOOP = sys.modules["envoi.batching.loop"].__file__
+_LANES = sys.modules["envoi.batching.lanes"].__file__
 
 
 def _frames(error: BaseException) -> Iterator[Any]:

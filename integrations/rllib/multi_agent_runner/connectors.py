@@ -42,6 +42,8 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.metrics.utils import to_snake_case
 from ray.rllib.utils.spaces.space_utils import clip_action, unsquash_action
 
+from .policies import by_policy
+
 __all__ = ["ActionsByEnv", "RowsByModule", "custom_connectors"]
 
 ROWS = "memorized_map_structure"
@@ -112,9 +114,10 @@ class RowsByModule:
             with _timed(metrics, prefix, AddObservationsFromEpisodesToBatch):
                 rows, batch = self._rows(episodes)
                 shared_data[ROWS] = rows
-            for connector in (self._stack, self._to_tensor):
-                with _timed(metrics, prefix, type(connector)):
-                    batch = connector(rl_module=rl_module, batch=batch, episodes=episodes, shared_data=shared_data)
+            with _timed(metrics, prefix, BatchIndividualItems):
+                batch = self._stack(rl_module=rl_module, batch=batch, episodes=episodes, shared_data=shared_data)
+            with _timed(metrics, prefix, NumpyToTensor):
+                batch = by_policy(self._to_tensor, rl_module, batch, episodes=episodes, shared_data=shared_data)
         metrics.log_value(ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT, length)
         return cast("dict[Any, Any]", batch)
 
@@ -124,17 +127,15 @@ class RowsByModule:
         seen: dict[Any, list[Any]] = {}
         orders, skipped = self._orders, MultiAgentEpisode.SKIP_ENV_TS_TAG
         for episode in episodes:
-            name, singles, places = (
-                episode.id_,
-                cast("Any", episode.agent_episodes),
-                cast("Any", episode.env_t_to_agent_t),
-            )
+            name, started = episode.id_, episode.agent_t_started
+            singles, places = cast("Any", episode.agent_episodes), cast("Any", episode.env_t_to_agent_t)
             observed = tuple([agent for agent in singles if places[agent].data[-1] != skipped])
             order = orders.get(observed)
             if order is None:
                 # RLlib goes over a set of them, and the order of rows decides on the random actions.
                 order = orders[observed] = tuple(set(observed))
             for agent in order:
+                _ = started[agent]  # a `defaultdict`, in which RLlib's reading of the observation enters the agent too
                 single = singles[agent]
                 if single.is_terminated or single.is_truncated:
                     continue
@@ -185,10 +186,7 @@ class ActionsByEnv:
         with metrics.log_time((*prefix, CONNECTOR_PIPELINE_TIMER)):
             for connector in (self._choose, self._to_numpy):
                 with _timed(metrics, prefix, type(connector)):
-                    batch = cast(
-                        "dict[Any, dict[str, Any]]",
-                        connector(rl_module=rl_module, batch=batch, episodes=episodes, explore=explore),
-                    )
+                    batch = by_policy(connector, rl_module, batch, episodes=episodes, explore=explore)
             with _timed(metrics, prefix, UnBatchToIndividualItems):
                 return self._by_env(batch, episodes, shared_data[ROWS])
 

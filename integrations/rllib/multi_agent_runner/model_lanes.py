@@ -1,7 +1,8 @@
 """Steps the models of several environments of several agents as one batch, behind RLlib's vector environment.
 
 The wrappers around each environment are still called, with the values of their lane: a failure of the batch comes out
-of the first lane's wrappers, as if its environment had failed.
+of the wrappers of the lane that fails, as if its environment had failed. Where no lane fails alone, it comes out of the
+first lane's wrappers, and says that it is in one of n lanes.
 """
 
 from __future__ import annotations
@@ -82,11 +83,23 @@ class ModelLanes(SyncForms):
 
     def reset(self, *, seed: Any = None, options: Mapping[str, Any] | None = None) -> Any:
         self._pending = partial(self._begin, seed)
-        return super().reset(seed=seed, options=options)
+        try:
+            return super().reset(seed=seed, options=options)
+        except _InLane as failure:
+            self._pending = failure.again
+            return self._env(failure.lane).reset(options=options)
 
     def step(self, actions: Sequence[Mapping[Any, Any]]) -> EnvSteps:
         self._pending = partial(self._advance, actions)
-        return super().step(actions)
+        try:
+            return super().step(actions)
+        except _InLane as failure:
+            self._pending = failure.again
+            env = self._env(failure.lane)
+            return env.reset() if self._ended[failure.lane] else env.step(actions[failure.lane])
+
+    def _env(self, lane: int) -> Any:
+        return cast("list[Any]", self.envs)[lane]
 
     def _result(self, lane: int) -> Any:
         """Returns a lane's result; the first lane that is asked steps all of them."""
@@ -95,10 +108,27 @@ class ModelLanes(SyncForms):
             self._results = pending()
         return self._results[lane]
 
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns the result of the batch, and raises its errors so that they come out of the lane that fails.
+
+        Args:
+            function: The batch's `reset`, or its `step`.
+            *arguments: The arguments of `step`.
+        """
+        try:
+            return function(*arguments)
+        except Exception as error:
+            lane = self._batch.failing_lane(*(arguments or [None]))
+            if lane:
+                raise _InLane(lane, error) from error
+            if lane is None and self.num_envs > 1:
+                error.envoi_lane = f"one of its {self.num_envs} lanes"  # type: ignore[attr-defined]
+            raise
+
     def _begin(self, seed: Any) -> list[Any]:
         first = seed[0] if isinstance(seed, Sequence) else seed
         core_seed = None if first is None else self._forms[0].seeds.at_reset(int(first))
-        seen, infos = self._batch.reset(seed=core_seed)
+        seen, infos = self._run(partial(self._batch.reset, seed=core_seed))
         observations = self._encoded(seen)
         results: list[Any] = []
         for lane, form in enumerate(self._forms):
@@ -109,7 +139,8 @@ class ModelLanes(SyncForms):
 
     def _advance(self, actions: Sequence[Mapping[Any, Any]]) -> list[Any]:
         idle = self._idle
-        step = self._batch.step(
+        step = self._run(
+            self._batch.step,
             {
                 agent: self._codecs[agent].decode_batch([acts.get(agent, idle[agent]) for acts in actions])
                 for agent in self._agents
@@ -181,6 +212,23 @@ class ModelLanes(SyncForms):
             dict.fromkeys(agents, 0.0 if terminated else 1.0),
             {key: info for key, info in infos.items() if key in agents or key == COMMON},
         )
+
+
+class _InLane(BaseException):
+    """Carries a failure of the batch past the wrappers of lanes that do not fail, which let only exceptions be theirs.
+
+    Args:
+        lane: The lane that fails.
+        error: The failure.
+    """
+
+    def __init__(self, lane: int, error: Exception) -> None:
+        super().__init__(lane, error)
+        self.lane, self._error = lane, error
+
+    def again(self) -> list[Any]:
+        """Raises the failure, in place of the results of the lanes."""
+        raise self._error.with_traceback(self._error.__traceback__)
 
 
 class _Lane(gymnasium.Env[Any, Any]):
