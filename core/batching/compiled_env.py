@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 from ..spec.base import shown
+from ..tree import AnyScalar
 from .batch_model import BatchModel
 from .lanes import Lanes
 from .model_batch import ModelBatch
@@ -58,8 +59,13 @@ class CompiledModel(Env):
         self.made_by = model.made_by
 
     @property
+    def _of_scalars(self) -> bool:
+        """True for a scalar `Model`, False for a `BatchModel`."""
+        return isinstance(self.lanes, Lanes)
+
+    @property
     def _model(self) -> Any:
-        return self.lanes.envs[0] if isinstance(self.lanes, Lanes) else self.lanes.model
+        return self.lanes.envs[0] if self._of_scalars else self.lanes.model
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         if isinstance(self.lanes, ModelBatch):
@@ -72,7 +78,7 @@ class CompiledModel(Env):
         values = self.lanes.step_values(actions)
         if type(values) is not Step:
             values = full_lanes_step(values, self.discount_spec, 1)
-        observation, reward, terminated, truncated, discount, infos = values
+        observation, reward, terminated, truncated, discount, infos = cast("Any", values)
         return Step(
             lane(self.observation_spec, observation, 0),
             self._number(lane(self.reward_spec, reward, 0)),
@@ -84,7 +90,7 @@ class CompiledModel(Env):
 
     def _number(self, value: Any) -> Any:
         """Returns a number of a scalar model as Python's."""
-        return value.item() if isinstance(value, np.number) and isinstance(self.lanes, Lanes) else value
+        return value.item() if isinstance(value, AnyScalar) and self._of_scalars else value
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as a part; none for actions or observations that are no single array."""
@@ -127,7 +133,7 @@ class CompiledModel(Env):
 
     @state.setter
     def state(self, state: Any) -> None:
-        if isinstance(self.lanes, Lanes):
+        if self._of_scalars:
             self.lanes.resume([state])
         else:
             self._model.state = state
@@ -186,7 +192,7 @@ class CompiledModel(Env):
 
     def restore(self, snapshot: Snapshot) -> None:
         self._model.restore(self._content(snapshot))
-        if isinstance(self.lanes, Lanes) and self._model.has_begun:
+        if self._of_scalars and self._model.has_begun:
             self.lanes.resume([self._model.state], observe=False)
 
     def render(self) -> Any:
@@ -197,7 +203,7 @@ class CompiledModel(Env):
         return self._model
 
 
-def compiled(model: Model, compiled: Compiled = True) -> Env:
+def compiled(model: Env, compiled: Compiled = True) -> Env:
     """Makes an environment of a model that steps by a kernel, with the same values; see `envoi.batch` for many lanes.
 
     Args:

@@ -88,9 +88,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         if observe:
             for env, state in zip(envs, states, strict=True):
                 env.state = state
-        self._over = np.array(
-            [bool(env.terminal(state) or env.truncated(state)) for env, state in zip(envs, states, strict=True)]
-        )
+        over = [bool(env.terminal(state) or env.truncated(state)) for env, state in zip(envs, states, strict=True)]
+        self._over = np.array(over)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def _out_of_records(self) -> None:
         runner = self._runner
