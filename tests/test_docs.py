@@ -195,5 +195,5 @@ def test_versions_agree():
 
 def test_every_extra_is_in_the_readme_or_for_developers():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = re.search(r"Extras: (.*)\.$", (ROOT / "README.md").read_text(), re.MULTILINE)[1]
+    listed = re.search(r"Extras: (.*?)\.$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
     assert set(re.findall(r"`([\w-]+)`", listed)) == project["optional-dependencies"].keys() - {"dev", "docs", "peers"}
