@@ -85,6 +85,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/core.py --json build/bench/core.json
 	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py --json build/bench/conversion.json
 	$(BIN)/python benchmarks/contexts.py --json build/bench/contexts.json
+	$(BIN)/python benchmarks/batches.py --json build/bench/batches.json
 	$(BIN)/python benchmarks/wrappers.py --json build/bench/wrappers.json
 	$(BIN)/python benchmarks/rllib_multi_agent.py --json build/bench/rllib_multi_agent.json
 	$(BIN)/python benchmarks/rllib_sampling.py --json build/bench/rllib_sampling.json

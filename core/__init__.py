@@ -33,6 +33,7 @@ from .errors import (
     EpisodeError,
     LossyConversion,
     MissingBackend,
+    NotCompilable,
     NotRepresented,
     SnapshotUnsupported,
     SpecError,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from . import wrappers as wrappers
     from .authoring.multi_model import MultiModel
     from .batching.agents_as_lanes import AgentLanes
+    from .batching.compiled_env import CompiledModel, compiled
     from .batching.multi_model_batch import MultiBatchModel, MultiModelBatch
     from .batching.worker_lanes import WorkerLanes
     from .context import (
@@ -116,6 +118,7 @@ else:
     _LATER = {
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",
+        "batching.compiled_env": "CompiledModel compiled",
         "batching.multi_model_batch": "MultiBatchModel MultiModelBatch",
         "batching.worker_lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
@@ -170,6 +173,7 @@ __all__ = [
     "BatchModel",
     "Categorical",
     "Change",
+    "CompiledModel",
     "ContextError",
     "ContextSpace",
     "Contextual",
@@ -209,6 +213,7 @@ __all__ = [
     "MultiWrapper",
     "NativeReward",
     "NormalFloat",
+    "NotCompilable",
     "NotRepresented",
     "NotTermination",
     "ObservationFilter",
@@ -247,6 +252,7 @@ __all__ = [
     "as_multi",
     "as_single",
     "batch",
+    "compiled",
     "contains",
     "explain",
     "load_contexts",

@@ -50,6 +50,15 @@ class BatchModel(Model):
             self._one = ModelBatch(self, 1)
         return self._one
 
+    @property
+    def lanes(self) -> ModelBatch:
+        """The batch of one lane that runs the model as an `Env`; can be set to another one of this model."""
+        return self._lanes
+
+    @lanes.setter
+    def lanes(self, lanes: ModelBatch) -> None:
+        self._one = lanes
+
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         lanes = self._lanes
         if seed is not None:

@@ -77,6 +77,20 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         """The latest observations."""
         return self._observation if self._in_records else Lanes.observation.__get__(self)
 
+    def resume(self, states: Sequence[Any], observe: bool = True) -> None:
+        """Continues all lanes from other states.
+
+        Args:
+            states: A state of each lane.
+            observe: If False, the environments are in these states already.
+        """
+        envs = self.envs
+        if observe:
+            for env, state in zip(envs, states, strict=True):
+                env.state = state
+        over = [bool(env.terminal(state) or env.truncated(state)) for env, state in zip(envs, states, strict=True)]
+        self._over = np.array(over)  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def _out_of_records(self) -> None:
         runner = self._runner
         if self._in_class or runner is None:

@@ -10,8 +10,9 @@ from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..compiling.comparison import check_equal
 from ..compiling.plan import Plan
+from ..compiling.random_streams import addresses_of
 from ..compiling.runner import Runner
-from ..compiling.vectorised import example_arguments, plan_of_batch_model
+from ..compiling.vectorised import example_arguments, fixed_arguments, plan_of_batch_model
 from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
@@ -93,12 +94,27 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         rng = np.random.default_rng(0)
         self._contexts, self._contexts_of = plan.context.empty(n), None
         self._fresh = plan.layout.empty(n)
-        self._fixed = [plan.addresses, self._contexts, self._fresh, *(table.copy() for table in plan.tables)]
+        self._fixed = fixed_arguments(plan, self._contexts, self._fresh)
+        self._bits, self._bits_of = np.zeros(9, np.int64), None
+        groups = (plan.transition_calls, plan.observe_calls, plan.initial_calls)
+        bits = [self._bits] if plan.generates else []
+        self._quiet = [*self._fixed, *bits, *(call(rng, n) for calls in groups for call in calls)]
         self._no_calls = [call(rng, n) for call in plan.transition_calls]
         self._no_first = [call(rng, n) for call in plan.initial_calls]
         self._settings = dict(vars(self.model))
         self._prepared = frozenset(
-            ("_contexts", "_contexts_of", "_fresh", "_fixed", "_no_calls", "_no_first", "_settings")
+            (
+                "_contexts",
+                "_contexts_of",
+                "_fresh",
+                "_fixed",
+                "_bits",
+                "_bits_of",
+                "_quiet",
+                "_no_calls",
+                "_no_first",
+                "_settings",
+            )
         )
         self._fit(plan, runner)
 
@@ -138,9 +154,21 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
         if self.choice.wanted is True:
             self.choice.compile(self._make_plan, self._start)
 
+    def _find_streams(self) -> None:
+        streams = self.streams
+        self._bits[:8] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))
+        self._bits_of = streams
+
     def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.
         n, plan, given = self.batch_size, runner.plan, self._fixed
+        if plan.generates:
+            if self._bits_of is not self._streams or self._streams is None:
+                self._find_streams()
+            self._bits[8] = acts
+            return self._quiet
+        if begins is None and not plan.transition_calls and not plan.observe_calls:
+            return self._quiet
         if plan.transition_calls:
             rng = self.streams.dynamics
             given = [*given, *([call(rng, n) for call in plan.transition_calls] if acts else self._no_calls)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..compiling.choice import Choice, Compiled
+from ..errors import NotCompilable
 from ..lane_values import put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import Reset, Step
@@ -43,6 +44,16 @@ class KernelSteps(BatchEnv):
         self.choice = Choice(compiled)
         if compiled is True:
             self.choice.compile(self._make_plan, self._start)
+
+    def obstacle(self) -> str:
+        """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
+        if self.choice.is_open:
+            try:
+                self._make_plan()
+            except NotCompilable as error:
+                return str(error)
+            return ""
+        return self.choice.reason
 
     # What a subclass provides.
 
@@ -123,7 +134,8 @@ class KernelSteps(BatchEnv):
         if restart is None:
             ran = self._run(runner, action, runner.none, runner.none, None, True)
         else:
-            restart = as_mask(restart, self.batch_size, "restart")
+            if type(restart) is not np.ndarray or restart.dtype != bool or restart.shape != runner.none.shape:
+                restart = as_mask(restart, self.batch_size, "restart")
             if not restart.flags.carray:
                 restart = restart.copy()
             ran = self._run(runner, action, restart, runner.none, restart, True)
@@ -149,7 +161,9 @@ class KernelSteps(BatchEnv):
         actions = runner.actions(action)
         if actions is None:
             return None
-        runner.check(actions, restart, hold)
+        plan = runner.plan
+        if plan.takes_numbers or (begins is not None and plan.asks_at_restarts):  # before the random streams advance
+            runner.check(actions, restart, hold)
         ended, outputs = runner.run(actions, restart, hold, self._given(runner, begins, acts))
         self._observation = self._observed(outputs)
         self._in_class = False

@@ -172,7 +172,7 @@ def _functions(
     try:
         for name, examples in arguments.items():
             signature = tuple(numba.typeof(value) for value in examples)
-            made[name] = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            made[name] = space[name] = numba.njit(signature, boundscheck=python_division, **options)(space[name])
     except NumbaError as error:
         raise NotCompilable(reason_of(error)) from error
     return made

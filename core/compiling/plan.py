@@ -30,6 +30,7 @@ class Plan:
         info: The same of an info.
         context: The records of contexts.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
+        generates: True if the kernel generates all random numbers itself.
         transition_calls: The calls for random numbers of `transition`.
         observe_calls: Those of `observe`.
         initial_calls: Those of `initial`.
@@ -49,6 +50,7 @@ class Plan:
     info: Any
     context: Layout
     begins: bool = False
+    generates: bool = False
     transition_calls: Sequence[Any] = ()
     observe_calls: Sequence[Any] = ()
     initial_calls: Sequence[Any] = ()
@@ -58,6 +60,16 @@ class Plan:
     sources: str = ""
     python_division: bool = False
     _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def asks_at_restarts(self) -> bool:
+        """True if states in which lanes begin, or random numbers for them, are made outside of the kernel."""
+        return not self.begins or (bool(self.initial_calls) and not self.generates)
+
+    @cached_property
+    def takes_numbers(self) -> bool:
+        """True if random numbers are generated outside of the kernel at each step."""
+        return bool(self.transition_calls or self.observe_calls) and not self.generates
 
     @property
     def holds_observations(self) -> bool:
@@ -107,8 +119,8 @@ class Plan:
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         names = {**CONVERSIONS, **_kernel_names(), **self.names()}
         arguments = {
-            "kernel": [*common, *actions, *self.new_outputs(n)],
             "check": [bools, bools, bools, *actions],
+            "kernel": [*common, *actions, *self.new_outputs(n)],
         }
         made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
         return made["kernel"], made["check"]

@@ -105,11 +105,17 @@ class Runner:
 
         Returns:
             The number of lanes that ended, whose ends are in `flags`, and the plan's outputs.
+
+        Raises:
+            EpisodeError: As `check`.
+            SpecError: As `check`.
         """
         outputs = [empty(shape, dtype) for shape, dtype in self._empties]
         ended = self._kernel(
             self._before, self._after, restart, hold, self.over, self.flags, *given, *actions, *outputs
         )
+        if ended < 0:
+            self._refuse(-1 - ended, actions, restart, hold)
         self._before, self._after = self._after, self._before
         return ended, outputs
 

@@ -47,6 +47,32 @@ class RandomCall:
     options: Mapping[str, Any]
     size: tuple[int | None, ...]
 
+    @property
+    def in_kernel(self) -> str | None:
+        """The call of a kernel's function for one number, with a place for the generator; None if there is none."""
+        whole = all(type(value) is int and abs(value) < 2**31 for value in self.arguments)
+        if self.options or (self.method != "integers" and self.arguments) or not whole:
+            return None
+        if self.method not in ("random", "standard_normal", "integers") or len(self.arguments) > 2:
+            return None
+        return f"rng_{self.method}({', '.join(['{0}', *map(repr, self.arguments)])})"
+
+    def lines(self, array: str, count: str, generator: str) -> list[str]:
+        """Returns the lines that fill an array with the numbers of some lanes, in numpy's order.
+
+        Args:
+            array: The array, of the size for all lanes.
+            count: The number of lanes.
+            generator: The generator, as kernels have it.
+        """
+        places = [f"e{k}" for k in range(len(self.size))]
+        lines = [
+            f"{'    ' * k}for {place} in range({count if one is None else one}):"
+            for k, (place, one) in enumerate(zip(places, self.size, strict=True))
+        ]
+        value = (self.in_kernel or "").format(generator)
+        return [*lines, f"{'    ' * len(places)}{array}[{', '.join(places)}] = {value}"]
+
     def __call__(self, rng: np.random.Generator, n: int) -> Any:
         """Returns the numbers for n lanes, in C order."""
         size = tuple(n if one is None else one for one in self.size)
@@ -277,6 +303,12 @@ class _GeneratorStandIn:
 
         return call
 
+    def _scaled(self, method: str, low: float, high: float, size: Any) -> Any:
+        """Returns uniform or normal numbers, as numpy computes them of standard ones."""
+        if method == "uniform":
+            return low + (high - low) * self._random("random", [size], {})
+        return low + high * self._random("standard_normal", [size], {})
+
     def _random(self, method: str, arguments: list[Any], options: dict[str, Any]) -> Any:
         if method in ("uniform", "normal"):
             names = ("low", "high") if method == "uniform" else ("loc", "scale")
@@ -292,6 +324,8 @@ class _GeneratorStandIn:
                 if method == "uniform":
                     return low + (high - low) * self._random("random", [shape], {})
                 return low + high * self._random("standard_normal", [shape], {})
+            if size is not None and isinstance(low, (int, float)) and isinstance(high, (int, float)):
+                return self._scaled(method, float(low), float(high), size)
         position = _SIZES.get(method)
         size = options.pop("size", None)
         if size is None and position is not None and len(arguments) > position:

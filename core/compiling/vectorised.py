@@ -99,8 +99,13 @@ class _Program:
         else:
             begin.lines += [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(self.layout.fields)]
         sections = Sections(act.lines, begin.lines, observe.lines, end.lines)
-        sections.arguments = ["loops", "contexts", "fresh"]
+        own = all(call.in_kernel for call in (*calls, *noise, *first)) and (calls or noise or first)
+        if own:
+            sections.setup = self._numbers(calls, noise, first)
+        sections.arguments = ["loops"] if recorder.loops else []
+        sections.arguments.append("contexts" if begun is not None else "fresh")
         sections.arguments += [f"table{k}" for k in range(len(recorder.tables))]
+        sections.arguments += ["bits"] if own else []
         for stream, some in (("d", calls), ("o", noise), ("k", first)):
             sections.arguments += [f"{stream}{k}" for k in range(len(some))]
         text = kernel_text(self.title, self.layout, self.actions, outputs, sections)
@@ -115,12 +120,29 @@ class _Program:
             info=info.result,
             context=Layout({name: column[0] for name, column in self.columns.items()}, "c"),
             begins=begun is not None,
+            generates=bool(own),
+            names=_generators if own else dict,
             transition_calls=calls,
             observe_calls=noise,
             initial_calls=first,
             tables=[np.ascontiguousarray(table).copy() for table in recorder.tables],
             loops=recorder.loops,
         )
+
+    def _numbers(
+        self, calls: Sequence[RandomCall], noise: Sequence[RandomCall], first: Sequence[RandomCall]
+    ) -> list[str]:
+        """Returns the lines that generate all random numbers, in the order in which the functions ask for them."""
+        dynamics = "(bits[0], bits[1], bits[2], bits[3])"
+        lines = [f"    {line}" for k, call in enumerate(calls) for line in call.lines(f"d{k}", "n", dynamics)]
+        lines = ["if bits[8]:", *lines] if lines else []
+        if first:
+            lines += ["new = 0", "for i in range(n):", "    if restart[i]:", "        new += 1"]
+        for k, call in enumerate(first):
+            lines += call.lines(f"k{k}", "new", dynamics)
+        for k, call in enumerate(noise):
+            lines += call.lines(f"o{k}", "n", "(bits[4], bits[5], bits[6], bits[7])")
+        return lines
 
     def _part(self, name: str, *arguments: Any, calls: list[RandomCall] | None = None, stream: str = "") -> Part:
         calls = [] if calls is None else calls
@@ -250,7 +272,25 @@ def _share(part: Part, number: int, leaf: Any) -> Part:
 def example_arguments(plan: Plan) -> list[Any]:
     """Returns the arguments of a traced kernel that are the model's own, for two lanes."""
     rng = np.random.default_rng(0)
-    calls = [
-        call(rng, 2) for calls in (plan.transition_calls, plan.observe_calls, plan.initial_calls) for call in calls
-    ]
-    return [plan.addresses, plan.context.empty(2), plan.layout.empty(2), *plan.tables, *calls]
+    groups = (plan.transition_calls, plan.observe_calls, plan.initial_calls)
+    numbers = [call(rng, 2) for calls in groups for call in calls]
+    bits = [np.zeros(9, np.int64)] if plan.generates else []
+    return [*fixed_arguments(plan, plan.context.empty(2), plan.layout.empty(2)), *bits, *numbers]
+
+
+def _generators() -> Mapping[str, Any]:
+    from .random_functions import NAMES  # imported here, because it needs numba
+
+    return NAMES
+
+
+def fixed_arguments(plan: Plan, contexts: Any, fresh: Any) -> list[Any]:
+    """Returns those of the kernel's own arguments that are the same at each step.
+
+    Args:
+        plan: The plan.
+        contexts: The records of the lanes' contexts.
+        fresh: The records of states in which lanes begin, if the kernel does not find them itself.
+    """
+    tables = [table.copy() for table in plan.tables]
+    return [*([plan.addresses] if plan.loops else []), contexts if plan.begins else fresh, *tables]

@@ -45,17 +45,19 @@ GAMES: dict[str, Callable[..., MultiEnv]] = {"pursuit": Pursuit, "rps": RockPape
 NAMES = (*MODELS, *GAMES)
 
 
-def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> Env | MultiEnv:
+def make(name: str, max_episode_steps: int | None = None, compiled: bool = False, **arguments: Any) -> Env | MultiEnv:
     """Makes one of the example models; a model of one agent gets its usual time limit.
 
     Args:
         name: One of `NAMES`.
         max_episode_steps: A time limit in place of the usual one.
+        compiled: If True, a model of one agent steps by a compiled kernel; see `envoi.compiled`.
         **arguments: Arguments of the model's constructor.
 
     Raises:
         UnknownName: There is no such model; the message suggests similar names.
-        SpecError: A time limit was given for a game of several agents.
+        SpecError: A time limit or `compiled` was given for a game of several agents.
+        NotCompilable: `compiled` is True, and numba is not installed.
     """
     if name not in NAMES:
         raise UnknownName(
@@ -64,8 +66,14 @@ def make(name: str, max_episode_steps: int | None = None, **arguments: Any) -> E
     if name in GAMES:
         if max_episode_steps is not None:
             raise SpecError(f"envoi:{name}: max_episode_steps is for one agent; this game ends by its context")
+        if compiled:
+            raise SpecError(f"envoi:{name}: compiled is for one agent; games of several agents are interpreted")
         return GAMES[name](**arguments)
     model, limit = MODELS[name]
     limit = limit if max_episode_steps is None else max_episode_steps
     env = model(**arguments)
+    if compiled:
+        from ..batching.compiled_env import compiled as compiled_model  # imported here, because few ask for it
+
+        env = compiled_model(env)
     return env if limit is None else TimeLimit(env, limit)

@@ -12,7 +12,10 @@ from rich.text import Text
 
 import envoi
 from envoi.adapters import TARGETS, load, losses
+from envoi.batching.kernel_steps import KernelSteps
+from envoi.compiling.availability import numba_version
 from envoi.spec.base import frozen
+from envoi.wrapping.wrapper import Wrapper
 
 from ..errors import one_line
 from .console import output_console, print_json
@@ -92,6 +95,7 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
     limit = _time_limit(env)
     if limit is not None:
         facts["episode"] = [("", f"at most {limit:,} steps")]
+    facts["lanes"] = [("", _lanes(env))]
     modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
     rate = env.metadata.get("render_fps")
     facts["rendering"] = [("", f"{modes}; {rate:g} frames a second" if rate and modes != "none" else modes)]
@@ -106,6 +110,25 @@ def _time_limit(env: Any) -> int | None:
         limits.append(getattr(getattr(getattr(env, "source", None), "spec", None), "max_episode_steps", None))
         env = getattr(env, "env", None)
     return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+
+def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
+    """Returns how a batch of the env steps its lanes, and why."""
+    if isinstance(env, envoi.MultiEnv):
+        return "interpreted: several agents"
+    try:
+        batch: Any = envoi.batch(env, 2)
+    except envoi.EnvoiError as error:
+        return f"one at a time: {error}"
+    while isinstance(batch, Wrapper):
+        batch = batch.env
+    if isinstance(batch, KernelSteps):
+        reason = batch.obstacle()
+        return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
+    is_model = isinstance(batch, envoi.ModelBatch) or isinstance(getattr(batch, "envs", (None,))[0], envoi.Model)
+    if is_model and numba_version() is None:
+        return "interpreted: numba is not installed; pip install 'envoi[numba]'"
+    return "a loop: only models are compiled"
 
 
 def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:

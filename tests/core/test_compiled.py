@@ -12,11 +12,11 @@ import pytest
 from compiled_models import Breeze, Pole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traces import exact
+from traces import exact, trace
 
 import envoi
 from envoi import BatchModel, EpisodeError, Lanes, ModelBatch, SpecError, tree
-from envoi.adapters import to_gymnasium_vector
+from envoi.adapters import load, to_gymnasium, to_gymnasium_vector
 from envoi.errors import ContextError, NotCompilable
 from envoi.models import CartPole, Catch, GridWorld, Pendulum
 
@@ -325,6 +325,38 @@ def test_auto_changes_to_the_kernel_within_an_episode_and_returns_the_same(make)
         same(a, b)
         over = a.terminated | a.truncated
     assert is_compiled(other)
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole, GridWorld], ids=["pole", "cartpole", "gridworld"])
+def test_a_compiled_model_alone_is_the_model(make):
+    env = envoi.compiled(make())
+    assert trace(env, 60, 3) == trace(make(), 60, 3)
+    assert trace(copy.deepcopy(env), 20, 4) == trace(make(), 20, 4)
+    env.reset(seed=0)
+    held, action = env.snapshot(), env.sample_action()
+    after = env.step(action)
+    env.restore(held)
+    assert exact(env.step(action)) == exact(after)
+
+
+def test_a_compiled_model_continues_from_a_state_that_is_set():
+    env, model = envoi.compiled(Pole()), Pole()
+    for one in (env, model):
+        one.reset(seed=0)
+        one.state = one.state._replace(position=1.0)
+    assert exact(env.step(1)) == exact(model.step(1))
+    env.rewarder = lambda state, action, next_state: next_state.position
+    assert env.step(1).reward == env.state.position
+
+
+def test_compiled_models_have_names():
+    env, plain = (to_gymnasium(load(f"envoi:cartpole{end}")) for end in ("?compiled=true", ""))
+    for one in (env, plain):
+        one.reset(seed=1)
+    for action in (0, 1, np.int64(1), np.int32(0)):
+        assert exact(env.step(action)) == exact(plain.step(action))
+    with pytest.raises(SpecError, match="action"):
+        env.step(5)
 
 
 def test_other_environments_are_not_compiled():

@@ -1,0 +1,219 @@
+"""`compiled`: a model as an environment of one lane that steps by a kernel."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..authoring.model import Model
+from ..compiling.choice import Compiled, check_compiled
+from ..errors import NotCompilable
+from ..lane_values import lane
+from ..protocol.batch_env import full_lanes_step
+from ..protocol.env import Env, Reset, Step
+from ..protocol.fast_steps import Part
+from ..protocol.process import Snapshot
+from ..rewards.rewarder import Rewarder, RewardFunction
+from ..seeding import Streams
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
+from ..spec.base import shown
+from ..tree import AnyScalar
+from .batch_model import BatchModel
+from .lanes import Lanes
+from .model_batch import ModelBatch
+
+
+class CompiledModel(Env):
+    """A model whose steps are one call of a kernel, with the same values.
+
+    Its functions, state, context and rewarder are those of the model.
+
+    Args:
+        model: The model, which it keeps.
+        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+
+    Attributes:
+        lanes: A batch of one lane.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
+    """
+
+    def __init__(self, model: Model, compiled: Compiled = True) -> None:
+        self.lanes: Any
+        if isinstance(model, BatchModel):
+            from .compiled_model_batch import CompiledModelBatch  # imported here, so that `import envoi` stays fast
+
+            self.lanes = model.lanes = CompiledModelBatch(model, 1, compiled)
+        else:
+            from .compiled_lanes import CompiledLanes
+
+            self.lanes = CompiledLanes([model], compiled)
+        self.observation_spec, self.action_spec = model.observation_spec, model.action_spec
+        self.reward_spec, self.discount_spec = model.reward_spec, model.discount_spec
+        self.state_spec, self.metadata, self.render_mode = model.state_spec, model.metadata, model.render_mode
+        self.made_by = model.made_by
+
+    @property
+    def _of_scalars(self) -> bool:
+        """True for a scalar `Model`, False for a `BatchModel`."""
+        return isinstance(self.lanes, Lanes)
+
+    @property
+    def _model(self) -> Any:
+        return self.lanes.envs[0] if self._of_scalars else self.lanes.model
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        if isinstance(self.lanes, ModelBatch):
+            return self._model.reset(seed=seed, options=options)
+        observation, info = self.lanes.reset(seed=None if seed is None else [seed], options=options)
+        return Reset(lane(self.observation_spec, observation, 0), info[0])
+
+    def step(self, action: Any) -> Step:
+        actions = tree.map_leaves(lambda _, leaf: np.asarray(leaf)[None], self.action_spec, action)
+        values = self.lanes.step_values(actions)
+        if type(values) is not Step:
+            values = full_lanes_step(values, self.discount_spec, 1)
+        observation, reward, terminated, truncated, discount, infos = cast("Any", values)
+        return Step(
+            lane(self.observation_spec, observation, 0),
+            self._number(lane(self.reward_spec, reward, 0)),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            self._number(lane(self.discount_spec, discount, 0)),
+            infos[0],
+        )
+
+    def _number(self, value: Any) -> Any:
+        """Returns a number of a scalar model as Python's."""
+        return value.item() if isinstance(value, AnyScalar) and self._of_scalars else value
+
+    def step_parts(self) -> tuple[Part, ...]:
+        """Returns `step` as a part; none for actions or observations that are no single array."""
+        kinds = (Array, Discrete, MultiDiscrete, MultiBinary)
+        specs = (self.observation_spec, self.action_spec, self.reward_spec, self.discount_spec)
+        if not all(isinstance(spec, kinds) for spec in specs):
+            return ()
+        action: Any = self.action_spec
+        read = ".item()" if isinstance(self.lanes, Lanes) and self.reward_spec == Env.reward_spec else "[0]"
+        lines = [
+            # An action of another dtype is converted by the batch, or refused.
+            "$actions = $empty($shape, $dtype)",
+            "if getattr(action, 'dtype', $dtype) == $dtype and not isinstance(action, float):",
+            "    $actions[0] = action",
+            "else:",
+            "    $actions = $as_array(action)[None]",
+            "observation, $rewards, $ends, $cuts, $discounts, $infos = $lanes.step_values($actions)",
+            "observation = observation[0]",
+            f"reward = $rewards{read}",
+            "terminated = False if $ends is None else bool($ends[0])",
+            "truncated = False if $cuts is None else bool($cuts[0])",
+            "discount = None if $discounts is None else $discounts[0]",
+            "info = $infos[0]",
+        ]
+        names = {
+            "lanes": self.lanes,
+            "shape": (1, *action.shape),
+            "dtype": action.dtype,
+            "empty": np.empty,
+            "as_array": np.asarray,
+        }
+        return (Part("CompiledModel: one call of a kernel", outward="\n".join(lines), names=names),)
+
+    # All else is the model's.
+
+    @property
+    def state(self) -> Any:
+        """The state; can be set to any state of the model, see `Model.state`."""
+        return self._model.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        if self._of_scalars:
+            self.lanes.resume([state])
+        else:
+            self._model.state = state
+
+    @property
+    def observation(self) -> Any:
+        return lane(self.observation_spec, self.lanes.observation, 0)
+
+    @property
+    def streams(self) -> Streams:
+        return self._model.streams
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of the dynamics; can be set."""
+        return self._model.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self._model.rng = generator
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """The reward function; can be set."""
+        return self._model.rewarder
+
+    @rewarder.setter
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        self._model.rewarder = rewarder
+        self.reward_spec = self._model.reward_spec
+
+    @property
+    def declared_reward_spec(self) -> Any:
+        return self._model.declared_reward_spec
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self._model.is_unchanged
+
+    @property
+    def context_space(self) -> Any:
+        """The features of the model's contexts."""
+        return self._model.context_space
+
+    @property
+    def context(self) -> Any:
+        """The context of the coming episodes; can be set."""
+        return self._model.context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        self._model.context = context
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(type(self), self._model.snapshot())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._model.restore(self._content(snapshot))
+        if self._of_scalars and self._model.has_begun:
+            self.lanes.resume([self._model.state], observe=False)
+
+    def render(self) -> Any:
+        return self._model.render()
+
+    @property
+    def unwrapped(self) -> Any:
+        return self._model
+
+
+def compiled(model: Env, compiled: Compiled = True) -> Env:
+    """Makes an environment of a model that steps by a kernel, with the same values; see `envoi.batch` for many lanes.
+
+    Args:
+        model: A `Model` or `BatchModel`, which is copied and not changed.
+        compiled: True to compile now; `"auto"` to do so where it can be compiled, when that is worth the time.
+
+    Raises:
+        NotCompilable: It is no model, or cannot be compiled, or numba is not installed.
+    """
+    check_compiled(compiled)
+    if not isinstance(model, Model):
+        raise NotCompilable(f"compiled: expected a model, got {shown(model)}; only models can be compiled")
+    return CompiledModel(copy.deepcopy(model), compiled)
