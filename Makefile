@@ -2,6 +2,7 @@
 # make test      set everything up in .venv and run the tests, with few examples of each property
 # make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
+# make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
@@ -12,6 +13,7 @@
 PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
+ENVPOOL_VENV := .venv-envpool
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
@@ -24,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-all test-extras lint docs docs-serve docs-tables bench bench-tf learning clean
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras lint docs docs-serve docs-tables bench bench-tf learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -38,6 +40,9 @@ test-deep: $(VENV)/ready
 
 test-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/pytest $(PARALLEL) --hypothesis-profile full tests/tf tests/adapters/test_tf_agents.py
+
+test-envpool: $(ENVPOOL_VENV)/ready
+	$(ENVPOOL_VENV)/bin/pytest --noconftest tests/adapters/test_envpool.py
 
 test-all: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full
@@ -124,5 +129,10 @@ $(DOCS_VENV)/ready: pyproject.toml constraints-docs.txt
 	$(DOCS_VENV)/bin/pip install -q -c constraints-docs.txt -e '.[docs]'
 	touch $@
 
+$(ENVPOOL_VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ENVPOOL_VENV)
+	$(ENVPOOL_VENV)/bin/pip install -q -c constraints.txt -e '.[envpool]' 'envpool==1.2.5' pytest hypothesis
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(TF_VENV) $(DOCS_VENV) build .cache *.egg-info
+	rm -rf $(VENV) $(TF_VENV) $(ENVPOOL_VENV) $(DOCS_VENV) build .cache *.egg-info

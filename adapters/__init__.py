@@ -17,6 +17,7 @@ from .shared.loss import Loss
 
 if TYPE_CHECKING:
     from .dm_env import from_dm_env, to_dm_env
+    from .envpool import from_envpool
     from .gridverse import from_gridverse
     from .gymnasium import from_gymnasium, to_gymnasium
     from .gymnasium_vector import from_gymnasium_vector, to_gymnasium_vector
@@ -35,6 +36,7 @@ __all__ = [
     "convert",
     "from_dm_env",
     "from_env",
+    "from_envpool",
     "from_gridverse",
     "from_gymnasium",
     "from_gymnasium_vector",

@@ -74,6 +74,16 @@ FRAMEWORKS = {
         Framework("pettingzoo_aec", "pettingzoo", "pettingzoo"),
         Framework("rllib", "ray", "rllib", extends=("gymnasium", "gymnasium_vector"), takes_lanes=True),
         Framework("sb3", "stable_baselines3", "sb3", takes_lanes=True, only_lanes=True, resets_at_end=True),
+        Framework(
+            "envpool",
+            "envpool",
+            "envpool",
+            ("envpool",),
+            extends=("gymnasium", "gymnasium_vector", "dm_env"),
+            takes_lanes=True,
+            only_lanes=True,
+            is_target=False,
+        ),
         # Recognised by its methods, so no package of its own has to be importable.
         Framework("gridverse", "envoi", is_target=False),
     )

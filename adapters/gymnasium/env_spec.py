@@ -44,6 +44,7 @@ from envoi.wrapping.delegate import Around
 from envoi.wrapping.lifted_single import LiftedEnv
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
+from ..registry import is_of
 from ..shared.introspection import own_names
 from ..shared.origin import Origin, context_of, core_layers, mark, origin_of, rewarder_of
 from .written_values import UnwrittenValue, place_of, written
@@ -84,7 +85,8 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
     ):  # made by `make_vec` from such a spec
         return spec
     looped = isinstance(base, Lanes)
-    if isinstance(getattr(base, "source", None), VectorEnv):
+    source = getattr(base, "source", None)
+    if isinstance(source, VectorEnv) and is_of(source, "gymnasium_vector"):
         if looped:  # a `SyncVectorEnv`, which seeds its environments differently
             spec.kwargs = {**spec.kwargs, "vectorization_mode": VectorizeMode.SYNC.value}
             if n != 1:

@@ -319,7 +319,8 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
     def _seeds(self) -> tuple[int, ...] | None:
         """Returns the seed of each lane, -1 if unknown; None if a source of gymnasium knows them."""
-        if isinstance(getattr(_batch_inside(self.core), "source", None), VectorEnv):
+        source = getattr(_batch_inside(self.core), "source", None)
+        if source is not None and is_of(source, NAME):
             return None
         seeds = self._np_random_seed
         return seeds if isinstance(seeds, tuple) else (seeds,) * self.num_envs

@@ -1,6 +1,7 @@
 """Environments by name, of any framework, and what would be lost."""
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 
@@ -231,6 +232,8 @@ def test_losses_lists_every_leaf_that_gymnasium_refuses_and_agrees_with_the_conv
 
 def test_every_spoke_offers_what_its_row_promises():
     for name, row in FRAMEWORKS.items():
+        if name == "envpool" and importlib.util.find_spec("envpool") is None:
+            continue  # no part of the developers' environment, because of its size
         package = row.load()
         for part in (f"from_{name}", "recognises", *([f"to_{name}", "losses"] if row.is_target else [])):
             assert callable(getattr(package, part))
@@ -240,7 +243,7 @@ def test_every_spoke_offers_what_its_row_promises():
         if row.schemes:
             assert callable(package.load)
         assert "What is lost" in package.__doc__
-    assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envoi", "python"}
+    assert set(SCHEMES) == {"gymnasium", "dm_control", "bsuite", "pettingzoo", "envpool", "envoi", "python"}
     with pytest.raises(AttributeError, match="to_nothing"):
         getattr(envoi.adapters, "to_" + "nothing")
     assert set(dir(registry)) >= {"convert", "from_env", "losses"}

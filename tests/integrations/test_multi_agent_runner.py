@@ -260,7 +260,9 @@ def test_callbacks_read_the_state_of_their_lane_in_the_model():
         assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
         for agent, one in episode.agent_episodes.items():
             np.testing.assert_array_equal(form.observation(agent), one.get_observations(-1))
-            np.testing.assert_array_equal(form.seen(form.last.observations, {})[agent], one.get_observations(-1))
+            np.testing.assert_array_equal(
+                form.encode_observations(form.last.observations, {})[agent], one.get_observations(-1)
+            )
         seen.append(int(form.core.state.step))
 
     seen = []

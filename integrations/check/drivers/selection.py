@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from envoi import Env, MultiEnv
 from envoi.adapters import from_env
+from envoi.adapters.registry import is_of
 
 from .base import Driver
 from .core import core_driver
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 def framework_driver(env: Any) -> Driver | None:
     """Returns a driver that plays an environment of a framework by its own API; None where there is none."""
     multi_agent = sys.modules.get("ray.rllib.env.multi_agent_env")
+    if is_of(env, "envpool"):
+        return None  # a pool inherits from gymnasium.Env, though all of its values have a lane axis
     if multi_agent is not None and isinstance(getattr(env, "unwrapped", env), multi_agent.MultiAgentEnv):
         return None  # though it is a gymnasium.Env too
     if (gymnasium := sys.modules.get("gymnasium")) and isinstance(env, gymnasium.Env):

@@ -1,0 +1,355 @@
+"""Pools of envpool as core batches. The table of conversions is in `envoi.adapters.envpool`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
+from envoi.batching.model_batch import batch_streams
+from envoi.lane_values import put
+from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts, make_batch_reset, make_batch_step
+from envoi.protocol.env import ENDED_LANES, NOT_RESET
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import lane_seeds
+from envoi.spec import SpecTree
+from envoi.spec.base import shown
+from envoi.tree import children, map_leaves
+
+from ..gymnasium.specs import from_space
+from ..gymnasium_vector.infos import read
+from ..shared.imported import ImportedBatch
+
+NAME = "envpool"
+
+_INDICES = ("env_id", "players")
+"""Entries of infos that are indices of lanes."""
+
+
+class FromEnvpool(ImportedBatch):
+    """A pool of envpool as a core batch.
+
+    A pool with fewer lanes in a batch than there are (`batch_size`) is asynchronous: `recv` returns the `batch_size`
+    lanes that are done first. `step` then sends all lanes and receives as often as needed.
+
+    Args:
+        source: The pool.
+
+    Attributes:
+        source: The pool; `reset(seed=…)` replaces it by a new one, because a pool has its seeds from its construction.
+        count: The number of lanes that `recv` returns.
+
+    Raises:
+        SpecError: The pool has dm_env's interface.
+        LossyConversion: The pool has several players in a lane.
+    """
+
+    _framework = NAME
+    has_place = False  # for reset options
+    restarts = frozenset({"step", "reset", "live"})
+    lanes_can_wait = True
+
+    def __init__(self, source: Any) -> None:
+        if not isinstance(source, gymnasium.Env):
+            raise SpecError(f"env: expected a pool of gymnasium's interface, by envpool.make_gymnasium, got {source}")
+        config = cast("Any", source).config
+        if config["max_num_players"] > 1:
+            raise LossyConversion("max_num_players", "players", str(config["max_num_players"]), "a core batch")
+        self._in_flight: NDArray[np.bool_] = np.zeros(config["num_envs"], bool)
+        self._seeds: list[int] | None = None  # for the next reset, if the generator was set
+        super().__init__(source, config["num_envs"])
+        self.count: int = config["batch_size"] or self.batch_size
+        self.lanes_can_wait = self.count == self.batch_size
+
+    def _describe(self) -> None:
+        pool = self.source
+        self.observation_spec = from_space(pool.observation_space, "observation_space")
+        self.action_spec = from_space(pool.action_space, "action_space")
+        reward = pool.spec.state_array_spec["reward"]
+        self.reward_spec = Array(_lane_shape(reward), reward.dtype, name="reward")
+        self.metadata = {key: deepcopy(value) for key, value in pool.metadata.items() if key != "autoreset_mode"}
+        self.render_mode = pool.render_mode
+        self._sent_specs = {
+            key: spec for key, spec in pool.spec.action_array_spec.items() if not key.endswith("env_id")
+        }
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the pool's space of one lane.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: None, because there is only one agent.
+        """
+        return getattr(self.source, f"{what}_space")
+
+    def native_lanes_space(self, what: str) -> Any:
+        """Returns None: a pool has no space of all lanes."""
+        return None
+
+    # Values.
+
+    def _seen(self, values: Any, lanes: int) -> Any:
+        """Returns a pool's observations of some lanes as the spec declares them."""
+        return _as_declared(self.observation_spec, values, lanes)
+
+    def _encoded(self, action: Any, lanes: int) -> dict[str, NDArray[Any]]:
+        """Returns actions of some lanes in the dtypes and shapes of the pool, by the pool's names."""
+        found = {".".join(path) or "action": value for path, value in _by_path(self.action_spec, action)}
+        values = found if len(self._sent_specs) > 1 else dict(zip(self._sent_specs, found.values(), strict=True))
+        result: dict[str, NDArray[Any]] = {}
+        for key, spec in self._sent_specs.items():
+            shape = (lanes, *_lane_shape(spec))
+            array = np.asarray(values[key])
+            if array.shape[:1] != (lanes,) or array.size != np.prod(shape):
+                raise SpecError(f"action: expected one for each of {lanes} lanes, got {shown(array)}")
+            result[key] = np.ascontiguousarray(array.reshape(shape), spec.dtype)
+        return result
+
+    def _infos(self, entries: Mapping[str, Any], lanes: int) -> Infos:
+        return read({key: value for key, value in entries.items() if key not in _INDICES}, lanes)
+
+    # Episodes.
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        n, mask = self.batch_size, as_mask(mask, self.batch_size, "mask")
+        chosen = np.ones(n, bool) if mask is None else mask.copy()
+        if not self._begun and not chosen.all():
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        seeds = lane_seeds(seed, n)
+        self._give_options(options)
+        self._drop_what_is_under_way()
+        given = any(one is not None for one in seeds)
+        if given and not chosen.all():
+            raise SpecError("seed: expected none for some of the lanes, because envpool seeds all when a pool is made")
+        if given or (self._seeds is not None and chosen.all()):
+            others = self._seeds or lane_seeds(int(self.streams.context.integers(2**63)), n)
+            each = zip(seeds, others, strict=True)
+            self._make_again([cast("int", other if one is None else one) for one, other in each])
+            self._seeds = None
+        self._streams = batch_streams(seed, n) or self._streams
+        index = np.flatnonzero(chosen)
+        observation, infos = self._observation, [{} for _ in range(n)]
+        if len(index):
+            self.source._reset(index.astype(np.int32))
+            lanes, values = self._received(len(index), is_reset=True)
+            observation = _scattered(observation, lanes, values[0], n)
+            for lane, info in zip(lanes.tolist(), values[-1], strict=True):
+                infos[lane] = info
+        self._over, self._observation, self._begun = self._over & ~chosen, observation, True
+        return make_batch_reset((observation, Infos(infos)))
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        restart = as_mask(restart, self.batch_size, "restart")
+        over = self._over if restart is None else self._over & ~restart
+        if restart is not None and np.count_nonzero(restart & ~self._over):
+            live = np.flatnonzero(restart & ~self._over).tolist()
+            raise EpisodeError(
+                f"step: lanes {live} of a pool have not ended, and only those that have begin a new episode within a "
+                "step; use reset(mask=…) before it"
+            )
+        return self._step_some(action, np.arange(self.batch_size), over, restart)
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        chosen = as_mask(lanes, self.batch_size, "lanes")
+        if not self.lanes_can_wait:
+            return super().step_lanes(action, lanes)
+        index, n = np.flatnonzero(chosen), self.batch_size
+        over = self._over & chosen
+        if not len(index):
+            self._check("step", over)
+            rewards = np.zeros((n, *self.reward_spec.shape), self.reward_spec.dtype)
+            none = np.zeros(n, bool)
+            return make_batch_step(
+                (self._observation, rewards, none, none.copy(), np.ones(n), Infos([{} for _ in range(n)]))
+            )
+        return self._step_some(map_leaves(lambda leaf: np.asarray(leaf)[index], action), index, over, None)
+
+    def _step_some(self, action: Any, index: NDArray[np.intp], over: Mask, restart: Mask | None) -> Step:
+        """Steps some lanes, and returns the step of all; the others pause."""
+        self._check("step", over)
+        n, rewarder = self.batch_size, self._rewarder
+        before = None if rewarder is None else self._observation
+        self._send(action, index)
+        lanes, values = self._received(len(index))
+        observation, reward, terminated, truncated, infos = values
+        if len(index) < n:
+            observation = _scattered(self._observation, lanes, observation, n)
+            zeros = np.zeros((n, *reward.shape[1:]), reward.dtype)
+            reward = put(zeros, lanes, reward)
+            terminated, truncated = put(np.zeros(n, bool), lanes, terminated), put(np.zeros(n, bool), lanes, truncated)
+            each = dict(zip(lanes.tolist(), infos, strict=True))
+            infos = Infos([each.get(lane, {}) for lane in range(n)])
+        self._over = np.where(np.isin(np.arange(n), index), terminated | truncated, self._over)
+        self._observation = observation
+        if rewarder is not None:
+            reward = np.array(np.broadcast_to(reward_step(rewarder, reward, before, action, observation), n))
+            reward[np.setdiff1d(np.arange(n), index) if restart is None else restart] = 0
+        discount = default_discounts(self.discount_spec, terminated)
+        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+
+    def _check(self, call: str, over: Mask) -> None:
+        self._check_begun(call)
+        if self._in_flight.any():
+            lanes = np.flatnonzero(self._in_flight).tolist()
+            raise EpisodeError(f"{call}: lanes {lanes} have been sent; receive them first, by recv()")
+        if np.count_nonzero(over):
+            raise EpisodeError(f"{call}: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
+
+    def _send(self, action: Any, lanes: NDArray[np.intp]) -> None:
+        self.source.send(self._encoded(action, len(lanes)), lanes.astype(np.int32))
+
+    def _received(self, count: int, is_reset: bool = False) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
+        """Returns lanes, in ascending order, and their values: without reward and flags after a reset."""
+        if self.count < self.batch_size and count % self.count:
+            raise SpecError(f"{self!r}: expected a multiple of its batch_size {self.count} as lanes, got {count}")
+        parts: list[tuple[Any, ...]] = []
+        received = 0
+        while received < count:
+            parts.append(self.source.recv(reset=is_reset))
+            received += len(parts[-1][-1]["env_id"])
+        lanes = np.concatenate([part[-1]["env_id"] for part in parts]).astype(np.intp)
+        order = np.argsort(lanes)
+        columns = [_joined(each, order) for each in zip(*parts, strict=True)]
+        *middle, entries = columns[1:]
+        values = [np.array(one, bool) if one.dtype == bool else one for one in middle]
+        return lanes[order], (self._seen(columns[0], count), *values, self._infos(entries, count))
+
+    # Some lanes at a time.
+
+    def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
+        """Sends actions to some lanes, and does not wait for them.
+
+        Args:
+            action: The actions, with leaves of shape (k, …).
+            lanes: The indices of k lanes, shape (k,), which are not being stepped already.
+            restart: The lanes among these that begin a new episode instead, bool of shape (k,): those that have ended.
+
+        Raises:
+            EpisodeError: One of the lanes has not been received since it was sent, or has ended and does not restart,
+                or restarts and has not ended.
+        """
+        self._check_begun("send")
+        index = np.asarray(lanes, np.intp)
+        begin = np.zeros(len(index), bool) if restart is None else as_mask(restart, len(index), "restart")
+        if self._in_flight[index].any() or len(set(index.tolist())) < len(index):
+            busy = np.flatnonzero(self._in_flight).tolist()
+            raise EpisodeError(f"send: expected lanes that are not under way, as {busy} are, each once; got {lanes!r}")
+        if (self._over[index] != begin).any():
+            ended = np.flatnonzero(self._over).tolist()
+            raise EpisodeError(f"send: expected restart to be True in lanes that have ended, {ended}, and only there")
+        self._send(action, index)
+        self._in_flight[index] = True
+
+    def recv(self) -> LanesStep:
+        """Returns the steps of the first `count` lanes that are done; of all lanes that were sent, if that is n.
+
+        Returns:
+            `(lanes, step)`: the indices of k lanes, in ascending order, and their steps, with leaves of shape (k, …).
+
+        Raises:
+            EpisodeError: Fewer lanes than that have been sent.
+        """
+        sent = int(np.count_nonzero(self._in_flight))
+        wanted = self.count if self.count < self.batch_size else sent
+        if not 0 < wanted <= sent:
+            raise EpisodeError(f"recv: expected at least {max(wanted, 1)} lanes to be under way, got {sent}")
+        lanes, (observation, reward, terminated, truncated, infos) = self._received(wanted)
+        self._in_flight[lanes] = False
+        self._over[lanes] = terminated | truncated
+        self._observation = _scattered(self._observation, lanes, observation, self.batch_size)
+        discount = default_discounts(self.discount_spec, terminated)
+        return LanesStep(lanes, make_batch_step((observation, reward, terminated, truncated, discount, infos)))
+
+    def _drop_what_is_under_way(self) -> None:
+        while np.count_nonzero(self._in_flight) >= (self.count if self.count < self.batch_size else 1):
+            self.recv()
+        if self._in_flight.any():  # fewer than the pool returns
+            self._make_again([int(one) for one in self.streams.context.integers(2**31, size=self.batch_size)])
+
+    # Seeds.
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return cast("list[int]", lane_seeds(seed, self.batch_size))
+
+    def _make_again(self, seeds: list[int]) -> None:
+        """Replaces the pool by one with other seeds, one for each lane."""
+        pool, kind = self.source, type(self.source.spec)
+        config = {**pool.config, "seed": 0, "env_seed": [seed % 2**31 for seed in seeds]}
+        new = type(pool)(kind(kind.gen_config(*config.values())))
+        for name in ("_render_mode", "_render_env_id", "_render_width", "_render_height", "_render_camera_id"):
+            if hasattr(pool, name):
+                setattr(new, name, getattr(pool, name))
+        pool.close()
+        self.source = new
+        self._in_flight[:] = False
+
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        self._seeds = cast("list[int]", lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size))
+
+    # Everything else.
+
+    def render(self) -> Any:
+        """Returns a picture of each lane, uint8 of shape (n, height, width, 3); None without a render mode."""
+        if self.render_mode is None:
+            return None
+        return self.source.render(np.arange(self.batch_size))
+
+    def _hold_source(self) -> Any:
+        raise SnapshotUnsupported(f"{self!r}: cannot be copied, because its lanes are in C++")
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise SnapshotUnsupported(f"{self!r}: cannot be copied, because its lanes are in C++; make another one by name")
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.source
+
+    def __repr__(self) -> str:
+        return f"from_envpool({type(self.source).__name__}, n={self.batch_size})"
+
+
+def _lane_shape(spec: Any) -> tuple[int, ...]:
+    """Returns the shape of one lane's value, of which the spec of a pool has an axis of players first, or none."""
+    shape = tuple(spec.shape)
+    return shape[1:] if shape[:1] == (-1,) else shape
+
+
+def _as_declared(spec: SpecTree, values: Any, lanes: int) -> Any:
+    def declared(leaf: Any, value: Any) -> NDArray[Any]:
+        array = np.asarray(value)
+        return array.reshape(lanes, *leaf.shape).astype(leaf.dtype, copy=False)
+
+    return map_leaves(declared, spec, values)
+
+
+def _by_path(spec: SpecTree, values: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    if not isinstance(spec, dict):
+        return [(path, values)]
+    return [one for _, key, sub in children(spec) for one in _by_path(sub, values[key], (*path, key))]
+
+
+def _joined(parts: Sequence[Any], order: NDArray[np.intp]) -> Any:
+    """Returns nested arrays of several batches as one, in another order."""
+    if len(parts) == 1 and (order[1:] > order[:-1]).all():
+        return parts[0]
+    return map_leaves(lambda *each: np.concatenate(each)[order], *parts)
+
+
+def _scattered(before: Any, lanes: NDArray[np.intp], some: Any, n: int) -> Any:
+    """Returns the values of all n lanes, with new ones in some of them."""
+    if len(lanes) == n:
+        return some
+    if before is None:
+        before = map_leaves(lambda leaf: np.zeros((n, *leaf.shape[1:]), leaf.dtype), some)
+    return put(before, lanes, some)
