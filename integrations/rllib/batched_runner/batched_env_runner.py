@@ -17,6 +17,7 @@ from .array_connectors import ActionChooser
 from .episode_metrics import EpisodeMetrics, log_values, measured
 from .episodes import EpisodeMaker, settle
 from .fallback_log import log_fallback
+from .live_episodes import add_steps
 from .obstacles import callbacks_heard, obstacle_in_config, obstacle_in_parts
 from .rollout import Rollout
 from .sample_request import SampleRequest
@@ -26,8 +27,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     """An env runner of one agent that collects the steps of all lanes as arrays, and cuts episodes from them.
 
     It returns the episodes and metrics of RLlib's `SingleAgentEnvRunner`, several times faster, because it has no
-    Python loop over the lanes of each step. Where something needs an episode of each lane at each step, it is
-    RLlib's runner, and `reason` says what that is.
+    Python loop over the lanes of each step; only callbacks `on_episode_step` get an episode of each lane at each step.
+    Where something else needs that, it is RLlib's runner, and `reason` says what that is.
 
     With `batch_mode="complete_episodes"`, a `sample` without arguments does not reset all lanes: episodes that have not
     ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
@@ -82,6 +83,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if not self._is_complete:
             return
         self._heard = callbacks_heard(self.config)
+        self._is_live = "on_episode_step" in self._heard  # each step is added to RLlib's episodes as it is made
         self._episode_metrics = EpisodeMetrics(self._log_one_episode)
         if self.env is not None:
             self._maker = EpisodeMaker(self.env.single_observation_space, self.env.single_action_space)
@@ -181,8 +183,11 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if isinstance(results, str):
             return None
         self._observations, rewards, terminated, truncated, infos = results
-        now = time.perf_counter()
-        self._rollout.add(actions, columns, rewards, self._observations, infos, now, self._weights_seq_no)
+        if self._is_live:
+            add_steps(self._ongoing_episodes, self._ended, actions, columns, self._weights_seq_no, results)
+        else:
+            now = time.perf_counter()
+            self._rollout.add(actions, columns, rewards, self._observations, infos, now, self._weights_seq_no)
         return terminated, truncated
 
     def _begin_and_end(self, terminated: Any, truncated: Any, wanted: int | None) -> list[SingleAgentEpisode]:
@@ -201,13 +206,15 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         over[begun] = False
         self._ended = np.flatnonzero(over).tolist()
         done: list[SingleAgentEpisode] = []
-        for lane in sorted(begun + self._ended):
+        for lane in range(self.num_envs) if self._is_live else sorted(begun + self._ended):
+            if lane in begun:
+                self._begin(lane)
+                continue
+            self._make_on_episode_callback("on_episode_step", lane, self._ongoing_episodes)
             if over[lane]:
                 done.append(self._end(lane, terminated[lane], truncated[lane]))
                 if len(done) == wanted:
                     break
-            else:
-                self._begin(lane)
         return done
 
     def _new_episode(self, env_index: int, episodes: Any = None) -> None:
@@ -223,6 +230,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             super()._make_on_episode_callback(which, idx, episodes)
 
     def _begin(self, lane: int) -> None:
+        if self._is_live:
+            self._make_on_episode_callback("on_episode_start", lane, self._ongoing_episodes)
+            return
         self._rollout.begin(lane)
         episode = self._ongoing_episodes[lane]
         if "on_episode_start" in self._heard:
@@ -233,29 +243,39 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _end(self, lane: int, terminated: bool, truncated: bool) -> SingleAgentEpisode:
         episode = self._ongoing_episodes[lane]
         read = "on_episode_end" in self._heard
-        self._maker.fill(episode, self._rollout, lane, unread=read or not self.episodes_to_numpy)
-        episode.is_terminated, episode.is_truncated = terminated, truncated
+        if not self._is_live:
+            self._maker.fill(episode, self._rollout, lane, unread=read or not self.episodes_to_numpy)
+            episode.is_terminated, episode.is_truncated = terminated, truncated
+            self._rollout.begin(lane)
         self._sum_of_lengths -= len(episode)
-        self._rollout.begin(lane)
         if read:
             self._make_on_episode_callback("on_episode_end", lane, self._ongoing_episodes)
-        if self._heard & {"on_episode_created", "on_episode_start"}:
+        if self._heard & {"on_episode_created", "on_episode_start", "on_episode_step"}:
             self._new_episode(lane, self._ongoing_episodes)
         else:
             self._ongoing_episodes[lane] = self._maker.new(is_blank=False)
+        return self._settled(episode)
+
+    def _settled(self, episode: SingleAgentEpisode) -> SingleAgentEpisode:
+        if self._is_live:
+            return episode.to_numpy() if self.episodes_to_numpy else episode
         return settle(episode, bool(self.episodes_to_numpy))
 
     def _cut(self) -> list[SingleAgentEpisode]:
         """Returns a chunk of each episode that has not ended, which continues in the next sample."""
         chunks: list[SingleAgentEpisode] = []
         for lane, episode in enumerate(self._ongoing_episodes):
-            if lane in self._ended or not self._rollout.steps(lane):
+            lookback = self.config.episode_lookback_horizon
+            if lane in self._ended or not (episode.t if self._is_live else self._rollout.steps(lane)):
                 continue
-            self._maker.fill(episode, self._rollout, lane, unread=not self.episodes_to_numpy)
-            self._rollout.begin(lane, lookback=self.config.episode_lookback_horizon)
-            self._ongoing_episodes[lane] = self._maker.continuation(episode)
+            if self._is_live:
+                self._ongoing_episodes[lane] = episode.cut(len_lookback_buffer=lookback)
+            else:
+                self._maker.fill(episode, self._rollout, lane, unread=not self.episodes_to_numpy)
+                self._rollout.begin(lane, lookback=lookback)
+                self._ongoing_episodes[lane] = self._maker.continuation(episode)
             self._ongoing_episodes_for_metrics[episode.id_].append(episode)
-            chunks.append(settle(episode, bool(self.episodes_to_numpy)))
+            chunks.append(self._settled(episode))
         self._sum_of_lengths = 0
         return chunks
 

@@ -19,11 +19,7 @@ def obstacle_in_config(config: Any) -> str | None:
     Args:
         config: An `AlgorithmConfig`.
     """
-    if config.is_multi_agent:
-        return "the config has several agents"
-    if "on_episode_step" in callbacks_heard(config):
-        return "a callback `on_episode_step` reads an episode after each step"
-    return None
+    return "the config has several agents" if config.is_multi_agent else None
 
 
 def callbacks_heard(config: Any) -> set[str]:
