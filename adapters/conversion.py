@@ -68,8 +68,9 @@ def source_of(core: Any, importers: Kinds) -> Any:
         importers: The classes of imports from the framework.
     """
     inner = core.env if isinstance(core, Sole) else core
-    unchanged = isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged
-    return inner.source if unchanged else None
+    if isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged:
+        return inner.source
+    return None
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:

@@ -42,6 +42,10 @@ class MissingBackend(EnvoiError, ImportError):
     """A requested framework is not installed."""
 
 
+class NotCompilable(EnvoiError, TypeError):
+    """A model cannot be compiled; the message names the function, the line, and the reason."""
+
+
 class WorkerError(EnvoiError, RuntimeError):
     """A process with lanes of a batch has crashed or hangs, or an environment in it raised an error.
 

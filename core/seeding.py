@@ -11,11 +11,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
 from .errors import SpecError
+
+
+@overload
+def check_seed(seed: None) -> None: ...
+
+
+@overload
+def check_seed(seed: int) -> int: ...
+
+
+@overload
+def check_seed(seed: object) -> int | None: ...
 
 
 def check_seed(seed: Any) -> int | None:

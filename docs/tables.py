@@ -1,6 +1,6 @@
 """Writes the tables of the documentation that follow from the code; `make docs` calls it.
 
-Each table stands on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
+Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
 
 python docs/tables.py
 """
@@ -47,7 +47,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def lost() -> str:
-    """What each framework cannot express, and what its imports refuse: the docstrings of the adapters say it."""
+    """The losses of each framework, and what its imports refuse, from the docstrings of the adapters."""
     sections = []
     for name in TARGETS:
         text = ast.get_docstring(ast.parse((ADAPTERS / name / "__init__.py").read_text())) or ""

@@ -10,7 +10,7 @@ import itertools
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -28,6 +28,8 @@ from .errors import one_line
 from .first_lane import FirstLane
 from .rllib import RunFolder, Settings, load_policy
 from .rllib.multi_agent.joint_policy import JointPolicy
+from .rllib.multi_agent.league_files import LeagueFiles
+from .rllib.multi_agent.matches import Match, matches
 from .rllib.multi_agent.play import play
 from .rllib.policy_values import PolicyValues, array_bytes
 from .rllib.run_folder import best_trial
@@ -98,6 +100,7 @@ class Evaluation:
         contexts: Mean return in each context by its id; None where the episodes share one context.
         agents: Mean return of each agent, by its name; None for one agent.
         policies: Mean return of an agent that each policy played; None for one agent.
+        matches: After self-play, the games of the learning policy against each past version in the league; else None.
     """
 
     env: str
@@ -113,6 +116,7 @@ class Evaluation:
     contexts: dict[Any, Estimate] | None = None
     agents: dict[str, Estimate] | None = None
     policies: dict[str, Estimate] | None = None
+    matches: tuple[Match, ...] | None = None
 
 
 class _EvaluatedEnv(Protocol):
@@ -171,7 +175,7 @@ def evaluate(
     Where the env has a set of contexts (an `envoi.Contextual` at any depth of wrappers), episodes take them in turn.
     The file has the return in each context by its id, written as by `context_labels`. Of a batch, the first lane is
     evaluated. Several agents are played by all of their policies, in RLlib's form alone; after self-play the learning
-    policy meets each of its past versions in turn, on both sides.
+    policy meets each of its past versions in turn, on both sides, and the wins against each are counted.
 
     Args:
         folder: The job's output folder.
@@ -260,7 +264,7 @@ def _written(
     episodes: tuple[Episode, ...],
 ) -> Evaluation:
     """Writes an evaluation to its file, and returns it."""
-    agents, policies = _by_agent(episodes), _by_policy(episodes)
+    games = [(episode.seats, episode.agents) for episode in episodes if episode.seats and episode.agents]
     evaluation = Evaluation(
         env=name,
         algo=run.read_settings().algo,
@@ -273,8 +277,9 @@ def _written(
         length=estimate([float(e.length) for e in episodes]),
         episodes=episodes,
         contexts=_by_context(episodes),
-        agents=agents,
-        policies=policies,
+        agents=_by_agent(episodes),
+        policies=_by_policy(episodes),
+        matches=matches(games, _league(run)) or None,
     )
     document = asdict(evaluation) | {"interval": "95 %, Student's t with n - 1 degrees of freedom"}
     if evaluation.contexts is not None:
@@ -282,6 +287,12 @@ def _written(
         document["contexts"] = dict(zip(context_labels(evaluation.contexts), estimates, strict=True))
     write_atomically(evaluation_file(run, name), json.dumps(document, indent=1, default=_plain))
     return evaluation
+
+
+def _league(run: RunFolder) -> Mapping[str, Any] | None:
+    """Returns the league of the best trial, as `League.describe` gives it; None if there is none."""
+    best = best_trial(run.read_state(run.read_settings())) or 0
+    return LeagueFiles(run.path).read().get(str(best))
 
 
 def _trained_on(run: RunFolder, settings: Settings) -> str:

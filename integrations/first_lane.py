@@ -12,14 +12,13 @@ from envoi.lane_values import lane, stack
 from envoi.wrapping.delegate import Around
 
 
-class FirstLane(Around, Env):
+class FirstLane(Around[BatchEnv], Env):
     """The first lane of a batch as an env. The other lanes take the same actions; their results are dropped.
 
     Args:
         env: The batch.
     """
 
-    env: BatchEnv
     memory = ("_restart",)
 
     def __init__(self, env: BatchEnv) -> None:

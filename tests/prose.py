@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-CODE = ("core", "adapters", "integrations", "examples", "benchmarks", "tests")
+CODE = ("core", "adapters", "integrations", "examples", "benchmarks", "docs", "tests")
 
 
 TEXTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md")

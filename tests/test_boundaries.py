@@ -82,7 +82,8 @@ def test_there_is_something_to_look_at():
 
 @pytest.mark.parametrize("path", files("core"), ids=relative_to_root)
 def test_the_core_imports_numpy_and_itself(path):
-    assert outside(path) <= {"numpy"}
+    compilers = {"numba", "llvmlite"} if path.parent.name == "compiling" else set()  # when it compiles, not before
+    assert outside(path) <= {"numpy"} | compilers
     assert not [module for module, _ in imports(path)[0] if module.partition(".")[0] == "envoi"]
 
 
@@ -172,7 +173,7 @@ def test_importing_the_core_leaves_modules_for_later():
     assert {"context", "models", "protocol.multi_env", "rewards.termination", "wrappers", "wrapping.lifted"} <= later
     assert not loaded & {f"envoi.{module}" for module in later}
     assert "envoi.spec.structured" not in loaded
-    assert len({module for module in loaded if module.partition(".")[0] == "envoi"}) <= 33
+    assert len({module for module in loaded if module.partition(".")[0] == "envoi"}) <= 38
 
 
 def test_importing_the_adapters_adds_only_the_registry_to_the_core():

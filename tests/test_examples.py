@@ -35,7 +35,8 @@ EXPECTED = {
     "planning.py": r"(episode \d: return \+1\n){5}",
     "representations.py": r"inside: a Room; outside:\n\[\[2 .*(.*\n)*[1-5] coins taken, 0 left in a Box\(.*\(2, 4, 4\)",
     "rewarders.py": r"relabelled: [1-9]\d* steps upright\nrewards lie in \(0\.0, 1\.1\)",
-    "sb3_ppo.py": r"steps   return\n +0   [+-]0\.\d\d\n( +\d+   [+-]\d\.\d\d\n){4} +5120   \+[01]\.[5-90]\d\n$",
+    "rllib_pursuit.py": r"20 games of \d+ to \d+ steps\nagent .*\n(hunter_\d +hunter +\+0\.[3-5]\d\n){2}prey +prey +-0",
+    "sb3_ppo.py": r"steps   return\n +0   [+-]0\.\d\d\n( +\d+   [+-]\d\.\d\d\n){4} +5120   \+(0\.[5-9]|1\.0)\d\n$",
     "self_play.py": r"Elo: 0 [1-9]\d*( -?\d+)*\nsticks: 15( \d+)+ - the first player gets -?1\.0\n",
     "several_agents.py": r"Parallel: 5\.0 \[\]\nAEC: 5\.0 \[\]\nRLlib: 5\.0 \{.*'__all__': True\}\n",
     "snapshots.py": r"random   planned\n( +\d +-\d{3} +-\d+\n)+$",
@@ -48,7 +49,7 @@ EXPECTED = {
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_short_and_says_how_to_run_it(example: Path) -> None:
     text = example.read_text()
-    assert len(text.splitlines()) <= 75
+    assert len(text.splitlines()) <= (75 if example.name == "representations.py" else 60)  # a world of objects, too
     assert f"\npython examples/{example.name}" in text
 
 
@@ -56,7 +57,7 @@ def test_every_example_is_run() -> None:
     assert {example.name for example in EXAMPLES} == set(EXPECTED)
 
 
-TRAINS = ("generalisation.py", "self_play.py", "train.py")
+TRAINS = ("generalisation.py", "rllib_pursuit.py", "self_play.py", "train.py")
 """The examples that train until they have learned something, each in a Ray of its own."""
 SLOW = (*TRAINS, "own_tuner.py", "sb3_ppo.py")
 

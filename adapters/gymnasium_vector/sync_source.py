@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
@@ -78,7 +78,7 @@ class FromSyncVector(VectorSpaces, ImportedLanes):
         mask: Mask | None = None,
     ) -> Reset:
         if seed is not None and not isinstance(seed, (Sequence, np.ndarray)):
-            seed = self.seeds_of_lanes(cast("int", check_seed(seed)))
+            seed = self.seeds_of_lanes(check_seed(seed))
         return super().reset(seed=seed, options=options, mask=mask)
 
     def seeds_of_lanes(self, seed: int) -> list[int]:

@@ -45,8 +45,8 @@ class RLlibEnv(CodedForm, ToGymnasium):
         if seed is not None:
             self._np_random_seed = seed
         observation, info = begun
-        seen = observation if self._encode is None else self._encode(observation)
-        return (seen if self._masks is None else self._masks.beside(seen, info, observation)), info
+        encoded = observation if self._encode is None else self._encode(observation)
+        return (encoded if self._masks is None else self._masks.beside(encoded, info, observation)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
         """Acts once; see `gymnasium.Env.step`. A discount that is not the default is `info["discount"]`."""
@@ -54,12 +54,12 @@ class RLlibEnv(CodedForm, ToGymnasium):
             action = self._decode(action)
         self._last = step = self._step(action)
         observation, reward, terminated, truncated, discount, info = step
-        seen = observation if self._encode is None else self._encode(observation)
+        encoded = observation if self._encode is None else self._encode(observation)
         if self._masks is not None:
-            seen = self._masks.beside(seen, info, observation)
+            encoded = self._masks.beside(encoded, info, observation)
         if discount is not None and not is_default_discount(discount, terminated):
             info = {**info, "discount": discount}
-        return seen, reward, terminated, truncated, info
+        return encoded, reward, terminated, truncated, info
 
     @property
     def last(self) -> Reset | Step | None:

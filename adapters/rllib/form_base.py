@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -46,7 +46,7 @@ class WorkerSeeds:
 
     def core_seed(self, seed: int) -> int:
         """Returns the core's seed for one of RLlib's: of 31 bits, which every framework accepts."""
-        words = np.random.SeedSequence([cast("int", check_seed(seed)), self.worker, int(self.in_evaluation)])
+        words = np.random.SeedSequence([check_seed(seed), self.worker, int(self.in_evaluation)])
         return int(words.generate_state(1)[0] >> 1)
 
     def forget(self) -> None:
@@ -136,8 +136,8 @@ class CodedForm(RLlibForm):
         super().__init__(core, validate=validate)
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        seen, done = self._space("observation"), self._space("action")
-        return (seen if self._masks is None else self._masks.space(seen)), done
+        observations, actions = self._space("observation"), self._space("action")
+        return (observations if self._masks is None else self._masks.space(observations)), actions
 
     def _space(self, what: str) -> spaces.Space[Any]:
         if self.codec is None:

@@ -95,23 +95,26 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
         super().__init__(core, validate)
-        agents, places = core.possible_agents, (core.observation_spec, core.action_spec)
-        if canonical:
-            seen = {agent: self.codecs[agent].observation_space for agent in agents}
-            done = {agent: self.codecs[agent].action_space for agent in agents}
-        else:
-            seen, done = (
-                {agent: to_space(specs[agent], f"{what}[{agent!r}]") for agent in agents}
-                for what, specs in zip(("observation", "action"), places, strict=True)
-            )
-        seen = {agent: like_source(space, core, "observation", agent) for agent, space in seen.items()}
-        self.action_spaces = {agent: like_source(space, core, "action", agent) for agent, space in done.items()}
+        self.action_spaces = self._space_by_agent("action")
         self.observation_spaces = {
-            agent: self._masks[agent].space(space) if agent in self._masks else space for agent, space in seen.items()
+            agent: self._masks[agent].space(space) if agent in self._masks else space
+            for agent, space in self._space_by_agent("observation").items()
         }
         self.observation_space = _space_of_all(self.observation_spaces)
         self.action_space = _space_of_all(self.action_spaces)
         self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
+
+    def _space_by_agent(self, what: str) -> dict[Any, spaces.Space[Any]]:
+        """Returns the spaces of all agents' observations, without masks, or of their actions."""
+        core = self.core
+        specs: Mapping[Any, Any] = getattr(core, f"{what}_spec")
+        made = {
+            agent: getattr(self.codecs[agent], f"{what}_space")
+            if self._canonical
+            else to_space(specs[agent], f"{what}[{agent!r}]")
+            for agent in core.possible_agents
+        }
+        return {agent: like_source(space, core, what, agent) for agent, space in made.items()}
 
     def _plan(self) -> None:
         core = self.core
@@ -164,7 +167,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         observations, infos = begun
         self._recorded, self._held = set(), {}
         self._meet(observations, self._env.agents)
-        return (observations if self._is_plain else self.seen(observations, infos)), infos
+        return (observations if self._is_plain else self.encode_observations(observations, infos)), infos
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
         """Acts once; see `MultiAgentEnv.step`.
@@ -180,7 +183,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self._last = step = self._step(action_dict)
         observations, rewards, terminated, _, _, infos = step
         if not self._is_plain:
-            observations = self.seen(observations, infos)
+            observations = self.encode_observations(observations, infos)
         if terminated is None and not self._held:
             flags = self._quiet_flags or self._meet(observations, rewards)
             return observations, rewards, {**flags}, {**flags}, infos
@@ -209,7 +212,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         """
         self._last, self._begun = last, True
 
-    def seen(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
+    def encode_observations(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
         """Converts the core's observations for RLlib, with masks if `action_masks` is set.
 
         Args:
@@ -218,18 +221,18 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         """
         encode, masks = self._encode, self._masks
         if encode:
-            seen = {agent: encode[agent](value) for agent, value in observations.items()}
+            encoded = {agent: encode[agent](value) for agent, value in observations.items()}
         else:
-            seen = {**observations}
+            encoded = {**observations}
         if masks:
-            for agent in seen:
+            for agent in encoded:
                 if agent in masks:
-                    seen[agent] = masks[agent].beside(seen[agent], infos.get(agent, {}), observations[agent])
-        return seen
+                    encoded[agent] = masks[agent].beside(encoded[agent], infos.get(agent, {}), observations[agent])
+        return encoded
 
     def observation(self, agent: Any) -> Any:
         """Returns an agent's current observation, converted for RLlib, in which all actions are legal."""
-        return self.seen({agent: self.core.observation(agent)}, {})[agent]
+        return self.encode_observations({agent: self.core.observation(agent)}, {})[agent]
 
     def _changing(self, step: MultiStep, observations: Mapping[Any, Any]) -> Any:
         """Returns a step in which agents may join, end or be seen first, or discounts are not the default."""
@@ -277,11 +280,11 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         is_cut = is_over and bool(cut & recorded)
         is_mixed = is_cut and len(cut) < len(sent)
 
-        seen = {agent: value for agent, value in observations.items() if agent not in ends}
+        sent_observations = {agent: value for agent, value in observations.items() if agent not in ends}
         sent_infos = {key: info for key, info in infos.items() if key not in ends}
         terminateds, truncateds = dict.fromkeys(remaining, False), dict.fromkeys(remaining, False)
         for agent, (observation, is_terminated, is_truncated, info) in sent.items():
-            seen[agent] = observation
+            sent_observations[agent] = observation
             how = {"terminated": is_terminated, "truncated": is_truncated} if is_mixed else {}
             sent_infos[agent] = {**info, **how}
             terminateds[agent] = is_terminated
@@ -289,7 +292,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
                 truncateds[agent] = is_truncated
         terminateds[ALL], truncateds[ALL] = is_over and not is_cut, is_cut
         self._recorded = known.union(agent for agent in observations if agent not in ends).difference(sent)
-        return seen, rewards, terminateds, truncateds, sent_infos
+        return sent_observations, rewards, terminateds, truncateds, sent_infos
 
     def state(self) -> Any:
         """Returns the core's state, a value of `state_space` if there is one."""

@@ -103,15 +103,15 @@ class FromRLlibMulti(ImportedMulti):
         if form is not None:
             begun = form.last
             self._roster = unbegun.begin(form.multi.agents, form.multi.turn)
-            seen, infos = self._taken(form.seen(*begun), True), begun.infos
+            observed, infos = self._taken(form.encode_observations(*begun), True), begun.infos
         else:
             unbegun.check_possible(observations, "reset")
-            seen = self._taken(observations, held)
-            playing = unbegun.order({*self._listed(), *seen})
-            self._roster = unbegun.begin(playing, _turn_of(playing, seen))
-        infos = self._infos(infos, self._roster.playing, seen)
-        self._saw = dict(seen)
-        return MultiReset(seen, infos)
+            observed = self._taken(observations, held)
+            playing = unbegun.order({*self._listed(), *observed})
+            self._roster = unbegun.begin(playing, _turn_of(playing, observed))
+        infos = self._infos(infos, self._roster.playing, observed)
+        self._saw = dict(observed)
+        return MultiReset(observed, infos)
 
     def step(self, actions: Mapping[Any, Any]) -> MultiStep:
         self._roster.check_actions(actions)
@@ -135,8 +135,8 @@ class FromRLlibMulti(ImportedMulti):
         playing = core.agents
         self._roster = roster.after(None if playing == roster.playing else playing, ended, core.turn)
         infos = {key: dict(info) for key, info in step.infos.items()}
-        seen = self._taken(form.seen(step.observations, step.infos), True)
-        return step._replace(observations=seen, infos=infos)
+        observed = self._taken(form.encode_observations(step.observations, step.infos), True)
+        return step._replace(observations=observed, infos=infos)
 
     def _step_of_foreign(
         self,
@@ -148,42 +148,42 @@ class FromRLlibMulti(ImportedMulti):
         held: bool,
     ) -> MultiStep:
         roster = self._roster
-        spoken = roster.playing
-        if new := {*observations, *rewards, *self._listed()}.difference(spoken):
-            heard = [agent for agent in (*observations, *rewards) if agent in new]
-            roster.check_possible(heard, "step")
-            roster.check_not_ended(heard, "step")
-            spoken = roster.order(new.union(spoken))
-        seen = self._taken(observations, held)
+        affected = roster.playing
+        if new := {*observations, *rewards, *self._listed()}.difference(affected):
+            reported = [agent for agent in (*observations, *rewards) if agent in new]
+            roster.check_possible(reported, "step")
+            roster.check_not_ended(reported, "step")
+            affected = roster.order(new.union(affected))
+        observed = self._taken(observations, held)
         of_all = bool(terminateds.get(ALL, False)), bool(truncateds.get(ALL, False))
         terminated: dict[Any, bool] = {}
         truncated: dict[Any, bool] = {}
-        for agent in spoken:
+        for agent in affected:
             own = bool(terminateds.get(agent, False)), bool(truncateds.get(agent, False))
             terminated[agent], truncated[agent] = own if True in own else of_all
-        said = self._infos(infos, spoken, seen)
-        gone = [agent for agent in spoken if terminated[agent] or truncated[agent]]
-        for agent in gone:
-            if agent not in seen:
+        agent_infos = self._infos(infos, affected, observed)
+        ended = [agent for agent in affected if terminated[agent] or truncated[agent]]
+        for agent in ended:
+            if agent not in observed:
                 # RLlib repeats the last one too.
                 has_one = agent in self._saw
-                seen[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
-                said[agent][SYNTHETIC] = True
+                observed[agent] = self._saw[agent] if has_one else zeros(self.observation_spec[agent])
+                agent_infos[agent][SYNTHETIC] = True
         discounts: dict[Any, Any] = {}
-        for agent in spoken:
+        for agent in affected:
             discounts[agent] = 0.0 if terminated[agent] else 1.0
-            if "discount" in said[agent] and is_number(said[agent]["discount"]):
-                discounts[agent] = said[agent].pop("discount")
-        playing = tuple(agent for agent in spoken if agent not in gone) if gone else spoken
-        self._roster = roster.after(None if playing is roster.playing else playing, gone, _turn_of(playing, seen))
-        given = {agent: rewards.get(agent) for agent in spoken}
+            if "discount" in agent_infos[agent] and is_number(agent_infos[agent]["discount"]):
+                discounts[agent] = agent_infos[agent].pop("discount")
+        playing = tuple(agent for agent in affected if agent not in ended) if ended else affected
+        self._roster = roster.after(None if playing is roster.playing else playing, ended, _turn_of(playing, observed))
+        given = {agent: rewards.get(agent) for agent in affected}
         return MultiStep(
-            {agent: seen[agent] for agent in roster.order(seen)} if gone else seen,
+            {agent: observed[agent] for agent in roster.order(observed)} if ended else observed,
             {agent: 0.0 if reward is None else owned(reward) for agent, reward in given.items()},
             terminated,
             truncated,
             discounts,
-            said,
+            agent_infos,
         )
 
     def _listed(self) -> set[Any]:
@@ -198,17 +198,19 @@ class FromRLlibMulti(ImportedMulti):
             agents = self._roster.order(agents)
         return {agent: take[agent](observations[agent], held) for agent in agents}
 
-    def _infos(self, infos: Mapping[Any, Info], spoken: tuple[Any, ...], seen: Mapping[Any, Any]) -> dict[Any, Info]:
-        said: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in spoken}
-        for info in said.values():
+    def _infos(
+        self, infos: Mapping[Any, Info], affected: tuple[Any, ...], observed: Mapping[Any, Any]
+    ) -> dict[Any, Info]:
+        agent_infos: dict[Any, Info] = {agent: dict(infos.get(agent) or ()) for agent in affected}
+        for info in agent_infos.values():
             if MASK in info:
                 info[MASK] = owned(info[MASK])
         for agent in self._masked:
-            if agent in seen and agent in said:
-                said[agent].setdefault(MASK, np.array(seen[agent][MASK], np.int8))
+            if agent in observed and agent in agent_infos:
+                agent_infos[agent].setdefault(MASK, np.array(observed[agent][MASK], np.int8))
         if COMMON in infos:
-            said[COMMON] = dict(infos[COMMON])
-        return said
+            agent_infos[COMMON] = dict(infos[COMMON])
+        return agent_infos
 
     def observation(self, agent: Any) -> Any:
         is_playing = agent in self._roster.playing
@@ -241,9 +243,9 @@ class FromRLlibMulti(ImportedMulti):
         return super()._parts() if self._form_inside is None else self._layers()
 
 
-def _turn_of(playing: tuple[Any, ...], seen: Mapping[Any, Any]) -> tuple[Any, ...] | None:
+def _turn_of(playing: tuple[Any, ...], observed: Mapping[Any, Any]) -> tuple[Any, ...] | None:
     """Returns the agents in play that act next, which are those that are observed; None for all."""
-    acting = tuple(agent for agent in playing if agent in seen)
+    acting = tuple(agent for agent in playing if agent in observed)
     return None if acting == playing else acting
 
 

@@ -257,6 +257,21 @@ class Model(HasContext, Env):
         self._state, self._episode_state = state, OVER if self.terminal(state) or self.truncated(state) else RUNNING
 
     @property
+    def has_begun(self) -> bool:
+        """True from the first reset on."""
+        return self._episode_state is not NOT_BEGUN
+
+    def resume(self, state: Any, observation: Any, over: bool) -> None:
+        """Continues an episode from a state whose observation is known, for what steps the model from outside.
+
+        Args:
+            state: The state.
+            observation: Its observation.
+            over: True if the episode has ended.
+        """
+        self._state, self._observation, self._episode_state = state, observation, OVER if over else RUNNING
+
+    @property
     def observation(self) -> Any:
         if self._episode_state is NOT_BEGUN:
             raise EpisodeError(f"observation: {NOT_BEGUN}")

@@ -25,7 +25,7 @@ WAITING = "waiting"
 """Key in a lane's info that marks a step in which the lane's agent is not in play."""
 
 
-class AgentLanes(Around, BatchEnv):
+class AgentLanes(Around[MultiEnv], BatchEnv):
     """The agents of a `MultiEnv` as lanes, in the order of `possible_agents`, so that one policy plays all of them.
 
     The lanes share one episode. A lane waits while its agent has ended before the others, or has not joined yet: after
@@ -40,11 +40,10 @@ class AgentLanes(Around, BatchEnv):
         SpecError: The specs of the agents differ.
     """
 
-    env: MultiEnv
     memory = ("_last", "_over", "_begun", "_together")
 
     def __init__(self, env: MultiEnv) -> None:
-        Around.__init__(self, env)
+        super().__init__(env)
         BatchEnv.__init__(self, len(env.possible_agents))
         agents = env.possible_agents
         first = agents[0]

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from ..compiling.choice import Compiled, check_compiled
 from ..errors import SpecError
 from ..protocol.batch_env import BatchEnv
 from ..protocol.env import Env
@@ -13,9 +14,9 @@ from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
+from .compiled import lanes_over, model_batch
 from .lanes import Lanes as Lanes
 from .lanes import lanes_difference
-from .model_batch import ModelBatch
 
 
 def batch(
@@ -26,6 +27,7 @@ def batch(
     timeout: float | None = None,
     restart: bool = False,
     start_method: str | None = None,
+    compiled: Compiled = "auto",
 ) -> BatchEnv:
     """Makes a batch of n independent lanes of an environment.
 
@@ -43,6 +45,8 @@ def batch(
         restart: With `workers`: if True, lanes whose process or environment fails are truncated, and begin their next
             episode in a new environment; if False, this raises a `WorkerError`.
         start_method: With `workers`: `"spawn"`, `"fork"`, `"forkserver"`; None for the default of the platform.
+        compiled: True to step the lanes of a model by a kernel that numba compiles; False not to; `"auto"` to do so
+            where it can be compiled, as soon as that is worth the time. The values are the same.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
@@ -50,8 +54,10 @@ def batch(
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; the function makes environments with
             different specs; or a setting of processes is given without `workers`.
+        NotCompilable: `compiled` is True, and `env` is no model that can be compiled.
         WorkerError: A worker fails while it makes its environments.
     """
+    check_compiled(compiled, workers)
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
@@ -66,17 +72,21 @@ def batch(
 
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         one_by_one = getattr(env, "one_by_one", False)
-        inside = _separate(env.env, n, settings) if one_by_one else batch(env.env, n, **settings)
+        inside = (
+            _separate(env.env, n, settings, compiled)
+            if one_by_one
+            else batch(env.env, n, **settings, compiled=compiled)
+        )
         outside = env.over(inside)
         outside.made_by = env.made_by
         return outside
     if isinstance(env, BatchModel) and workers is None:
-        lanes = ModelBatch(copy.deepcopy(env), n)
+        lanes = model_batch(copy.deepcopy(env), n, compiled)
         lanes.made_by = env.made_by
         lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
         return lanes
     if isinstance(env, Env) or workers is not None:
-        return _separate(env, n, settings)
+        return _separate(env, n, settings, compiled)
     if not callable(env):
         raise SpecError(
             f"env: expected a core environment or a function that makes one, got {shown(env)}; "
@@ -86,16 +96,16 @@ def batch(
     if isinstance(made[0].unwrapped, BatchModel) and _one_serves_all(made):
         for other in made[1:]:
             other.close()
-        return batch(made[0], n)
-    lanes = Lanes([*made, *(env() for _ in range(n - 2))])
+        return batch(made[0], n, compiled=compiled)
+    lanes = lanes_over([*made, *(env() for _ in range(n - 2))], compiled)
     lanes.assign_lane(0)
     return lanes
 
 
-def _separate(env: Env | Callable[[], Env], n: int, settings: dict[str, Any]) -> Lanes:
+def _separate(env: Env | Callable[[], Env], n: int, settings: dict[str, Any], compiled: Compiled) -> Lanes:
     """Makes a batch of separate environments, in this process or in workers."""
     if settings["workers"] is None:
-        return lanes_of(cast("Env", env), n)
+        return lanes_of(cast("Env", env), n, compiled)
     from .worker_lanes import WorkerLanes  # imported here, so that `import envoi` stays fast
 
     lanes = WorkerLanes(env, n, **settings)
@@ -119,12 +129,13 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
     return all(context == contexts[0] for context in contexts) and lanes_difference(envs) is None
 
 
-def lanes_of(env: Env, n: int) -> Lanes:
+def lanes_of(env: Env, n: int, compiled: Compiled = False) -> Lanes:
     """Makes a batch that loops over copies of an environment.
 
     Args:
         env: The environment; it is not changed.
         n: The number of lanes.
+        compiled: As for `batch`.
 
     Returns:
         The batch, whose random streams are derived from those of `env`.
@@ -132,7 +143,7 @@ def lanes_of(env: Env, n: int) -> Lanes:
     Raises:
         SpecError: The environment cannot be copied.
     """
-    lanes = Lanes([_copied(env) for _ in range(n)])
+    lanes = lanes_over([_copied(env) for _ in range(n)], compiled)
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes

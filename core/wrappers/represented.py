@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from ..batching.batch_model import BatchModel
 from ..errors import NotRepresented, SpecError, nearest
@@ -48,12 +48,13 @@ class Represented(Lifted):
         self._of_state = None if state is None else joined(state, "state")
         self._of_observation: dict[Any, Representation] = {}
         if observation is not None:
-            by_agent = isinstance(env, MultiEnv) and isinstance(observation, AnyMapping)
+            agents = _agents(env)
+            by_agent = bool(agents) and isinstance(observation, AnyMapping)
             given: Mapping[Any, Any] = observation if by_agent else {None: observation}
             for agent, one in given.items():
-                if by_agent and agent not in env.possible_agents:
-                    known = map(str, env.possible_agents)
-                    raise SpecError(f"observation: there is no agent {agent!r}; {nearest(str(agent), known)}")
+                if by_agent and agent not in agents:
+                    near = nearest(str(agent), map(str, agents))
+                    raise SpecError(f"observation: there is no agent {agent!r}; {near}")
                 where = f"observation[{agent!r}]" if by_agent else "observation"
                 self._of_observation[agent] = joined(one, where)
         super().__init__(env)
@@ -115,7 +116,7 @@ class Represented(Lifted):
     @state.setter
     def state(self, state: Any) -> None:
         self._shown = None
-        cast("Any", self.env).state = state
+        self._env_inside.state = state
 
     def _represented(self, represent: Representation, state: Any) -> Any:
         n: int | None = getattr(self.env, "batch_size", None)  # several agents have no lanes
@@ -127,3 +128,8 @@ class Represented(Lifted):
             represent.spec,
             [represent(state[lane] if is_each else take(state, lane)) for lane in range(n)],
         )
+
+
+def _agents(env: Any) -> tuple[Any, ...]:
+    """Returns the agents of an environment of several; none for one agent."""
+    return tuple(env.possible_agents) if isinstance(env, MultiEnv) else ()

@@ -9,10 +9,10 @@ from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
 from ..spec.base import shown
 from .by_lane import over_lanes
 from .change import Change, Specs
-from .delegate import Around
+from .delegate import Around, Inside
 
 
-class Changing(Around):
+class Changing(Around[Inside]):
     """An environment around another one, with the values that `change` describes.
 
     Args:
@@ -25,7 +25,7 @@ class Changing(Around):
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Inside) -> None:
         super().__init__(env)
         self._plan()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 
@@ -39,11 +39,15 @@ class Inner:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, outer: Around | None, owner: type) -> Any:
+    def __get__(self, outer: Around[Any] | None, owner: type) -> Any:
         return self if outer is None else getattr(outer.env, self._name)
 
 
-class Around(Process):
+Inside = TypeVar("Inside", bound=Process)
+"""The kind of environment that another one is made around."""
+
+
+class Around(Process, Generic[Inside]):
     """An environment that delegates to another one: everything except resets and steps.
 
     Args:
@@ -54,7 +58,7 @@ class Around(Process):
         memory: The names of the attributes that change during an episode; snapshots hold their values.
     """
 
-    env: Any = set_once("env", "make a new wrapper, as by wrapper.over(env)")
+    env: Inside = set_once("env", "make a new wrapper, as by wrapper.over(env)")
     memory: ClassVar[tuple[str, ...]] = ()
 
     observation_spec: Any = Inner()
@@ -67,7 +71,7 @@ class Around(Process):
     context_space: Any = Inner()
     takes_options: Any = Inner()
 
-    _env_inside: Any
+    _env_inside: Any  # the same as `env`, for members that only some kinds of environments have
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -75,8 +79,8 @@ class Around(Process):
         self._arguments = args[1:], {name: value for name, value in kwargs.items() if name != "env"}
         return self
 
-    def __init__(self, env: Any) -> None:
-        if not isinstance(env, Process):
+    def __init__(self, env: Inside) -> None:
+        if not isinstance(cast("object", env), Process):
             raise SpecError(
                 f"env: expected a core environment, got {shown(env)}; bring it by envoi.adapters.from_env(env), "
                 "and make an instance of a class"
@@ -104,7 +108,7 @@ class Around(Process):
 
     @state.setter
     def state(self, state: Any) -> None:
-        self.env.state = state
+        self._env_inside.state = state
 
     @property
     def rewarder(self) -> Rewarder:
@@ -139,11 +143,11 @@ class Around(Process):
     @property
     def context(self) -> Mapping[str, Any]:
         """The inner environment's context, where it has one; setting it here sets it there."""
-        return self.env.context
+        return self._env_inside.context
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
-        self.env.context = context
+        self._env_inside.context = context
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         """Sets a context in some lanes; see `BatchEnv.put_context`.
@@ -152,7 +156,7 @@ class Around(Process):
             context: By feature, one value for each of these lanes.
             lanes: The indices of the lanes.
         """
-        self.env.put_context(context, lanes)
+        self._env_inside.put_context(context, lanes)
 
     def assign_lane(self, number: int) -> None:
         self.env.assign_lane(number)
@@ -185,7 +189,7 @@ class Around(Process):
         """The class, and the arguments after `env` by position and by name, that make this wrapper again."""
         return (self._kind, *self._arguments)
 
-    def over(self, env: Any) -> Any:
+    def over(self, env: Inside) -> Any:
         """Returns the same wrapper around another environment, such as a batch of the first."""
         args, kwargs = self._arguments
         return self._kind(env, *args, **kwargs)

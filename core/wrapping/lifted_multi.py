@@ -10,6 +10,7 @@ from ..errors import SpecError
 from ..protocol.episode import OVER
 from ..protocol.fast_steps import fast_multi_step
 from ..protocol.multi_env import (
+    MultiEnv,
     MultiReset,
     MultiStep,
     MultiStepValues,
@@ -24,7 +25,7 @@ from .changing import Changing
 from .multi_wrapper import MultiWrapper
 
 
-class LiftedMultiEnv(Changing, MultiWrapper):
+class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
     """A lifted wrapper over an environment of several agents."""
 
     memory = ("_memories", "_common", "_acted", "_paid", "_fresh", "_cut")

@@ -10,7 +10,7 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import as_mask
-from ..protocol.env import Reset, Step, full_step, make_step
+from ..protocol.env import Env, Reset, Step, full_step, make_step
 from ..protocol.episode import ENDED_LANES, OVER
 from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, library_name, parts_or_call
 from ..protocol.infos import Infos
@@ -20,7 +20,7 @@ from .changing import Changing
 from .wrapper import Wrapper
 
 
-class LiftedEnv(Changing, Wrapper):
+class LiftedEnv(Changing[Env], Wrapper):
     """A lifted wrapper over an environment of one agent, or a batch of them."""
 
     memory = ("_memory", "_cut")

@@ -11,14 +11,12 @@ from ..spec.base import shown
 from .delegate import Around
 
 
-class MultiWrapper(Around, MultiEnv):
+class MultiWrapper(Around[MultiEnv], MultiEnv):
     """An environment of several agents that behaves as `env` does; subclass it and override the differences.
 
     Args:
         env: The environment inside.
     """
-
-    env: MultiEnv
 
     def __init__(self, env: MultiEnv) -> None:
         super().__init__(env)

@@ -23,7 +23,7 @@ from ..tree import AnyDict, AnyMapping
 from .delegate import Around
 
 
-class OneOfMany(Around, MultiEnv):
+class OneOfMany(Around[Env], MultiEnv):
     """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`.
 
     Args:
@@ -102,7 +102,7 @@ class OneOfMany(Around, MultiEnv):
         return f"as_multi({self.env!r}, {self.agent!r})"
 
 
-class Sole(Around, Env):
+class Sole(Around[MultiEnv], Env):
     """A `MultiEnv` of one agent as a single-agent environment; made by `as_single`."""
 
     def __init__(self, env: MultiEnv) -> None:

@@ -20,7 +20,7 @@ from ..spec.base import shown
 from .delegate import Around, Inner
 
 
-class Wrapper(Around, Env):
+class Wrapper(Around[Env], Env):
     """An environment that behaves as `env` does; subclass it and override the differences.
 
     A subclass calls `super().__init__(env)`, and sets the specs that it changes.
@@ -28,8 +28,6 @@ class Wrapper(Around, Env):
     Args:
         env: The environment inside.
     """
-
-    env: Env
 
     batch_size: Any = Inner()
     restarts: Any = Inner()
@@ -51,13 +49,13 @@ class Wrapper(Around, Env):
         mask: NDArray[np.bool_] | None = None,
     ) -> Reset:
         if mask is None:
-            return self.env.reset(seed=cast("int | None", seed), options=options)
-        return cast("Any", self.env).reset(seed=seed, options=options, mask=mask)
+            return self._env_inside.reset(seed=seed, options=options)
+        return self._env_inside.reset(seed=seed, options=options, mask=mask)
 
     def step(self, action: Any, restart: NDArray[np.bool_] | None = None) -> Step:
         if restart is None:
             return self.env.step(action)
-        return cast("Any", self.env).step(action, restart)
+        return self._env_inside.step(action, restart)
 
     def step_lanes(self, action: Any, lanes: NDArray[np.bool_]) -> Step:
         """Acts once in some lanes; see `BatchEnv.step_lanes`.
@@ -66,7 +64,7 @@ class Wrapper(Around, Env):
             action: The actions of all lanes, with leaves of shape (n, …).
             lanes: The lanes that act, shape (n,), bool.
         """
-        return cast("Any", self.env).step_lanes(action, lanes)
+        return self._env_inside.step_lanes(action, lanes)
 
     @property
     def observation(self) -> Any:

@@ -69,6 +69,11 @@ def run_evaluation(
         for what, estimates in (("policy", evaluation.policies), ("agent", evaluation.agents)):
             for name, returns in (estimates or {}).items():
                 console.print(f"    {what} {escape(name)}: return {returns}")
+        for match in evaluation.matches or ():
+            console.print(
+                f"    against {match.opponent}: {match.wins} won, {match.ties} tied, {match.losses} lost "
+                f"({match.points:.0%} of the points)"
+            )
         contexts = evaluation.contexts or {}
         for label, returns in zip(context_labels(contexts), contexts.values(), strict=True):
             console.print(f"    in context {escape(label)}: return {returns}")

@@ -153,7 +153,7 @@ def test_core_to_form_and_back_is_exact_in_all_values(game, canonical):
             assert standing == [agents, turn]
         assert type(heard) is type(said)
         if canonical:  # the actions differ, so what follows from them may
-            said = form.last._replace(observations=form.seen(form.last.observations, form.last.infos))
+            said = form.last._replace(observations=form.encode_observations(form.last.observations, form.last.infos))
         exactly(heard, said)
 
 

@@ -459,7 +459,7 @@ def test_layers_are_named_by_their_classes_if_these_are_of_the_library():
 @pytest.mark.parametrize(
     ("env", "title"),
     [
-        (lambda: envoi.batch(Walk, 2), "Lanes: a step of many lanes is called as it is"),
+        (lambda: envoi.batch(Walk, 2), "CompiledLanes: a step of many lanes is called as it is"),
         (lambda: envoi.models.make("pursuit"), "Pursuit: a step of several agents is called as it is"),
         (Pair, "MultiModel: a step of several agents is called as it is"),
     ],

@@ -13,6 +13,7 @@ from envoi.integrations.rllib.multi_agent.grouping import SLOTS
 from envoi.integrations.rllib.multi_agent.league import GAMES, League, Member, elo_ratings
 from envoi.integrations.rllib.multi_agent.league_files import LeagueFiles
 from envoi.integrations.rllib.multi_agent.mapping import LEARNER, opponents
+from envoi.integrations.rllib.multi_agent.matches import Match, matches
 
 
 @given(arrays(float, st.integers(2, 6), elements=st.floats(-400, 400)))
@@ -86,6 +87,28 @@ def test_files_hold_every_trial_and_games_of_each_pair(tmp_path):
     files.plot(1, "PPO on a game")
     assert files.picture.read_bytes().startswith(b"\x89PNG")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_matches_count_the_games_against_each_version_and_name_it():
+    seats = {"learner first": ("main", "opponent_1"), "learner second": ("opponent_2", "main")}
+    games = [
+        (dict(zip(("a", "b"), both, strict=True)), {"a": a, "b": b})
+        for both, a, b in [
+            (seats["learner first"], 1.0, -1.0),
+            (seats["learner second"], 1.0, -1.0),
+            (seats["learner second"], 0.0, 0.0),
+            (("opponent_0", "main"), 0.0, 0.5),
+            (("main", "main"), 1.0, -1.0),
+        ]
+    ]
+    league = League([0, 0, 1], [Member(), Member(7, 12_000)])
+    assert matches(games, league.describe()) == (
+        Match("version 1 (frozen at 12,000 steps)", 0, 1, 1),
+        Match("version 0 (untrained)", 2, 0, 0),
+    )
+    assert [match.points for match in matches(games, league.describe())] == [0.25, 1.0]
+    assert {match.opponent for match in matches(games, None)} == {"opponent_0", "opponent_1", "opponent_2"}
+    assert matches(games[-1:], None) == ()
 
 
 def weights(module):
@@ -180,3 +203,6 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
     code, text, err = cli("evaluate", out, "--episodes", 2 * SLOTS)
     assert (code, err) == (0, "")
     assert re.search(r"policy main: return 0?\.?\d", text)
+    found = json.loads((out / "evaluation.json").read_text())["matches"]
+    assert sum(match["wins"] + match["ties"] + match["losses"] for match in found) == 2 * SLOTS
+    assert re.search(r"against version \d+ \(.*\): \d+ won, \d+ tied, \d+ lost", text)

@@ -29,6 +29,8 @@ import envoi  # noqa: E402
 from envoi.adapters import load, to_rllib  # noqa: E402
 from envoi.adapters.rllib import EnvCreator  # noqa: E402
 from envoi.adapters.shared.introspection import Content  # noqa: E402
+from envoi.integrations.rllib import configure  # noqa: E402
+from envoi.integrations.rllib.batched_runner import why_not  # noqa: E402
 from envoi.integrations.rllib.callbacks import EnvoiCallbacks  # noqa: E402
 from envoi.integrations.rllib.exact_resume.runner_state import _layers as layers_of  # noqa: E402
 from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
@@ -258,7 +260,9 @@ def test_callbacks_read_the_state_of_their_lane_in_the_model():
         assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
         for agent, one in episode.agent_episodes.items():
             np.testing.assert_array_equal(form.observation(agent), one.get_observations(-1))
-            np.testing.assert_array_equal(form.seen(form.last.observations, {})[agent], one.get_observations(-1))
+            np.testing.assert_array_equal(
+                form.encode_observations(form.last.observations, {})[agent], one.get_observations(-1)
+            )
         seen.append(int(form.core.state.step))
 
     seen = []
@@ -361,9 +365,15 @@ class Halving(ConnectorV2):
         return batch
 
 
-def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code():
+def test_a_custom_connector_and_a_policy_with_a_state_are_run_by_rllibs_own_code(caplog, monkeypatch):
+    monkeypatch.setattr("ray.util.debug._logged", set())
+    monkeypatch.setattr("ray.util.debug._disabled", False)
     settings = {"env_runners": {"env_to_module_connector": lambda *_: Halving()}}
-    assert list(runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings)).obstacles) == ["env-to-module"]
+    for _ in range(2):
+        one = runner(BatchedMultiAgentEnvRunner, config(Crowd, **settings))
+        assert list(one.obstacles) == ["env-to-module"]
+        assert "Halving" in one.reason
+    assert sum("Halving" in record.getMessage() for record in caplog.records) == 1
     check_equal(config(Crowd, **settings), CHUNKS)
     settings = {"rl_module": {"model_config": DefaultModelConfig(use_lstm=True, lstm_cell_size=4, max_seq_len=5)}}
     parts = runner(BatchedMultiAgentEnvRunner, config(Turns, **settings)).obstacles
@@ -412,6 +422,13 @@ def test_environments_of_others_are_stepped_by_rllibs_vector_environment():
     made = config(Crowd, **settings)
     assert list(runner(BatchedMultiAgentEnvRunner, made).obstacles) == ["stepping"]
     check_equal(made, CHUNKS)
+
+
+def test_why_not_knows_the_runner_of_several_agents():
+    made = configure("envoi:rps")
+    assert why_not(made) is None
+    assert runner(BatchedMultiAgentEnvRunner, made).reason is None
+    assert "RLlib's runner" in why_not(PPOConfig())
 
 
 def test_its_state_is_that_of_rllibs_runner():

@@ -55,23 +55,23 @@ class Masks:
         mask = spaces.Box(0.0, 1.0, (self.size,), np.float32)
         return spaces.Dict(OrderedDict([(MASK, mask), (OBSERVATIONS, observations)]))
 
-    def beside(self, seen: Any, info: Mapping[Any, Any], observation: Any = None) -> dict[str, Any]:
+    def beside(self, encoded: Any, info: Mapping[Any, Any], observation: Any = None) -> dict[str, Any]:
         """Returns an observation with its mask.
 
         Args:
-            seen: The observation for the network.
+            encoded: The observation for the network.
             info: The info, whose `"action_mask"` is the mask.
             observation: The core's observation, whose `"action_mask"` is the mask if the info has none; if neither has
                 one, all actions are legal.
         """
         mask = self.find(info, observation)
-        return {MASK: np.ones(self.size, np.float32) if mask is None else mask, OBSERVATIONS: seen}
+        return {MASK: np.ones(self.size, np.float32) if mask is None else mask, OBSERVATIONS: encoded}
 
-    def beside_all(self, seen: Any, infos: Any, observations: Any = None) -> dict[str, Any]:
+    def beside_all(self, encoded: Any, infos: Any, observations: Any = None) -> dict[str, Any]:
         """Returns the observations of n lanes with their masks, of shape (n, size).
 
         Args:
-            seen: The observations for the network, of all lanes.
+            encoded: The observations for the network, of all lanes.
             infos: One info per lane.
             observations: The core's observations, with leaves of shape (n, …); see `beside`.
         """
@@ -79,10 +79,10 @@ class Masks:
         if columns is not None and infos.mask is None and not infos.masks:  # the same keys in all lanes
             held = columns.get(MASK)
             if isinstance(held, np.ndarray) and held.shape == (len(infos), self.size):
-                return {MASK: (held != 0).astype(np.float32), OBSERVATIONS: seen}
+                return {MASK: (held != 0).astype(np.float32), OBSERVATIONS: encoded}
         found = [self.find(info, observations, lane) for lane, info in enumerate(infos)]
         masks = [np.ones(self.size, np.float32) if mask is None else mask for mask in found]
-        return {MASK: np.stack(masks), OBSERVATIONS: seen}
+        return {MASK: np.stack(masks), OBSERVATIONS: encoded}
 
     def find(self, info: Mapping[Any, Any], observation: Any, lane: int | None = None) -> NDArray[np.float32] | None:
         """Returns a mask as a new float32 array of 0 and 1, of shape (size,); None if there is none.

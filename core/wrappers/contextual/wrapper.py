@@ -130,7 +130,8 @@ class Contextual(Lifted):
         obs_context_features: Sequence[str] | str | None = None,
         obs_context_as_dict: bool | None = None,
     ) -> None:
-        Around.__init__(self, env)
+        # The change is planned below, where its schedule is known.
+        Around.__init__(self, env)  # pyright: ignore[reportUnknownMemberType]
         self._log = carl_options.logger_of(logger)
         carl_options.check_flags(hide_context=hide_context, dict_observation_space=dict_observation_space)
         carl_options.check_lanes(n_envs)
@@ -411,7 +412,7 @@ class Contextual(Lifted):
             self._bind(in_force, lanes)
         elif of_the_set and self._all_of_the_set:
             # New contexts differ from those before only in the features that differ over the set.
-            cast("Any", self.env).put_context(schedule.columns_of(chosen), lanes)
+            self._env_inside.put_context(schedule.columns_of(chosen), lanes)
         elif lanes:
             self._binding.apply(self.env, in_force, lanes)
             self._all_of_the_set = of_the_set and len(lanes) == self._lanes
@@ -440,7 +441,7 @@ class Contextual(Lifted):
         if before is not None and not isinstance(binding, (Function, Attributes)):
             # Other code may have given the environment another context meanwhile.
             is_one = self._lanes is None and isinstance(binding, Native)
-            in_force = not is_one or cast("Any", self.env).context == before[0]
+            in_force = not is_one or self._env_inside.context == before[0]
             lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if in_force else lanes
         if lanes:
             env = binding.apply(self.env, contexts, None if self._lanes is None else lanes)

@@ -61,23 +61,18 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
 
 
 def why_not(config: Any) -> str | None:
-    """Returns why the env runners of a config collect no arrays; None if they do, as far as a config shows.
+    """Returns why the env runners of a config work as RLlib's own; None if they do not, as far as a config shows.
 
     Some reasons show only in an env runner, such as connectors: `config.env_runner_cls(config=config).reason`, or
-    `algorithm.env_runner.reason`.
+    `algorithm.env_runner.reason`, for one agent and for several. An env runner logs its reason too, once in a process.
 
     Args:
         config: An `AlgorithmConfig`.
     """
-    from .batched_env_runner import BatchedEnvRunner
-    from .obstacles import obstacle_in_config
-
-    if (obstacle := _obstacle(config)) is not None:
-        return obstacle
-    cls = config.env_runner_cls
-    if cls is None or not issubclass(cls, BatchedEnvRunner):
-        return "the config has RLlib's runner; `use_runner(config)` sets the batched one"
-    return obstacle_in_config(config)
+    obstacle_in = getattr(config.env_runner_cls, "obstacle_in", None)  # of envoi's runners, for one agent or several
+    if obstacle_in is not None:
+        return obstacle_in(config)
+    return _obstacle(config) or "the config has RLlib's runner; `use_runner(config)` sets the batched one"
 
 
 def _obstacle(config: Any) -> str | None:
@@ -85,7 +80,7 @@ def _obstacle(config: Any) -> str | None:
     from .batched_env_runner import BatchedEnvRunner
 
     if config.is_multi_agent:
-        return "the config has several agents"
+        return "the config has several agents, whose runner `configure` sets"
     if config.output:
         return "the config records its episodes (`output`), for which RLlib has a runner of its own"
     cls = config.env_runner_cls

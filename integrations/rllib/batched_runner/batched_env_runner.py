@@ -63,6 +63,11 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._is_complete = True
         self._look_for_obstacles()
 
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        return obstacle_in_config(config)
+
     def make_env(self) -> None:
         """Makes a new vector environment; see `SingleAgentEnvRunner.make_env`."""
         super().make_env()
@@ -81,7 +86,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if self.env is not None:
             self._maker = EpisodeMaker(self.env.single_observation_space, self.env.single_action_space)
         parts = self.env, self.module, self._env_to_module, self._module_to_env
-        before, self.reason = self.reason, obstacle_in_config(self.config) or obstacle_in_parts(*parts)
+        before, self.reason = self.reason, self.obstacle_in(self.config) or obstacle_in_parts(*parts)
         if self.reason != before:
             self._needs_initial_reset = True
             log_fallback(self.reason)

@@ -62,12 +62,12 @@ class DescribedEnv:
     @property
     def spaces_of_agents(self) -> Mapping[Any, tuple[spaces.Space[Any], spaces.Space[Any]]]:
         """The observation and the action space of each agent; of the agent None, if there is only one."""
-        seen, done = self.observation_space, self.action_space
+        observations, actions = self.observation_space, self.action_space
         if not self.is_multi_agent:
-            return {None: (seen, done)}
-        assert isinstance(seen, spaces.Dict)
-        assert isinstance(done, spaces.Dict)
-        return {agent: (seen[agent], done[agent]) for agent in done.spaces}
+            return {None: (observations, actions)}
+        assert isinstance(observations, spaces.Dict)
+        assert isinstance(actions, spaces.Dict)
+        return {agent: (observations[agent], actions[agent]) for agent in actions.spaces}
 
 
 def describe_env(

@@ -15,7 +15,12 @@ SEATS = "envoi_seats"
 
 def opponents(count: int) -> tuple[str, ...]:
     """Returns the names of the frozen policies of self-play, one for each of `count` slots."""
-    return tuple(f"opponent_{index}" for index in range(count))
+    return tuple(map(opponent, range(count)))
+
+
+def opponent(slot: int) -> str:
+    """Returns the name of the frozen policy in a slot of the league."""
+    return f"opponent_{slot}"
 
 
 class FixedMapping:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .league import LEAGUE, RIVAL_RETURNS, SCORES, League
-from .mapping import LEARNER, SelfPlayMapping, opponents
+from .mapping import LEARNER, SelfPlayMapping, opponent, opponents
+from .matches import points_of
 from .returns import returns_by_agent
 
 
@@ -31,8 +32,7 @@ def log_score(episode: Any, earlier_chunks: Sequence[Any], metrics_logger: Any, 
     rivals = seats.keys() - {LEARNER}
     if LEARNER in seats and len(rivals) == 1:
         (rival,) = rivals
-        difference = seats[LEARNER] - seats[rival]
-        points = 0.5 + 0.5 * (difference > 0) - 0.5 * (difference < 0)
+        points = points_of(seats[LEARNER], seats[rival])
         metrics_logger.log_value((SCORES, rival), points, reduce="item_series")
         metrics_logger.log_value(RIVAL_RETURNS, seats[LEARNER], reduce="item_series")
 
@@ -60,7 +60,7 @@ def advance(algorithm: Any, metrics_logger: Any, result: dict[str, Any]) -> None
     if league.is_due:
         steps = int(result.get("num_env_steps_sampled_lifetime", 0))
         slot = league.admit(int(result["training_iteration"]), steps)
-        _freeze(algorithm, [opponents(mapping.slots)[slot]])
+        _freeze(algorithm, [opponent(slot)])
     result[LEAGUE] = league.to_json()
     metrics_logger.log_value(LEAGUE, result[LEAGUE], reduce="item")
 

@@ -57,6 +57,11 @@ class BatchedMultiAgentEnvRunner(MultiAgentEnvRunner):
         self._heard = callbacks_heard(self.config)
         log_fallback(self.reason)
 
+    @staticmethod
+    def obstacle_in(config: Any) -> str | None:
+        """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
+        return None if config.is_multi_agent else "the config has one agent"
+
     @property
     def reason(self) -> str | None:
         """Why parts of a step are as slow as RLlib's; None if none is."""

@@ -1,0 +1,58 @@
+"""Chooses the batch of a model: one that compiles, or one that is interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..authoring.model import Model
+from ..compiling.availability import numba_version
+from ..compiling.choice import Compiled
+from ..errors import NotCompilable
+from ..protocol.env import Env
+from ..spec.base import shown
+from .lanes import Lanes
+from .model_batch import ModelBatch
+
+if TYPE_CHECKING:
+    from .batch_model import BatchModel
+
+
+def model_batch(model: BatchModel, n: int, compiled: Compiled) -> ModelBatch:
+    """Makes a batch of a model.
+
+    Args:
+        model: The model, which the batch keeps.
+        n: The number of lanes.
+        compiled: As for `envoi.batch`.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
+    """
+    if compiled is False or numba_version() is None:
+        return ModelBatch(model, n)
+    from .compiled_model_batch import CompiledModelBatch  # imported here, so that `import envoi` stays fast
+
+    return CompiledModelBatch(model, n, compiled)
+
+
+def lanes_over(envs: Sequence[Env], compiled: Compiled) -> Lanes:
+    """Makes a batch of separate environments.
+
+    Args:
+        envs: The environments.
+        compiled: As for `envoi.batch`.
+
+    Raises:
+        NotCompilable: `compiled` is True, and they are not models of one class that can be compiled.
+    """
+    kind = type(envs[0])
+    if not (issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)):
+        if compiled is True:
+            raise NotCompilable(f"compiled=True: expected a model, got {shown(envs[0])}; only models can be compiled")
+        return Lanes(envs)
+    if compiled is False or numba_version() is None:
+        return Lanes(envs)
+    from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
+
+    return CompiledLanes(envs, compiled)

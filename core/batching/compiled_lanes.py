@@ -1,0 +1,199 @@
+"""Lanes of a scalar `Model` that step by a kernel."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..compiling.choice import Compiled
+from ..lane_values import lane
+from ..protocol.batch_env import Mask
+from ..protocol.env import Env
+from .kernel_steps import KernelSteps
+from .lanes import Lanes
+
+if TYPE_CHECKING:
+    from ..compiling.plan import Plan
+    from ..compiling.runner import Runner
+
+
+class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Lanes of one scalar model whose steps are one call of a kernel, with the same values as `Lanes`.
+
+    At rest, each lane's environment holds its episode. While the kernel steps, its records do; an access to `envs`
+    brings the environments up to date. The kernel advances the streams of the environments themselves.
+
+    Args:
+        envs: The models, all of one class.
+        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+
+    Raises:
+        NotCompilable: `compiled` is True, and the model cannot be compiled.
+    """
+
+    _lanes: tuple[Any, ...] = ()
+    _ended: Any = None
+    _kinds: Sequence[Any] = ()
+
+    def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto") -> None:
+        Lanes.__init__(self, envs)
+        self._use_kernels(compiled)
+
+    @property
+    def _kind(self) -> type:
+        return Lanes  # a snapshot of one kind can be restored into the other
+
+    def _class_step(self, action: Any, restart: Mask | None) -> Any:
+        return Lanes.step_values(self, action, restart)
+
+    @property
+    def envs(self) -> tuple[Any, ...]:
+        """The environments of the lanes."""
+        self._out_of_records()
+        self._in_records = False  # the caller may change them
+        return self._lanes
+
+    @envs.setter
+    def envs(self, envs: Sequence[Env]) -> None:
+        self._out_of_records()
+        self._lanes, self._in_records = tuple(envs), False
+
+    @property
+    def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._out_of_records()
+        return self._ended
+
+    @_over.setter
+    def _over(self, over: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._out_of_records()
+        self._ended, self._in_records = over, False
+
+    @property
+    def observation(self) -> Any:
+        """The latest observations."""
+        return self._observation if self._in_records else Lanes.observation.__get__(self)
+
+    def _out_of_records(self) -> None:
+        runner = self._runner
+        if self._in_class or runner is None:
+            return
+        self._in_class = True
+        self._ended = runner.over.copy()
+        leaves = [leaf for _, leaf in tree.leaves(runner.state())]
+        for index, env in enumerate(self._lanes):
+            parts = iter(
+                [
+                    leaf[index] if kind is np.ndarray else kind(leaf[index])
+                    for leaf, kind in zip(leaves, self._kinds, strict=True)
+                ]
+            )
+            state = tree.map_leaves(lambda _, parts=parts: next(parts), runner.plan.layout.example)
+            observation = tree.map_leaves(
+                lambda leaf: leaf.copy(), lane(self.observation_spec, self._observation, index)
+            )
+            env.resume(state, observation, bool(self._ended[index]))
+
+    # Compiling.
+
+    def _make_plan(self) -> Plan:
+        from ..compiling.scalar import plan_of_model  # imported here, so that `import envoi` stays fast
+
+        return plan_of_model(self._lanes[0])
+
+    def _start(self, plan: Plan) -> None:
+        from ..compiling.comparison import check_equal
+
+        self._prepare(plan)
+        make: Any = type(self)
+        pair: list[Any] = [make([copy.copy(env) for env in self._lanes[:1] * 3], False) for _ in "ab"]
+        for batch in pair:
+            batch.rng = np.random.default_rng(0)
+        pair[1]._prepare(plan)
+        try:
+            check_equal(plan.title, *pair)
+        except Exception:
+            self._runner = None
+            raise
+
+    def _prepare(self, plan: Any) -> None:
+        from ..compiling.layout import Layout
+        from ..compiling.runner import Runner
+
+        n, env = self.batch_size, self._lanes[0]
+        self._own = Layout({name: getattr(env, name) for name in plan.settings}, names=plan.settings)
+        examples = [self._own.empty(2), np.zeros((2, 8), np.int64), plan.context.empty(2), plan.layout.empty(2)]
+        runner = Runner(plan, self.action_spec, n, examples)
+        self._bits, self._streams_of = np.zeros((n, 8), np.int64), [None] * n
+        self._contexts, self._fresh, self._records_of_own = (
+            plan.context.empty(n),
+            plan.layout.empty(n),
+            self._own.empty(n),
+        )
+        self._fixed = [self._records_of_own, self._bits, self._contexts, self._fresh]
+        # The types of numbers in states, which follow from the functions and not from the records.
+        rng = np.random.default_rng(0)
+        begun = env.initial(rng, env.context)
+        moved = env.transition(begun, lane(env.action_spec, self._one_of(runner.idle), 0), rng)
+        self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
+        self._prepared = frozenset(
+            ("_own", "_bits", "_streams_of", "_contexts", "_fresh", "_records_of_own", "_fixed", "_kinds")
+        )
+        self._fit(plan, runner)
+
+    def _one_of(self, leaves: Sequence[Any]) -> Any:
+        remaining = iter(leaves)
+        return tree.map_leaves(lambda _: next(remaining), self.action_spec)
+
+    def _usable(self) -> Runner | None:
+        runner = self._runner
+        if runner is None or self._in_records:
+            return runner
+        return runner if self._into_records(runner) else None
+
+    def _into_records(self, runner: Any) -> bool:
+        """Takes over the episodes of the environments; returns False if one cannot be stepped by the kernel."""
+        plan, lanes = runner.plan, self._lanes
+        kind = cast("Any", type(lanes[0]))
+        if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
+            return False
+        columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
+        if not runner.load([np.array(values) for values in columns], self._ended):
+            return False
+        contexts = [env.context for env in lanes]
+        pairs = (
+            (plan.context, self._contexts, [[context[name] for context in contexts] for name in plan.context.example]),
+            (self._own, self._records_of_own, [[getattr(env, name) for env in lanes] for name in plan.settings]),
+        )
+        for layout, records, values in pairs:
+            arrays = layout.converted([np.asarray(one) for one in values], self.batch_size)
+            if arrays is None:
+                return False
+            layout.write(records, arrays)
+        if plan.uses_dynamics or plan.uses_observation:
+            self._find_streams(lanes)
+        self._observation = Lanes.observation.__get__(self)
+        self._in_records = True
+        return True
+
+    def _find_streams(self, lanes: Sequence[Any]) -> None:
+        from ..compiling.random_streams import addresses_of
+
+        for index, env in enumerate(lanes):
+            streams = env.streams
+            if self._streams_of[index] is not streams:
+                self._bits[index, :4] = addresses_of(streams.dynamics)
+                self._bits[index, 4:] = addresses_of(streams.observation)
+                self._streams_of[index] = streams
+
+    def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
+        if begins is not None and not runner.plan.begins:
+            layout = runner.plan.layout
+            for row, index in enumerate(begins.nonzero()[0].tolist()):
+                env = self._lanes[index]
+                state = env.initial(env.streams.dynamics, env.context)
+                layout.write(self._fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
+        return self._fixed

@@ -1,0 +1,228 @@
+"""Steps of a batch by a compiled kernel: what batches of both styles of models share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from .. import tree
+from ..compiling.choice import Choice, Compiled
+from ..lane_values import put, take
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..protocol.env import Reset, Step
+from ..protocol.infos import Infos
+from ..protocol.process import Snapshot
+
+if TYPE_CHECKING:
+    from ..compiling.plan import Plan
+    from ..compiling.runner import Runner
+
+
+class KernelSteps(BatchEnv):
+    """Steps by a kernel where there is one; a mixin before the class whose values it repeats.
+
+    The states are in the records of a runner, or where the class below keeps them, or in both. All methods of that
+    class work on its own states, so they take them out of the records first.
+
+    Attributes:
+        choice: The state of the decision to compile.
+    """
+
+    choice: Choice
+    _runner: Runner | None = None
+    _in_records = False  # True if the records of the runner hold the states
+    _in_class = True  # True if the class below holds them
+    _observation: Any
+    _prepared: frozenset[str] = frozenset()  # the names of the attributes that a kernel needs
+
+    def _use_kernels(self, compiled: Compiled) -> None:
+        """Decides when to compile; call it at the end of `__init__`."""
+        self.choice = Choice(compiled)
+        if compiled is True:
+            self.choice.compile(self._make_plan, self._start)
+
+    # What a subclass provides.
+
+    def _make_plan(self) -> Plan:
+        """Returns the plan of the kernel."""
+        raise NotImplementedError
+
+    def _start(self, plan: Plan) -> None:
+        """Compiles the kernel, compares it with the functions that it was made of, and uses it from here on."""
+        raise NotImplementedError
+
+    def _class_step(self, action: Any, restart: Mask | None) -> Any:
+        """Steps as the class below does; returns a `Step`, or its values as those of `step_values`."""
+        raise NotImplementedError
+
+    def _usable(self) -> Runner | None:
+        """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
+        raise NotImplementedError
+
+    def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
+        """Returns the kernel's own arguments.
+
+        Args:
+            runner: The runner.
+            begins: The lanes that begin an episode.
+            acts: False if no lane acts.
+        """
+        raise NotImplementedError
+
+    def _out_of_records(self) -> None:
+        """Copies the states out of the records, for the class below."""
+        raise NotImplementedError
+
+    def _leave_records(self) -> None:
+        """Gives the states to the class below, which may change them."""
+        self._out_of_records()
+        self._in_records = False
+
+    # Steps.
+
+    def _fit(self, plan: Plan, runner: Runner) -> None:
+        """Starts to use a runner."""
+        from ..compiling.structures import rebuilder  # imported here, so that `import envoi` stays fast
+
+        n = self.batch_size
+        self._observed = rebuilder(plan.observation)
+        self._informed = rebuilder(plan.info) if plan.info else None
+        self._no_infos = Infos(columns={}, n=n)
+        count = len(list(tree.leaves(plan.observation)))
+        has_discount = any(output.name == "discount" for output in plan.outputs)
+        self._reward_at, self._discount_at = count, count + 1 if has_discount else None
+        self._infos_at = count + 1 + has_discount
+        self._prepared = self._prepared | {
+            "_observed",
+            "_informed",
+            "_no_infos",
+            "_reward_at",
+            "_discount_at",
+            "_infos_at",
+        }
+        self._out_of_records()
+        self._runner, self._in_records, self._in_class = runner, False, True
+
+    def step(self, action: Any, restart: Mask | None = None) -> Step:
+        values = self.step_values(action, restart)
+        return values if type(values) is Step else full_lanes_step(values, self.discount_spec, self.batch_size)
+
+    def step_values(self, action: Any, restart: Mask | None = None) -> Any:
+        """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        runner = self._usable()
+        if runner is None:
+            return self._interpreted(action, restart)
+        if restart is None:
+            ran = self._run(runner, action, runner.none, runner.none, None, True)
+        else:
+            restart = as_mask(restart, self.batch_size, "restart")
+            if not restart.flags.carray:
+                restart = restart.copy()
+            ran = self._run(runner, action, restart, runner.none, restart, True)
+        if ran is None:
+            return self._interpreted(action, restart)
+        ended, outputs = ran
+        terminated = truncated = discount = None
+        if ended:
+            terminated, truncated = runner.flags.copy()
+        if self._discount_at is not None:
+            discount = outputs[self._discount_at]
+            if terminated is None:
+                terminated, truncated = np.zeros(self.batch_size, bool), np.zeros(self.batch_size, bool)
+        infos = self._no_infos
+        if self._informed is not None:
+            infos = Infos(columns=self._informed(outputs[self._infos_at :]), n=self.batch_size)
+        return self._observation, outputs[self._reward_at], terminated, truncated, discount, infos
+
+    def _run(
+        self, runner: Runner, action: Any, restart: Mask, hold: Mask, begins: Mask | None, acts: bool
+    ) -> tuple[int, list[Any]] | None:
+        """Runs the kernel; returns None for an action with which steps must be interpreted."""
+        actions = runner.actions(action)
+        if actions is None:
+            return None
+        runner.check(actions, restart, hold)
+        ended, outputs = runner.run(actions, restart, hold, self._given(runner, begins, acts))
+        self._observation = self._observed(outputs)
+        self._in_class = False
+        return ended, outputs
+
+    def _interpreted(self, action: Any, restart: Mask | None) -> Any:
+        choice = self.choice
+        self._leave_records()
+        if not choice.is_open:
+            return self._class_step(action, restart)
+        started = perf_counter()
+        step = self._class_step(action, restart)
+        choice.spent += perf_counter() - started
+        if choice.spent > choice.limit:
+            choice.advance(self._make_plan, self._start)
+        return step
+
+    def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        chosen = as_mask(lanes, self.batch_size, "lanes")
+        runner = self._usable()
+        still = ~chosen
+        before = None if runner is None else self._observation
+        ran = None if runner is None else self._run(runner, action, runner.none, still, None, True)
+        if runner is None or ran is None:
+            self._leave_records()
+            return super().step_lanes(action, lanes)
+        outputs = ran[1]
+        self._hold_observation(before, still)
+        terminated, truncated = runner.flags.copy()
+        discount = 1.0 - terminated if self._discount_at is None else outputs[self._discount_at]
+        infos = self._infos(outputs, chosen.copy())
+        return make_batch_step((self._observation, outputs[self._reward_at], terminated, truncated, discount, infos))
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        chosen = as_mask(mask, self.batch_size, "mask")
+        runner = None if seed is not None or options or chosen is None else self._usable()
+        if runner is None or chosen is None:
+            self._leave_records()
+            return super().reset(seed=seed, options=options, mask=mask)
+        chosen = chosen.copy()  # the infos keep it
+        still, before = ~chosen, self._observation
+        actions = runner.idle
+        outputs = runner.run(actions, chosen, still, self._given(runner, chosen, False))[1]
+        self._observation, self._in_class = self._observed(outputs), False
+        self._hold_observation(before, still)
+        return make_batch_reset((self._observation, self._infos(outputs, chosen)))
+
+    def _hold_observation(self, before: Any, still: Mask) -> None:
+        """Keeps the observations of lanes that pause, which noise would change."""
+        if self._runner is not None and self._runner.plan.holds_observations:
+            self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
+
+    def _infos(self, outputs: list[Any], mask: Mask) -> Infos:
+        columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
+        return Infos(columns=columns, n=self.batch_size, mask=mask)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._kind, super().snapshot().content)
+
+    def _content(self, snapshot: Snapshot) -> Any:
+        own = snapshot.owner is type(self)
+        return super()._content(Snapshot(self._kind, snapshot.content) if own else snapshot)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the kernel, which is not pickled but compiled or loaded again.
+        self._out_of_records()
+        dropped = {"_runner", "_in_records", "_in_class", "_prepared", *self._prepared}
+        held = cast("dict[str, Any]", super().__getstate__())
+        state = {name: value for name, value in held.items() if name not in dropped}
+        return {**state, "choice": Choice(self.choice.wanted)}

@@ -1,0 +1,102 @@
+"""Functions that kernels call; numba compiles them into each kernel. Only this module's import needs numba."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@njit(inline="always")
+def place(index: Any, size: Any) -> Any:
+    """Returns an index of an axis as numpy understands it, after checking that it lies inside.
+
+    Args:
+        index: The index, which may count from the end.
+        size: The length of the axis.
+    """
+    if index < 0:
+        index += size
+    if index < 0 or index >= size:
+        raise IndexError("an array of the model is indexed out of its bounds")
+    return index
+
+
+@njit(inline="always")
+def clip(value: Any, low: Any, high: Any) -> Any:
+    """Returns `np.clip` of a scalar: nan stays nan.
+
+    Args:
+        value: The number.
+        low: The least result.
+        high: The largest.
+    """
+    result = value if (value != value or value > low) else low
+    return result if (result != result or result < high) else high
+
+
+@njit(inline="always")
+def check_length(values: Any, count: Any) -> None:
+    """Raises an error if an observation has another number of elements than its spec.
+
+    Args:
+        values: The elements.
+        count: The number in the spec.
+    """
+    if len(values) != count:
+        raise ValueError("observe returns another number of values than observation_spec has")
+
+
+@intrinsic
+def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> Any:
+    """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`.
+
+    Args:
+        typing: numba's context.
+        address: The address of the loop.
+        data: The address of its data.
+        zero: A value of the result's type.
+        values: A tuple of the ufunc's arguments, which must have the dtypes of the loop.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = [*signature.args[3], signature.args[2]]
+        inputs = cgutils.unpack_tuple(builder, arguments[3])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(64)
+        pointers = cgutils.alloca_once(builder, byte, size=len(kinds))
+        steps = cgutils.alloca_once(builder, word, size=len(kinds))
+        count = cgutils.alloca_once(builder, word)
+        builder.store(word(1), count)
+        slots: list[Any] = []
+        for number, kind in enumerate(kinds):
+            slot = cgutils.alloca_once(builder, context.get_data_type(kind))
+            if number < len(inputs):
+                context.pack_value(builder, kind, inputs[number], slot)
+            builder.store(builder.bitcast(slot, byte), builder.gep(pointers, [word(number)]))
+            builder.store(word(0), builder.gep(steps, [word(number)]))
+            slots.append(slot)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word.as_pointer(), word.as_pointer(), byte])
+        loop = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(loop, [pointers, count, steps, builder.inttoptr(arguments[1], byte)])
+        return context.unpack_value(builder, kinds[-1], slots[-1])
+
+    return zero(types.int64, types.int64, zero, values), build
+
+
+NAMES: dict[str, Any] = {
+    "place": place,
+    "check_length": check_length,
+    "clip": clip,
+    "call_loop": call_loop,
+    "sqrt": math.sqrt,
+    "sin": math.sin,
+    "cos": math.cos,
+    "inf": np.inf,
+    "nan": np.nan,
+}
+"""The functions and constants by the names that a kernel's lines have for them."""

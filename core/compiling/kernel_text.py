@@ -1,0 +1,206 @@
+"""The text of a kernel: one loop over lanes that acts, resets, observes, and finds the ends.
+
+    kernel(before, after, restart, hold, over, flags, …)  →  the number of lanes that ended
+
+Each lane acts, begins a new episode (`restart`), or pauses (`hold`). Next states go to other records than those they
+are computed from, and the actions of all lanes are checked before any lane acts, so that an error leaves the batch as
+it was. A kernel is made of `Section`s, which the two ways of compiling a model write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from .errors import NotCompilable
+from .layout import Layout
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that each step returns.
+
+    Attributes:
+        name: Its name in the text.
+        shape: The shape of one lane's value.
+        dtype: Its dtype.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass
+class Sections:
+    """The lines of a kernel. States are read as `b.f0, …`, and the next states are left in `z0, …`.
+
+    Attributes:
+        act: Lines of a lane that acts: set all `z`, and write the reward.
+        begin: Lines of a lane that begins an episode: set all `z`.
+        observe: Lines that write the observation of `z`.
+        end: Lines of a lane that acted: set `terminated` and `truncated`, and write the discount.
+        setup: Lines before the loop.
+        arguments: Names of the arguments after the common ones.
+    """
+
+    act: list[str]
+    begin: list[str]
+    observe: list[str]
+    end: list[str]
+    setup: list[str] = field(default_factory=list[str])
+    arguments: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Action:
+    """One leaf of the action, as kernels read it.
+
+    Attributes:
+        path: Its path, for messages.
+        shape: Its shape in one lane.
+        dtype: The dtype of the spec.
+        low: The least value of each element, if these are integers; else None.
+        high: The largest.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    low: np.ndarray[Any, Any] | None
+    high: np.ndarray[Any, Any] | None
+
+
+def actions_of(spec: SpecTree) -> list[Action]:
+    """Returns the leaves of an action spec.
+
+    Raises:
+        NotCompilable: A leaf is no array of numbers.
+    """
+    found: list[Action] = []
+    for path, leaf in tree.leaves(spec, "action"):
+        low = high = None
+        if isinstance(leaf, Discrete):
+            low, high = np.asarray(leaf.start), np.asarray(leaf.start + leaf.n - 1)
+        elif isinstance(leaf, MultiDiscrete):
+            low, high = np.broadcast_to(leaf.start, leaf.shape), leaf.last
+        elif isinstance(leaf, MultiBinary):
+            low, high = np.zeros(leaf.shape, int), np.ones(leaf.shape, int)
+        elif isinstance(leaf, Array):
+            if leaf.dtype.kind in "iu":
+                low, high = leaf.low_or_inf, leaf.high_or_inf
+        else:
+            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
+        found.append(Action(path, leaf.shape, leaf.dtype, low, high))
+    return found
+
+
+def scalars(name: str, shape: tuple[int, ...], lane: str = "i") -> list[str]:
+    """Returns the expressions of all elements of one lane's array.
+
+    Args:
+        name: The array of n lanes.
+        shape: The shape of one lane's.
+        lane: The index of the lane.
+    """
+    return [f"{name}[{', '.join(map(str, (lane, *place)))}]" for place in np.ndindex(*shape)]
+
+
+def kernel_text(
+    title: str, layout: Layout, actions: Sequence[Action], outputs: Sequence[Output], sections: Sections
+) -> str:
+    """Returns the text of a kernel.
+
+    Args:
+        title: A comment about it.
+        layout: The layout of states.
+        actions: The leaves of the action.
+        outputs: The arrays that it fills, `reward` and perhaps `discount` among them.
+        sections: Its lines.
+    """
+    names = [name for name, _ in layout.fields]
+    count = range(len(names))
+    idle = [
+        f"{element} = 0"
+        for output in outputs
+        if output.name == "reward"
+        for element in scalars(output.name, output.shape)
+    ]
+    ones = [
+        f"{element} = 1"
+        for output in outputs
+        if output.name == "discount"
+        for element in scalars("discount", output.shape)
+    ]
+    arguments = ["before", "after", "restart", "hold", "over", "flags", *sections.arguments]
+    arguments += [f"action{number}" for number in range(len(actions))] + [output.name for output in outputs]
+    checks = [
+        f"if not ({low} <= {element} and {element} <= {high}):\n    return -1 - n - {number} * n - i"
+        for number, action in enumerate(actions)
+        for element, low, high in _bounds(number, action)
+    ]
+    leaves = [f"action{number}" for number in range(len(actions))]
+    lines = [
+        f"# {title}",
+        f"def check({', '.join(['restart', 'hold', 'over', *leaves])}):",
+        "    n = len(over)",
+        "    for i in range(n):",
+        "        if not restart[i] and not hold[i]:",
+        "            if over[i]:",
+        "                return -1 - i",
+        *_indented(checks, 12),
+        "    return 0",
+        "",
+        f"def kernel({', '.join(arguments)}):",
+        "    n = len(over)",
+        *_indented(sections.setup, 4),
+        "    begun = 0",
+        "    ended = 0",
+        "    for i in range(n):",
+        "        b = before[i]",
+        "        acts = False",
+        "        if hold[i]:",
+        *_indented([f"z{k} = b.{names[k]}" for k in count] + idle, 12),
+        "        elif restart[i]:",
+        *_indented(sections.begin + idle, 12),
+        "            begun += 1",
+        "        else:",
+        "            acts = True",
+        *_indented(sections.act, 12),
+        "        a = after[i]",
+        *_indented([f"a.{names[k]} = z{k}" for k in count], 8),
+        *_indented(sections.observe, 8),
+        "        terminated = False",
+        "        truncated = False",
+        "        if acts:",
+        *_indented(sections.end, 12),
+        "            if terminated or truncated:",
+        "                ended += 1",
+        *(["        else:", *_indented(ones, 12)] if ones else []),
+        "        flags[0, i] = terminated",
+        "        flags[1, i] = truncated",
+        "    for i in range(n):",
+        "        if not hold[i]:",
+        "            over[i] = flags[0, i] or flags[1, i]",
+        "    return ended",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _bounds(number: int, action: Action) -> list[tuple[str, int, int]]:
+    """Returns the elements of an action that have bounds, with these."""
+    if action.low is None or action.high is None:
+        return []
+    elements = scalars(f"action{number}", action.shape)
+    low, high = np.broadcast_to(action.low, action.shape).ravel(), np.broadcast_to(action.high, action.shape).ravel()
+    return [(element, int(one), int(other)) for element, one, other in zip(elements, low, high, strict=True)]
+
+
+def _indented(lines: Sequence[str], width: int) -> list[str]:
+    return [indent(line, " " * width) for line in lines]

@@ -1,0 +1,361 @@
+"""Arrays of symbolic lanes, on which a `BatchModel`'s own functions run once, to record what they compute.
+
+A `LaneArray` behaves like a numpy array of shape (n, …) for a small n, but its elements are nodes of an expression.
+numpy itself decides on shapes, broadcasting and dtypes: functions that move elements run on an object array of the
+nodes, and ufuncs tell the dtypes of their loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from .errors import Unsupported
+from .expressions import Node, Recorder, value_of
+
+_MOVING = {
+    np.stack, np.concatenate, np.vstack, np.hstack, np.column_stack, np.dstack, np.transpose, np.reshape, np.ravel,
+    np.expand_dims, np.squeeze, np.moveaxis, np.swapaxes, np.broadcast_to, np.broadcast_arrays, np.atleast_1d,
+    np.atleast_2d, np.flip, np.fliplr, np.flipud, np.roll, np.rot90, np.repeat, np.tile, np.take, np.split,
+    np.copy, np.diagonal,
+}  # fmt: skip
+"""Functions that move elements and compute nothing."""
+
+_REDUCED = {"all": "logical_and", "any": "logical_or", "sum": "add", "prod": "multiply", "max": "maximum",
+            "min": "minimum", "amax": "maximum", "amin": "minimum"}  # fmt: skip
+
+
+class Table(np.ndarray[Any, Any]):
+    """An array of the model that lanes may index."""
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(isinstance(part, LaneArray) for part in parts):
+            return np.asarray(self)[key]
+        recorder = next(part for part in parts if isinstance(part, LaneArray)).recorder
+        if any(not isinstance(part, (LaneArray, int, np.integer, np.ndarray)) for part in parts):
+            raise Unsupported("it indexes an array by lanes' values together with slices")
+        array = np.ascontiguousarray(self)
+        if len(parts) > array.ndim or array.dtype.kind not in "biuf":
+            raise Unsupported(f"it indexes an array of shape {array.shape} and dtype {array.dtype} by lanes' values")
+        indices = np.broadcast_arrays(*(_nodes(part, recorder) for part in parts))
+        for part in parts:
+            if isinstance(part, LaneArray) and part.dtype.kind not in "iu":
+                raise Unsupported("it indexes an array by a mask of lanes; use np.where")
+        rest = array.shape[len(parts) :]
+        number = recorder.table(self._held())
+        result = np.empty((*indices[0].shape, *rest), object)
+        for place in np.ndindex(indices[0].shape):
+            for inner in np.ndindex(rest):
+                where = (*(index[place] for index in indices), *inner)
+                result[*place, *inner] = recorder.node("gather", (number, *where), array.dtype)
+        return LaneArray(result, array.dtype, recorder)
+
+    def _held(self) -> np.ndarray[Any, Any]:
+        return self.base if isinstance(self.base, np.ndarray) and self.base.shape == self.shape else np.asarray(self)
+
+
+class LaneArray(NDArrayOperatorsMixin):
+    """An array of nodes.
+
+    Args:
+        nodes: An object array of nodes, all of one dtype.
+        dtype: That dtype.
+        recorder: The recorder of the nodes.
+    """
+
+    __array_priority__ = 1000
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, nodes: Any, dtype: Any, recorder: Recorder) -> None:
+        if not isinstance(nodes, np.ndarray):
+            held, nodes = nodes, np.empty((), object)
+            nodes[()] = held
+        self.nodes: np.ndarray[Any, Any] = nodes
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.recorder = recorder
+
+    # What an array is.
+
+    shape = property(lambda self: self.nodes.shape)
+    ndim = property(lambda self: self.nodes.ndim)
+    size = property(lambda self: self.nodes.size)
+    strides = property(lambda self: np.empty(self.shape, self.dtype).strides)
+    T = property(lambda self: self._moved(self.nodes.T))
+    mT = property(lambda self: self._moved(self.nodes.swapaxes(-1, -2)))  # noqa: N815 (numpy's name)
+    flat = property(lambda self: iter(self.ravel()))
+    real = property(lambda self: self)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Any:
+        return (self._moved(part) for part in self.nodes)
+
+    def _moved(self, nodes: Any) -> LaneArray:
+        return LaneArray(nodes, self.dtype, self.recorder)
+
+    def __getitem__(self, key: Any) -> LaneArray:
+        if any(isinstance(part, (LaneArray, list)) for part in (key if isinstance(key, tuple) else (key,))):
+            return self._chosen(key)
+        return self._moved(self.nodes[key])
+
+    def _chosen(self, key: Any) -> LaneArray:
+        """Returns the elements that lanes choose along one axis by their values, by comparisons."""
+        raise Unsupported("it indexes a lane's array by values of lanes; compare with np.arange instead")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise Unsupported("it writes into an array; states are never modified")
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise Unsupported("it reads a lane's value in Python (an `if`, float(), or a loop over lanes); use np.where")
+
+    __bool__ = __int__ = __float__ = __index__ = __complex__ = tolist = item = __array__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unsupported(f"it uses .{name} of an array, which cannot be compiled")
+
+    def astype(self, dtype: Any, **_: Any) -> LaneArray:
+        target, cast = np.dtype(dtype), self.recorder.cast
+        return LaneArray(_each(lambda node: cast(node, target), self.nodes), target, self.recorder)
+
+    def copy(self, order: str = "C") -> LaneArray:
+        return self._moved(self.nodes.copy())
+
+    def reshape(self, *shape: Any, **_: Any) -> LaneArray:
+        return self._moved(self.nodes.reshape(*shape))
+
+    def ravel(self, *_: Any) -> LaneArray:
+        return self._moved(self.nodes.ravel())
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> LaneArray:
+        return self._moved(self.nodes.transpose(*axes))
+
+    def squeeze(self, axis: Any = None) -> LaneArray:
+        return self._moved(self.nodes.squeeze(axis))
+
+    def swapaxes(self, one: int, other: int) -> LaneArray:
+        return self._moved(self.nodes.swapaxes(one, other))
+
+    def repeat(self, repeats: Any, axis: Any = None) -> LaneArray:
+        return self._moved(self.nodes.repeat(repeats, axis))
+
+    def clip(self, low: Any = None, high: Any = None) -> Any:
+        return np.clip(self, low, high)  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("all", axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("any", axis, keepdims)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("sum", axis, keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("prod", axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("max", axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("min", axis, keepdims)
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool) -> Any:
+        if axis is None:
+            raise Unsupported(f"it takes {name} over all lanes; give an axis")
+        axes = sorted((one % self.ndim for one in (axis if isinstance(axis, tuple) else (axis,))), reverse=True)
+        count = int(np.prod([self.shape[one] for one in axes]))
+        if count == 0 or (name in ("sum", "prod") and self.dtype.kind == "f" and count > 2):
+            raise Unsupported(
+                f"it takes {name} of {count} floats, which numpy adds in an order that depends on the memory's layout; "
+                "write the additions"
+            )
+        value: Any = self
+        if name in ("all", "any") and self.dtype.kind != "b":
+            value = np.not_equal(value, self.dtype.type(0))
+        if name in ("sum", "prod") and self.dtype.kind in "biu":
+            value = value.astype(np.uint64 if self.dtype.kind == "u" else np.int64)
+        ufunc = getattr(np, _REDUCED[name])
+        for one in axes:
+            parts = [value._moved(part) for part in np.moveaxis(value.nodes, one, 0)]
+            value = parts[0]
+            for part in parts[1:]:
+                value = ufunc(value, part)
+        return value._moved(np.expand_dims(value.nodes, tuple(axes))) if keepdims else value
+
+    # What numpy does with it.
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or set(options) - {"dtype"} or ufunc.nout != 1 or ufunc.signature is not None:
+            raise Unsupported(f"it uses np.{ufunc.__name__}.{method} in a way that cannot be compiled")
+        values = [np.asarray(value) if isinstance(value, (list, tuple)) else value for value in inputs]
+        kinds = tuple(_kind(value) for value in values)
+        if ufunc is np.power and kinds[1] in (int, float):
+            return self._power(values[0], values[1])
+        loop: dict[str, Any] = (
+            {"signature": (*[None] * ufunc.nin, np.dtype(options["dtype"]))} if "dtype" in options else {}
+        )
+        try:
+            *taken, given = ufunc.resolve_dtypes((*kinds, None), **loop)
+        except TypeError as error:
+            raise Unsupported(f"np.{ufunc.__name__} takes no such values: {error}") from error
+        arrays = np.broadcast_arrays(
+            *(_nodes(value, self.recorder, kind) for value, kind in zip(values, taken, strict=True))
+        )
+        recorder, name = self.recorder, ufunc.__name__
+
+        def node(*parts: Node) -> Node:
+            if all(part.kind == "const" for part in parts):
+                with np.errstate(all="ignore"):
+                    return recorder.const(ufunc(*map(value_of, parts)), given)
+            return recorder.node(name, parts, given)
+
+        return LaneArray(_each(node, *arrays), given, recorder)
+
+    def _power(self, base: Any, exponent: Any) -> Any:
+        """Returns a power by a Python number, as numpy's operator computes it."""
+        quick = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}.get(exponent)
+        if self.dtype.kind == "f" and quick is not None:
+            return quick(base)
+        if self.dtype.kind in "iu" and exponent == 2 and isinstance(exponent, int):
+            return np.square(base)
+        return np.power(base, np.asarray(exponent, np.result_type(self.dtype, exponent)))
+
+    def __pow__(self, exponent: Any) -> Any:
+        return self._power(self, exponent) if type(exponent) in (int, float) else np.power(self, exponent)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        if function in _MOVING:
+            return self._by_moving(function, arguments, options)
+        name = function.__name__
+        if name in ("shape", "ndim", "size"):
+            return getattr(arguments[0], name)
+        if name in _REDUCED:
+            axis = arguments[1] if len(arguments) > 1 else options.get("axis")
+            return arguments[0]._reduced(name, axis, options.get("keepdims", False))
+        if name == "where" and len(arguments) == 3:
+            return self._where(*arguments)
+        if name == "clip":
+            return _clipped(*arguments, **options)
+        if name in ("zeros_like", "ones_like", "full_like", "empty_like"):
+            value = arguments[1] if name == "full_like" else 1 if name == "ones_like" else 0
+            return np.full(arguments[0].shape, value, options.get("dtype") or arguments[0].dtype)
+        raise Unsupported(f"it uses np.{name}, which cannot be compiled")
+
+    def _by_moving(self, function: Any, arguments: Any, options: Any) -> Any:
+        found: list[Any] = []
+        _collect((arguments, options), found)
+        arrays = [value for value in found if isinstance(value, (LaneArray, np.ndarray))]
+        dtype = np.result_type(*(array.dtype for array in arrays))
+        raw = function(*_replaced(arguments, self.recorder, dtype), **_replaced(options, self.recorder, dtype))
+        if isinstance(raw, (list, tuple)):
+            return type(raw)(LaneArray(part, dtype, self.recorder) for part in raw)
+        return LaneArray(raw, dtype, self.recorder)
+
+    def _where(self, condition: Any, yes: Any, no: Any) -> LaneArray:
+        kinds = [value if type(value) in (int, float) else _kind(value) for value in (yes, no)]
+        dtype = np.result_type(*kinds)
+        recorder = self.recorder
+        arrays = np.broadcast_arrays(
+            _nodes(condition, recorder, np.dtype(bool)), _nodes(yes, recorder, dtype), _nodes(no, recorder, dtype)
+        )
+
+        def node(chosen: Node, one: Node, other: Node) -> Node:
+            if chosen.kind == "const":
+                return one if value_of(chosen) else other
+            return one if one is other else recorder.node("where", (chosen, one, other), dtype)
+
+        return LaneArray(_each(node, *arrays), dtype, recorder)
+
+
+def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
+    low, high = options.pop("a_min", options.pop("min", low)), options.pop("a_max", options.pop("max", high))
+    if options:
+        raise Unsupported("it uses np.clip in a way that cannot be compiled")
+    if low is None or high is None:
+        bounded: Any = np.minimum if low is None else np.maximum
+        return bounded(value, high if low is None else low)
+    return np._core.umath.clip(value, low, high)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:
+    """Replaces `np.array` and `np.asarray`, to also take nested sequences of lane arrays.
+
+    Args:
+        value: The value.
+        dtype: The dtype of the result; None for the one that all parts can be converted to.
+        **_: Options of numpy that change no values.
+    """
+    found: list[Any] = []
+    _collect(value, found)
+    lanes = [part for part in found if isinstance(part, LaneArray)]
+    if not lanes:
+        return np.array(value, dtype)
+    if isinstance(value, LaneArray):
+        return value if dtype is None else value.astype(dtype)
+    target = np.dtype(dtype) if dtype is not None else np.result_type(*(_strong(part) for part in found))
+    recorder = lanes[0].recorder
+
+    def stacked(part: Any) -> Any:
+        if isinstance(part, (list, tuple)):
+            return np.stack([stacked(one) for one in part])
+        return _nodes(part, recorder, target)
+
+    return LaneArray(stacked(value), target, recorder)
+
+
+def _strong(value: Any) -> np.dtype[Any]:
+    return value.dtype if isinstance(value, LaneArray) else np.asarray(value).dtype
+
+
+def _kind(value: Any) -> Any:
+    """Returns what numpy resolves a loop by: a dtype, or `int` or `float` for a Python number."""
+    if type(value) in (int, float):
+        return type(value)
+    return _strong(value)
+
+
+def _collect(value: Any, found: list[Any]) -> None:
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            _collect(part, found)
+    elif isinstance(value, dict):
+        _collect(list(value.values()), found)
+    else:
+        found.append(value)
+
+
+def _replaced(value: Any, recorder: Recorder, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(part, recorder, dtype) for part in value)
+    if isinstance(value, dict):
+        return {key: _replaced(part, recorder, dtype) for key, part in value.items()}
+    return _nodes(value, recorder, dtype) if isinstance(value, (LaneArray, np.ndarray)) else value
+
+
+def _nodes(value: Any, recorder: Recorder, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Returns a value as an object array of nodes, of a dtype."""
+    if isinstance(value, LaneArray):
+        return value.nodes if dtype is None or dtype == value.dtype else value.astype(dtype).nodes
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise Unsupported(f"it computes with values of dtype {array.dtype}")
+    target = dtype or array.dtype
+    result = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        result[place] = recorder.const(array[place], target)
+    return result
+
+
+def _each(function: Any, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    result = np.empty(arrays[0].shape, object)
+    for place in np.ndindex(arrays[0].shape):
+        result[place] = function(*(array[place] for array in arrays))
+    return result

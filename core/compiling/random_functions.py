@@ -1,0 +1,219 @@
+"""The methods of a generator for kernels; see `random_streams`. Only this module's import needs numba."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
+
+
+def _caller(kind: Any) -> Any:
+    """Returns an intrinsic that calls a C function of the state's address, given the function's address."""
+
+    @intrinsic
+    def call(typing: Any, function: Any, state: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = context.get_value_type(kind)
+            pointer = ir.FunctionType(value, [ir.IntType(8).as_pointer()]).as_pointer()
+            held = builder.inttoptr(arguments[1], ir.IntType(8).as_pointer())
+            return builder.call(builder.inttoptr(arguments[0], pointer), [held])
+
+        return kind(types.int64, types.int64), build
+
+    return call
+
+
+next_double, next_uint32, next_uint64 = _caller(types.float64), _caller(types.uint32), _caller(types.uint64)
+
+
+llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
+
+
+@intrinsic
+def _c_power(typing: Any, base: Any, exponent: Any) -> Any:
+    """Calls C's `pow` by a name that LLVM does not know: it would turn a square into a product, of other bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        kind = ir.FunctionType(double, [double, double])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "envoi_pow"), arguments)
+
+    return types.float64(types.float64, types.float64), build
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """Returns `base ** exponent`, of the same bits as Python's.
+
+    Args:
+        base: A number.
+        exponent: A number.
+    """
+    return base**exponent
+
+
+@overload(power, strict=False)
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, types.Integer) and isinstance(exponent, types.Integer):
+        return lambda base, exponent: base**exponent
+    if isinstance(base, types.Number) and isinstance(exponent, types.Number):
+        return lambda base, exponent: _c_power(float(base), float(exponent))  # pyright: ignore
+    return lambda base, exponent: base**exponent
+
+
+@njit(cache=True)
+def random(rng: Any, size: Any = None) -> Any:
+    """Returns `rng.random(size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        size: The shape of the result; None for one number.
+    """
+    if size is None:
+        return next_double(rng[1], rng[0])
+    result = np.empty(size)
+    flat = result.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = next_double(rng[1], rng[0])
+    return result
+
+
+@njit(cache=True)
+def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    """Returns `rng.uniform(low, high, size)` for numbers low and high.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        low: The least number.
+        high: The bound above.
+        size: The shape of the result; None for one number.
+    """
+    span = high - low
+    if size is None:
+        return low + span * next_double(rng[1], rng[0])
+    result = np.empty(size)
+    flat = result.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = low + span * next_double(rng[1], rng[0])
+    return result
+
+
+@njit(cache=True)
+def _below(rng: Any, low: Any, span: Any) -> Any:
+    """Returns an integer of low … low + span: Lemire's method (2019) on 32 bits."""
+    if span < 0:
+        raise ValueError("low >= high")
+    if span == 0:
+        return np.int64(low)
+    if span >= 0xFFFFFFFF:
+        raise ValueError("integers of more than 32 bits have no compiled form; pass compiled=False")
+    count = np.uint64(span + 1)
+    product = np.uint64(next_uint32(rng[2], rng[0])) * count
+    rest = product & np.uint64(0xFFFFFFFF)
+    if rest < count:
+        least = np.uint64(np.uint64(0xFFFFFFFF) - np.uint64(span)) % count
+        while rest < least:
+            product = np.uint64(next_uint32(rng[2], rng[0])) * count
+            rest = product & np.uint64(0xFFFFFFFF)
+    return np.int64(low) + np.int64(product >> np.uint64(32))
+
+
+@njit(cache=True)
+def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
+    """Returns `rng.integers(low, high, size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        low: The least integer; the bound above if `high` is None.
+        high: The bound above.
+        size: The shape of the result; None for one number.
+    """
+    if high is None:
+        first, span = np.int64(0), np.int64(low) - 1
+    else:
+        first, span = np.int64(low), np.int64(high) - np.int64(low) - 1
+    if size is None:
+        return _below(rng, first, span)
+    result = np.empty(size, np.int64)
+    flat = result.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = _below(rng, first, span)
+    return result
+
+
+@njit(cache=True)
+def _one_normal(rng: Any) -> Any:
+    """Returns a standard normal number, by Marsaglia and Tsang's ziggurat (2000)."""
+    while True:
+        bits = next_uint64(rng[3], rng[0])
+        layer = bits & np.uint64(0xFF)
+        bits >>= np.uint64(8)
+        negative = bits & np.uint64(0x1)
+        size = (bits >> np.uint64(1)) & np.uint64(0x000FFFFFFFFFFFFF)
+        value = size * wi_double[layer]
+        if negative:
+            value = -value
+        if size < ki_double[layer]:
+            return value
+        if layer == 0:
+            while True:
+                far = -ziggurat_nor_inv_r * math.log1p(-next_double(rng[1], rng[0]))
+                other = -math.log1p(-next_double(rng[1], rng[0]))
+                if other + other > far * far:
+                    if (size >> np.uint64(8)) & np.uint64(1):
+                        return -(ziggurat_nor_r + far)
+                    return ziggurat_nor_r + far
+        elif (fi_double[layer - np.uint64(1)] - fi_double[layer]) * next_double(rng[1], rng[0]) + fi_double[
+            layer
+        ] < math.exp(-0.5 * value * value):
+            return value
+
+
+@njit(cache=True)
+def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        loc: The mean.
+        scale: The standard deviation.
+        size: The shape of the result; None for one number.
+    """
+    if size is None:
+        return loc + scale * _one_normal(rng)
+    result = np.empty(size)
+    flat = result.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = loc + scale * _one_normal(rng)
+    return result
+
+
+@njit(cache=True)
+def standard_normal(rng: Any, size: Any = None) -> Any:
+    """Returns `rng.standard_normal(size)`.
+
+    Args:
+        rng: The generator, as `addresses_of` gives it.
+        size: The shape of the result; None for one number.
+    """
+    if size is None:
+        return _one_normal(rng)
+    result = np.empty(size)
+    flat = result.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = _one_normal(rng)
+    return result
+
+
+NAMES: dict[str, Any] = {
+    f"rng_{function.__name__}": function for function in (random, uniform, integers, standard_normal, normal)
+}
+NAMES["power"] = power
+"""The functions by the names that rewritten models have for them."""

@@ -1,0 +1,257 @@
+"""The kernel of a scalar `Model`, made of its rewritten functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..authoring.model import Model
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
+from .errors import NotCompilable
+from .kernel_text import Output, Sections, actions_of, kernel_text
+from .layout import Layout
+from .plan import Plan
+from .rewriting import Rewriter, jitted
+
+_ARRAYS = (Array, Discrete, MultiBinary, MultiDiscrete)
+
+
+class ScalarPlan(Plan):
+    """The plan of a scalar model.
+
+    Attributes:
+        settings: The names of the numbers among the model's attributes that the kernel reads.
+        uses_dynamics: True if the kernel uses the lanes' dynamics streams.
+        uses_observation: True if it uses their observation streams.
+    """
+
+    settings: tuple[str, ...] = ()
+    uses_dynamics: bool = False
+    uses_observation: bool = False
+
+    @property
+    def holds_observations(self) -> bool:
+        return True  # lanes that pause are not observed, since that may take random numbers
+
+
+def plan_of_model(model: Any) -> ScalarPlan:
+    """Returns what is needed to compile a scalar `Model`.
+
+    Args:
+        model: The model.
+
+    Raises:
+        NotCompilable: A function does something that cannot be compiled.
+    """
+    title = type(model).__name__
+    if type(model).info is not Model.info:
+        raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
+    state = _example_state(model)
+    layout = Layout(state)
+    actions, outputs = actions_of(model.action_spec), _outputs(model)
+    if tree.is_branch(model.action_spec) and type(model.action_spec) is not tuple:
+        raise NotCompilable(f"{title}: actions are compiled as one array or a tuple of arrays, not as a dict or list")
+    observed = model.observation_spec
+    keys = tuple(observed) if type(observed) is dict else ()
+    if tree.is_branch(observed) and any(tree.is_branch(part) for _, _, part in tree.children(observed)):
+        raise NotCompilable(f"{title}.observe: nested observations cannot be compiled")
+    rewriter = Rewriter(model, state, keys)
+    names = {
+        "transition": rewriter.method("transition", 2),
+        "observe": rewriter.method("observe", 1),
+        "reward": rewriter.method("reward"),
+        "terminal": rewriter.method("terminal"),
+    }
+    for name in ("truncated", "discount"):
+        if getattr(type(model), name) is not getattr(Model, name):
+            names[name] = rewriter.method(name)
+    features = _features(model)
+    begins = True
+    held = (dict(rewriter.functions), dict(rewriter.fields), list(rewriter.sources))
+    try:
+        names["initial"] = rewriter.method("initial", 0, 1)
+    except NotCompilable:
+        begins = False
+        rewriter.functions, rewriter.fields, rewriter.sources = held
+    sections = _sections(model, layout, actions, outputs, rewriter, names, features, begins)
+    context = _context_layout(features)
+    plan = ScalarPlan(
+        title=title,
+        text=kernel_text(title, layout, actions, outputs, sections),
+        layout=layout,
+        actions=actions,
+        outputs=outputs,
+        observation=tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed),
+        info={},
+        context=context,
+        begins=begins,
+        names=jitted(rewriter),
+        sources="\n".join(rewriter.sources),
+        python_division=True,
+    )
+    plan.settings = tuple(rewriter.fields)
+    used = rewriter.uses_generator
+    plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
+    plan.uses_observation = names["observe"] in used
+    if isinstance(state, tuple):
+        held_names = plan.names
+
+        def with_state() -> Any:
+            return {**held_names(), "State": type(state), "empty": np.empty}
+
+        plan.names = with_state
+    else:
+        held_plain = plan.names
+        plan.names = lambda: {**held_plain(), "empty": np.empty}
+    return plan
+
+
+def _example_state(model: Any) -> Any:
+    try:
+        state = model.initial(np.random.default_rng(0), model.context)
+    except Exception as error:
+        raise NotCompilable(f"{type(model).__name__}.initial: {type(error).__name__}: {error}") from error
+    leaves = [leaf for _, leaf in tree.leaves(state)]
+    plain = not isinstance(state, (dict, list)) and not any(
+        tree.is_branch(part) for part in (state if isinstance(state, tuple) else ())
+    )
+    numbers = all(
+        isinstance(leaf, (bool, int, float, np.number, np.bool_))
+        or (isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf")
+        for leaf in leaves
+    )
+    if not plain or not numbers or not leaves:
+        raise NotCompilable(
+            f"{type(model).__name__}.initial: expected a state of numbers or arrays of numbers in a (named) tuple, "
+            f"got {type(state).__name__}"
+        )
+    return state
+
+
+def _outputs(model: Any) -> list[Output]:
+    outputs: list[Output] = []
+    for number, (path, leaf) in enumerate(tree.leaves(model.observation_spec, "observation")):
+        if not isinstance(leaf, _ARRAYS):
+            raise NotCompilable(f"{path}: a {type(leaf).__name__} is no array of numbers")
+        outputs.append(Output(f"observation{number}", leaf.shape, leaf.dtype))
+    for name, spec in (("reward", model.reward_spec), ("discount", model.discount_spec)):
+        if not isinstance(spec, _ARRAYS) or spec.shape:
+            raise NotCompilable(f"{type(model).__name__}.{name}_spec: expected one number a step, got {spec}")
+        if name == "reward" or type(model).discount is not Model.discount:
+            outputs.append(Output(name, (), spec.dtype))
+    return outputs
+
+
+def _features(model: Any) -> dict[str, Any]:
+    """Returns the features of the context that are numbers, with their values."""
+    return {name: value for name, value in model.context.items() if isinstance(value, (bool, int, float, np.number))}
+
+
+def _context_layout(features: dict[str, Any]) -> Layout:
+    return Layout({name: np.float64(value) if isinstance(value, float) else value for name, value in features.items()},
+                  names=[f"c_{name}" for name in features])  # fmt: skip
+
+
+def _sections(
+    model: Any, layout: Layout, actions: Any, outputs: Any, rewriter: Rewriter, names: dict[str, str],
+    features: dict[str, Any], begins: bool,
+) -> Sections:  # fmt: skip
+    state = layout.example
+    count = len(layout.fields)
+    before, build_before = _construction(layout, "s", [f"b.{name}" for name, _ in layout.fields])
+    after, build_after = _construction(layout, "q", [f"z{k}" for k in range(count)])
+    kinds = [_short(dtype) for _, dtype in layout.fields]
+    parts = _parts(state, "q")
+    store = [f"z{k} = {kind}({part})" for k, (kind, part) in enumerate(zip(kinds, parts, strict=True))]
+    read = [f"action{k}[i]" for k in range(len(actions))]
+    action = f"({', '.join(read)},)" if isinstance(model.action_spec, tuple) else read[0]
+    own = ["own = settings[i]"]
+    act = [
+        *build_before,
+        f"s = {before}",
+        f"u = {action}",
+        f"q = {names['transition']}(own, s, u, {_generator(0)})",
+        *store,
+        f"reward[i] = {names['reward']}(own, s, u, q)",
+    ]
+    if begins:
+        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *store]
+    else:
+        begin = [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(layout.fields)]
+    observe = [*build_after, f"q = {after}", f"o = {names['observe']}(own, q, {_generator(4)})"]
+    leaves = [output for output in outputs if output.name.startswith("observation")]
+    rewritten = rewriter.functions[names["observe"]].returns_scalars
+    if tree.is_branch(model.observation_spec):
+        observe += [f"{output.name}[i] = o[{k}]" for k, output in enumerate(leaves)]
+    elif rewritten and len(leaves[0].shape) == 1:
+        observe += [f"observation0[i, {k}] = o[{k}]" for k in range(leaves[0].shape[0])]
+        observe.insert(-leaves[0].shape[0], f"check_length(o, {leaves[0].shape[0]})")
+    else:
+        observe.append("observation0[i] = o")
+    end = [f"terminated = bool({names['terminal']}(own, q))"]
+    if "truncated" in names:
+        end.append(f"truncated = bool({names['truncated']}(own, q))")
+    if "discount" in names:
+        end.append(f"discount[i] = {names['discount']}(own, q)")
+    sections = Sections(
+        [*own, *_fresh_names(act, "q", "p")],
+        [*own, *_fresh_names(begin, "q", "p")],
+        ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])],
+        end,
+    )
+    sections.arguments = ["settings", "bits", "contexts", "fresh"]
+    return sections
+
+
+def _fresh_names(lines: list[str], old: str, new: str) -> list[str]:
+    """Renames a local variable, so that numba need not find one type for the states of all branches."""
+    import re
+
+    return [re.sub(rf"\b{old}\b", new, line) for line in lines]
+
+
+def _generator(first: int) -> str:
+    return f"({', '.join(f'bits[i, {k}]' for k in range(first, first + 4))})"
+
+
+def _short(dtype: np.dtype[Any]) -> str:
+    from .expressions import conversion
+
+    text = conversion(dtype, "x", np.dtype("float64"))
+    return "bool" if dtype.kind == "b" else text.partition("(")[0]
+
+
+def _parts(state: Any, name: str) -> list[str]:
+    """Returns the expressions of a state's scalars, leaf by leaf."""
+    whole = [(f"{name}[{k}]", part) for k, part in enumerate(state)] if isinstance(state, tuple) else [(name, state)]
+    found: list[str] = []
+    for text, part in whole:
+        if np.ndim(part):
+            found += [f"{text}[{', '.join(map(str, place))}]" for place in np.ndindex(np.shape(part))]
+        else:
+            found.append(text)
+    return found
+
+
+def _construction(layout: Layout, name: str, scalars: list[str]) -> tuple[str, list[str]]:
+    """Returns the expression that makes a state of scalars, and the lines that must run before it."""
+    state, lines, arguments, position = layout.example, list[str](), list[str](), 0
+    parts = list(state) if isinstance(state, tuple) else [state]
+    for number, part in enumerate(parts):
+        if not np.ndim(part):
+            arguments.append(scalars[position])
+            position += 1
+            continue
+        shape, local = np.shape(part), f"{name}_{number}"
+        size = f"({', '.join(map(str, shape))},)"
+        lines.append(f"{local} = empty({size}, {_short(np.asarray(part).dtype)})")
+        for place in np.ndindex(shape):
+            lines.append(f"{local}[{', '.join(map(str, place))}] = {scalars[position]}")
+            position += 1
+        arguments.append(local)
+    if not isinstance(state, tuple):
+        return arguments[0], lines
+    joined = ", ".join(arguments)
+    return (f"State({joined})" if hasattr(state, "_fields") else f"({joined},)"), lines

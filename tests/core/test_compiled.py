@@ -1,0 +1,394 @@
+"""Compiled lanes return what interpreted lanes return, bit by bit, and refuse what cannot be compiled."""
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+from collections import deque
+
+import numpy as np
+import pytest
+from compiled_models import Breeze, Pole
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traces import exact
+
+import envoi
+from envoi import BatchModel, EpisodeError, Lanes, ModelBatch, SpecError, tree
+from envoi.adapters import to_gymnasium_vector
+from envoi.errors import ContextError, NotCompilable
+from envoi.models import CartPole, Catch, GridWorld, Pendulum
+
+numba = pytest.importorskip("numba")
+
+N = 5
+MODELS = {"pole": Pole, "breeze": Breeze, "cartpole": CartPole, "pendulum": Pendulum, "gridworld": GridWorld}
+ALL = {**MODELS, "catch": Catch}
+every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+
+
+def pair(make, n=N):
+    """An interpreted and a compiled batch."""
+    return envoi.batch(make(), n, compiled=False), envoi.batch(make(), n, compiled=True)
+
+
+def same(one, other):
+    assert exact(tuple(one)[:5]) == exact(tuple(other)[:5])
+    assert list(one.info) == list(other.info)
+
+
+def bits(batch):
+    """The states of all lanes; numbers of Python and of numpy count as equal."""
+    return [(path, np.asarray(leaf).dtype, np.asarray(leaf).tobytes()) for path, leaf in tree.leaves(batch.state)]
+
+
+def is_compiled(batch):
+    return batch.choice.reason == "" and batch._in_records
+
+
+def play(one, other, steps, seed, resets="step"):
+    """Steps both batches alike, and compares all that they return; yields after each step."""
+    same_reset(one.reset(seed=seed), other.reset(seed=seed))
+    over = np.zeros(one.batch_size, bool)
+    for number in range(steps):
+        action = one.sample_action()
+        a, b = one.step(action, restart=over), other.step(action, restart=over)
+        same(a, b)
+        assert is_compiled(other)
+        over = a.terminated | a.truncated
+        if resets == "reset" and over.any():
+            same_reset(one.reset(mask=over), other.reset(mask=over))
+            assert is_compiled(other)
+            over = np.zeros(one.batch_size, bool)
+        yield number, a
+
+
+def same_reset(one, other):
+    assert exact(one.observation) == exact(other.observation)
+    assert list(one.info) == list(other.info)
+
+
+@every_model
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.sampled_from(["step", "reset"]))
+def test_a_compiled_batch_returns_the_bits_of_the_interpreted_one(make, seed, n, resets):
+    one, other = pair(make, n)
+    deque(play(one, other, 80, seed, resets), 0)
+    assert bits(one) == bits(other)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+def test_a_million_steps_have_the_same_bits(make):
+    one, other = pair(make, 1000)
+    deque(play(one, other, 1000, 7), 0)
+    assert bits(one) == bits(other)
+
+
+@every_model
+def test_lanes_that_pause_stay_as_they_are(make):
+    one, other = pair(make)
+    for batch in (one, other):
+        batch.reset(seed=3)
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        lanes = rng.random(N) < 0.5
+        action = one.sample_action()
+        try:
+            expected = one.step_lanes(action, lanes)
+        except EpisodeError:
+            with pytest.raises(EpisodeError):
+                other.step_lanes(action, lanes)
+            over = np.array(one._over)
+            same_reset(one.reset(mask=over), other.reset(mask=over))
+            continue
+        same(expected, other.step_lanes(action, lanes))
+    assert bits(one) == bits(other)
+
+
+@every_model
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_copy_in_mid_episode_continues_like_the_original(make, duplicate):
+    batch = envoi.batch(make(), N, compiled=True)
+    batch.reset(seed=1)
+    batch.step(batch.sample_action())
+    twin = duplicate(batch)
+    action = batch.sample_action()
+    same(batch.step(action), twin.step(action))
+    assert bits(batch) == bits(twin)
+
+
+@every_model
+def test_a_snapshot_goes_between_compiled_and_interpreted_batches(make):
+    one, other = pair(make)
+    for _ in play(one, other, 3, 0):
+        pass
+    action, held = one.sample_action(), (one.snapshot(), other.snapshot())
+    after = one.step(action)
+    for batch in (one, other):
+        for snapshot in held:
+            batch.restore(snapshot)
+            same(after, batch.step(action))
+
+
+@every_model
+def test_another_rewarder_sees_states_and_is_used(make):
+    one, other = pair(make)
+    seen = []
+
+    def speed(state, action, next_state):
+        seen.append(next_state)
+        return 2.0 if isinstance(one, Lanes) else np.full(N, 2.0)
+
+    for batch in (one, other):
+        batch.reset(seed=0)
+        batch.rewarder = speed
+    action = one.sample_action()
+    same(one.step(action), other.step(action))
+    assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_each_lane_has_its_context(make):
+    one, other = pair(make)
+    for batch in (one, other):
+        batch.context = {"gravity": list(np.linspace(1, 15, N))}
+    deque(play(one, other, 60, 2), 0)
+    for batch in (one, other):
+        batch.context = {"gravity": 3.0}
+    deque(play(one, other, 60, 2), 0)
+    with pytest.raises(ContextError, match="gravity"):
+        other.context = {"gravity": [9.8, 9.8, -1.0, 9.8, 9.8]}
+    deque(play(one, other, 5, 2), 0)
+
+
+def test_settings_of_a_model_are_followed():
+    one, other = pair(Pole)
+    for batch in (one, other):
+        for env in batch.envs:
+            env.force = 4.0
+    deque(play(one, other, 30, 2), 0)
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_the_vector_form_returns_the_same(make, mode):
+    forms = [to_gymnasium_vector(batch, autoreset_mode=mode) for batch in pair(make)]
+    (a, _), (b, _) = (form.reset(seed=4) for form in forms)
+    assert exact(a) == exact(b)
+    rng, kept = np.random.default_rng(0), []
+    for _ in range(60):
+        action = rng.integers(2, size=N)
+        one, other = (form.step(action) for form in forms)
+        assert exact(one[:4]) == exact(other[:4])
+        assert one[4].keys() == other[4].keys()
+        for key in one[4]:
+            assert exact(list(one[4][key])) == exact(list(other[4][key]))
+        kept.append((other[0], other[0].copy()))
+        if mode == "Disabled" and (over := one[2] | one[3]).any():
+            for form in forms:
+                form.reset(options={"reset_mask": over})
+    assert all(np.array_equal(seen, then) for seen, then in kept)  # later steps change nothing
+
+
+# Bad input: an error that names the lane and the leaf, and the batch as it was.
+
+
+@every_model
+def test_bad_actions_leave_the_batch_as_it_was(make):
+    batch = envoi.batch(make(), N, compiled=True)
+    batch.reset(seed=0)
+    batch.step(batch.sample_action())
+    good, before = batch.sample_action(), exact(batch.state)
+    twin = copy.deepcopy(batch)
+    with pytest.raises(SpecError, match="action: expected shape"):
+        batch.step(good[:-1])
+    with pytest.raises(SpecError, match="action: expected dtype"):
+        batch.step(np.full(good.shape, "left"))
+    if good.dtype.kind == "i":
+        with pytest.raises(SpecError, match="action: expected dtype"):
+            batch.step(good.astype(float))
+        for wrong in (7, -9, 2**62, -(2**62)):
+            with pytest.raises(SpecError, match=f"got {wrong} in lane 2"):
+                batch.step(np.where(np.arange(N) == 2, wrong, good))
+    with pytest.raises(SpecError, match="restart: expected a bool"):
+        batch.step(good, restart=np.zeros(N + 1, bool))
+    with pytest.raises(SpecError, match="mask: expected a bool"):
+        batch.reset(mask=np.zeros(N - 1, bool))
+    assert exact(batch.state) == before
+    same(batch.step(good), twin.step(good))
+
+
+def test_a_restarted_lanes_action_is_not_looked_at():
+    batch = envoi.batch(Pole(), 2, compiled=True)
+    batch.reset(seed=0)
+    step = batch.step(np.array([99, 1]), restart=np.array([True, False]))
+    assert step.reward.tolist() == [0, 1]
+
+
+@every_model
+def test_actions_of_other_dtypes_and_layouts_give_the_same(make):
+    one, other = pair(make)
+    for batch in (one, other):
+        batch.reset(seed=0)
+    action = one.sample_action()
+    kinds = [np.int32, np.int8] if action.dtype.kind == "i" else [np.float64]
+    for changed in [*(action.astype(kind) for kind in kinds), action.tolist(), np.repeat(action, 2, 0)[::2]]:
+        same(one.step(changed), other.step(changed))
+
+
+def test_a_batch_of_no_lanes_is_refused():
+    with pytest.raises(SpecError, match="at least 1 lane"):
+        envoi.batch(Pole(), 0, compiled=True)
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_a_step_before_a_reset_or_after_an_end_is_refused(make):
+    batch = envoi.batch(make(), 2, compiled=True)
+    with pytest.raises(EpisodeError, match="reset"):
+        batch.step(np.zeros(2, int))
+    batch.reset(seed=0)
+    while not (step := batch.step(np.zeros(2, int))).terminated.any():
+        pass
+    with pytest.raises(EpisodeError, match=f"lanes {np.flatnonzero(step.terminated)}".replace("[", r"\[")[:9]):
+        batch.step(np.zeros(2, int))
+
+
+# What cannot be compiled.
+
+
+class Wordy(Pole):
+    def transition(self, state, action, rng):
+        return state._replace(speed=math.ulp(state.speed))
+
+
+class Odd(Pole):
+    def transition(self, state, action, rng):
+        return state._replace(speed=rng.laplace())
+
+
+class Mixing(CartPole):
+    def reward(self, state, action, next_state):
+        return next_state.motion[:, 0] - next_state.motion[:, 0].mean()
+
+
+class Branching(CartPole):
+    def transition(self, state, action, rng):
+        if state.motion[0, 0] > 0:
+            return state
+        return super().transition(state, action, rng)
+
+
+class Shifted(Catch):
+    def terminal(self, state):
+        return np.roll(state.row, 1) == 9
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Wordy, r"transition.*test_compiled\.py, line \d+\)"),
+        (Odd, r"Odd\.transition \(test_compiled\.py, line \d+\): rng\.laplace cannot be compiled"),
+        (Mixing, r"Mixing\.reward \(test_compiled\.py, line \d+\): it uses \.mean"),
+        (Branching, r"Branching\.transition \(test_compiled\.py, line \d+\): it reads a lane's value in Python"),
+        (Shifted, r"Shifted\.reward: a lane depends on other lanes"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_by_function_and_line(make, message):
+    with pytest.raises(NotCompilable, match=message):
+        envoi.batch(make(), 3, compiled=True)
+
+
+def test_auto_interprets_what_cannot_be_compiled(monkeypatch):
+    batch = envoi.batch(Odd(), 3)
+    batch.choice.limit = 0.0
+    batch.reset(seed=0)
+    batch.step(np.zeros(3, int))
+    assert not batch.choice.is_open
+    assert "laplace" in batch.choice.reason
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_auto_changes_to_the_kernel_within_an_episode_and_returns_the_same(make):
+    envoi.batch(make(), 3, compiled=True)  # now it is on disk
+    one, other = envoi.batch(make(), 3, compiled=False), envoi.batch(make(), 3)
+    for batch in (one, other):
+        batch.reset(seed=0)
+    over = np.zeros(3, bool)
+    for number in range(40):
+        if number == 5:
+            assert other._runner is None
+            other.choice.limit = 0.0
+        action = one.sample_action()
+        a, b = one.step(action, restart=over), other.step(action, restart=over)
+        same(a, b)
+        over = a.terminated | a.truncated
+    assert is_compiled(other)
+
+
+def test_other_environments_are_not_compiled():
+    with pytest.raises(NotCompilable, match="expected a model"):
+        envoi.batch(envoi.Validated(Pole()), 2, compiled=True)
+    with pytest.raises(SpecError, match="True, False or 'auto'"):
+        envoi.batch(Pole(), 2, compiled="yes")
+
+
+def test_without_numba_batches_are_interpreted(monkeypatch):
+    for module in ("batching.compiled", "compiling.choice"):
+        monkeypatch.setattr(f"envoi.{module}.numba_version", lambda: None)
+    assert type(envoi.batch(CartPole(), 2)) is ModelBatch
+    assert type(envoi.batch(Pole(), 2)) is Lanes
+    with pytest.raises(NotCompilable, match=r"pip install 'envoi\[numba\]'"):
+        envoi.batch(CartPole(), 2, compiled=True)
+
+
+def test_the_import_of_envoi_leaves_numba_out():
+    code = "import sys, envoi; envoi.batch(envoi.models.CartPole(), 2).reset(); sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Reader(BatchModel):
+    """Reads a table by what lanes hold, which the last transition puts out of its bounds."""
+
+    observation_spec = envoi.Array((), "int64")
+    action_spec = envoi.Array((), "int64")
+    table = np.arange(10) * 2
+
+    def initial(self, rng, context, size):
+        return np.zeros(size, np.int64)
+
+    def transition(self, state, action, rng):
+        return self.table[action]
+
+    def observe(self, state, rng):
+        return state.copy()
+
+    def reward(self, state, action, next_state):
+        return np.tan(next_state * 0.1)
+
+    def terminal(self, state):
+        return state < 0
+
+
+def test_an_index_outside_of_an_array_is_an_error_and_the_batch_stays_as_it_was():
+    batch = envoi.batch(Reader(), 3, compiled=True)
+    batch.reset(seed=0)
+    assert batch.step(np.array([1, -1, 9])).observation.tolist() == [2, 18, 18]
+    for wrong in (10, -11, 2**60):
+        with pytest.raises(IndexError):
+            batch.step(np.array([0, 0, wrong]))
+    assert batch.state.tolist() == [2, 18, 18]
+    step = batch.step(np.array([3, 3, 3]))
+    assert exact(step.reward) == exact(np.tan(np.full(3, 6) * 0.1))  # numpy's own tan
+
+
+def test_a_changed_model_has_another_kernel():
+    class Other(Reader):
+        table = np.arange(10) * 3
+
+    digests = [envoi.batch(make(), 2, compiled=True)._runner.plan.addresses.tobytes() for make in (Reader, Other)]
+    assert digests[0] == digests[1]  # the same loops
+    batch = envoi.batch(Other(), 2, compiled=True)
+    batch.reset(seed=0)
+    assert batch.step(np.array([1, 2])).observation.tolist() == [3, 6]
