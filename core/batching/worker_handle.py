@@ -190,12 +190,12 @@ class Worker:
 
     def _fail(self, how: str, rows: Rows | None) -> tuple[int, Sequence[int], Any]:
         acting = [lane for lane in self.lanes if rows is not None and self._ready and rows[ACTING].take(lane)]
-        place = f"lane {acting[0]} " if acting else ""
+        place = f"lane {acting[0]} of " if acting else ""
         trace = self._dumped()
         where = f"\n{trace}" if trace else ""
         hint = "" if self._ready else f" It had not made its environments yet; {_GUARD}."
         numbers = f"{self.lanes[0]} to {self.lanes[-1]}" if len(self.lanes) > 1 else f"{self.lanes[0]}"
-        text = f"{place}of worker {self.index} (lanes {numbers}, process {self.process.pid}) {how}.{hint}{where}"
+        text = f"{place}worker {self.index} (lanes {numbers}, process {self.process.pid}) {how}.{hint}{where}"
         self.failure = Failure(acting[0] if acting else None, None, text)
         return -1, self.lanes, self.failure
 

@@ -21,6 +21,7 @@ import copy
 import faulthandler
 import os
 import pickle
+import shutil
 import signal
 import threading
 import traceback
@@ -87,7 +88,7 @@ def run(connection: Connection, source: Any, lanes: Sequence[int], trace_file: s
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the batch closes its workers
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent, Path(trace_file).parent), daemon=True).start()
     with Path(trace_file).open("w") as file:
         faulthandler.enable(file)
         if DUMP_SIGNAL is not None:
@@ -103,8 +104,10 @@ def run(connection: Connection, source: Any, lanes: Sequence[int], trace_file: s
             faulthandler.disable()
 
 
-def _end_with(parent: Any) -> None:
+def _end_with(parent: Any, folder: Path) -> None:
+    """Ends this process after that of the batch, which removes the folder itself unless it was killed."""
     parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 

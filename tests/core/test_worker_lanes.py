@@ -523,6 +523,7 @@ def test_a_program_that_ends_leaves_nothing(end, code, tmp_path):
         while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
             time.sleep(0.05)
         assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        assert not Path(folder).exists()
     else:
         assert is_gone(pids, name, folder)
         assert "leaked" not in done.stderr
