@@ -37,9 +37,6 @@ TRAINS = {"coming_from/rllib.md", "rllib.md", "training.md"}
 SHORTER = ('{"training_iteration": 20}', '{"training_iteration": 1}')
 """A stop of a page, and the earlier one of its test."""
 
-LATER = {"compiled_lanes.md"}
-"""Pages that need not be in the navigation."""
-
 
 def blocks(text):
     """The fenced blocks of a page, as pairs (language, text)."""
@@ -146,9 +143,7 @@ def in_navigation(entry):
 
 
 def test_each_page_is_in_the_navigation_once():
-    assert sorted([*in_navigation(CONFIG["nav"]), *(LATER - {*in_navigation(CONFIG["nav"])})]) == sorted(
-        {*PAGES, *LATER}
-    )
+    assert sorted(in_navigation(CONFIG["nav"])) == sorted(PAGES)
 
 
 def test_links_between_pages_lead_somewhere():
