@@ -217,18 +217,18 @@ class ModelLanes(SyncForms):
 class _InLane(BaseException):
     """Carries a failure of the batch past the wrappers of lanes that do not fail, which let only exceptions be theirs.
 
-    Args:
-        lane: The lane that fails.
-        error: The failure.
+    Its arguments are the lane that fails, and the failure.
     """
 
-    def __init__(self, lane: int, error: Exception) -> None:
-        super().__init__(lane, error)
-        self.lane, self._error = lane, error
+    @property
+    def lane(self) -> int:
+        """The lane that fails."""
+        return self.args[0]
 
     def again(self) -> list[Any]:
         """Raises the failure, in place of the results of the lanes."""
-        raise self._error.with_traceback(self._error.__traceback__)
+        error: Exception = self.args[1]
+        raise error.with_traceback(error.__traceback__)
 
 
 class _Lane(gymnasium.Env[Any, Any]):
