@@ -50,11 +50,14 @@ def python_pages():
 
 
 @contextlib.contextmanager
-def ray_of_eight():
-    """A Ray whose jobs may have as many processes as those of the pages, whatever the machine has."""
+def ray_for_pages():
+    """A Ray whose jobs may have as many processes as those of the pages; that of other tests if they have begun one."""
     import ray
 
-    ray.init("local", num_cpus=8, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    if ray.is_initialized():
+        yield
+        return
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     try:
         yield
     finally:
@@ -88,7 +91,7 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page, monkeypatch, tmp
     noisy = page in {*TRAINS, "coming_from/carl.md"}  # Ray and CARL warn of much
     with warnings.catch_warnings(record=noisy):
         warnings.simplefilter("always" if noisy else "ignore", Warning if noisy else NarrowingWarning)
-        with ray_of_eight() if page in TRAINS else contextlib.nullcontext():
+        with ray_for_pages() if page in TRAINS else contextlib.nullcontext():
             run((DOCS / page).read_text().replace(*SHORTER), page, vars(module))
 
 
