@@ -14,7 +14,7 @@ from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUn
 from envoi.batching.model_batch import batch_streams
 from envoi.lane_values import put
 from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts, make_batch_reset, make_batch_step
-from envoi.protocol.env import ENDED_LANES, NOT_RESET
+from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import lane_seeds
 from envoi.spec import SpecTree
@@ -122,10 +122,7 @@ class FromEnvpool(ImportedBatch):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        n, mask = self.batch_size, as_mask(mask, self.batch_size, "mask")
-        chosen = np.ones(n, bool) if mask is None else mask.copy()
-        if not self._begun and not chosen.all():
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        n, chosen = self.batch_size, self._lanes_to_reset(mask)
         seeds = lane_seeds(seed, n)
         self._give_options(options)
         self._drop_what_is_under_way()

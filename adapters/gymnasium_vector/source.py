@@ -13,7 +13,7 @@ from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecErro
 from envoi.batching.model_batch import batch_streams
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
-from envoi.protocol.env import ENDED_LANES, NOT_RESET
+from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, check_seed, lane_seeds
 from envoi.spec import zeros
@@ -110,10 +110,7 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
         options: Mapping[str, Any] | None = None,
         mask: Mask | None = None,
     ) -> Reset:
-        n, mask = self.batch_size, as_mask(mask, self.batch_size, "mask")
-        chosen = np.ones(n, bool) if mask is None else mask.copy()
-        if not self._begun and not chosen.all():
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        n, chosen = self.batch_size, self._lanes_to_reset(mask)
         given = self._seed(seed)
         streams = batch_streams(seed, n) or self._streams
         # A reset without a seed and options returns the episode that the source has begun already.

@@ -23,6 +23,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
+from envoi.protocol.batch_env import Mask, as_mask
+from envoi.protocol.env import NOT_RESET
 from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.protocol.process import Process
 from envoi.protocol.roster import HasRoster, Roster
@@ -246,6 +248,18 @@ class ImportedBatch(Imported, BatchEnv):
         self._begun = False
         self._over: Any = np.zeros(n, bool)  # the lanes that have ended
         super().__init__(source, copy)
+
+    def _lanes_to_reset(self, mask: Mask | None) -> Mask:
+        """Returns the mask of the lanes that begin an episode, shape (n,); all of them for None.
+
+        Raises:
+            EpisodeError: Some lanes, before the first reset of all.
+        """
+        given = as_mask(mask, self.batch_size, "mask")
+        lanes = np.ones(self.batch_size, bool) if given is None else given.copy()
+        if not self._begun and not lanes.all():
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        return lanes
 
     def _check_begun(self, what: str) -> None:
         if not self._begun:
