@@ -36,7 +36,6 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     """
 
     _lanes: tuple[Any, ...] = ()
-    _ended: Any = None
     _kinds: Sequence[Any] = ()
 
     def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto") -> None:
@@ -61,16 +60,6 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     def envs(self, envs: Sequence[Env]) -> None:
         self._out_of_records()
         self._lanes, self._in_records = tuple(envs), False
-
-    @property
-    def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self._out_of_records()
-        return self._ended
-
-    @_over.setter
-    def _over(self, over: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self._out_of_records()
-        self._ended, self._in_records = over, False
 
     @property
     def observation(self) -> Any:

@@ -18,7 +18,7 @@ from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
 
 
-class CompiledModelBatch(KernelSteps, ModelBatch):
+class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportIncompatibleVariableOverride]
     """A `ModelBatch` whose steps are one call of a kernel, with the same values.
 
     While another rewarder is set, and for states and actions of other dtypes than declared, it steps as a `ModelBatch`.
@@ -33,7 +33,6 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
     """
 
     _tree: Any = None
-    _ended: Any = None
 
     def __init__(self, model: Any, n: int, compiled: Compiled = "auto") -> None:
         ModelBatch.__init__(self, model, n)
@@ -62,16 +61,6 @@ class CompiledModelBatch(KernelSteps, ModelBatch):
     def _state(self, state: Any) -> None:
         self._out_of_records()
         self._tree, self._in_records = state, False
-
-    @property
-    def _over(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self._out_of_records()
-        return self._ended
-
-    @_over.setter
-    def _over(self, over: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self._out_of_records()
-        self._ended, self._in_records = over, False
 
     # Compiling.
 

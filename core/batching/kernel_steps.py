@@ -36,6 +36,7 @@ class KernelSteps(BatchEnv):
     _runner: Runner | None = None
     _in_records = False  # True if the records of the runner hold the states
     _in_class = True  # True if the class below holds them
+    _ended: Any = None  # the mask of the lanes that have ended, where the class below holds the states
     _observation: Any
     _prepared: frozenset[str] = frozenset()  # the names of the attributes that a kernel needs
 
@@ -54,6 +55,16 @@ class KernelSteps(BatchEnv):
                 return str(error)
             return ""
         return self.choice.reason
+
+    @property
+    def _over(self) -> Any:
+        self._out_of_records()
+        return self._ended
+
+    @_over.setter
+    def _over(self, over: Any) -> None:
+        self._out_of_records()
+        self._ended, self._in_records = over, False
 
     # What a subclass provides.
 
