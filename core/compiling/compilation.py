@@ -128,7 +128,8 @@ def compiled_functions(
         python_division: If True, a division by zero raises an error as in Python; else it gives inf or nan.
 
     Returns:
-        The compiled functions by name, which take exactly such arguments.
+        The compiled functions by name. They are called without a look at their arguments' types, which must be
+        exactly those.
 
     Raises:
         NotCompilable: numba cannot compile one.
@@ -172,7 +173,10 @@ def _functions(
     try:
         for name, examples in arguments.items():
             signature = tuple(numba.typeof(value) for value in examples)
-            made[name] = space[name] = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            function = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            space[name] = function  # for the functions after it; it also keeps the machine code
+            (compiled,) = function.overloads.values()
+            made[name] = compiled.entry_point
     except NumbaError as error:
         raise NotCompilable(reason_of(error)) from error
     return made

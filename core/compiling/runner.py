@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import empty
+from numpy import empty, ndarray
 
 from .. import tree
 from ..errors import EpisodeError, SpecError
+from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
 from ..spec import Spec, SpecTree
 from .kernel_text import Action
-from .plan import Plan
+from .plan import Functions, Plan
 
-_KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+_KERNELS: dict[str, Functions] = {}
 """The compiled kernels of this process, by their digests."""
+
+_BOOL = np.dtype(bool)
+
+
+class Count(NamedTuple):
+    """A limit of steps, as a wrapper around the lanes has it.
+
+    Attributes:
+        cut: The lanes that it has ended, bool of shape (n,).
+        elapsed: The steps of each lane's episode so far, a new int64 array of shape (n,), which a step changes.
+        limit: The number of steps after which a lane is truncated, from 1 to 2⁶³ - 1.
+    """
+
+    cut: np.ndarray[Any, Any]
+    elapsed: np.ndarray[Any, Any]
+    limit: int
 
 
 class Runner:
@@ -26,23 +44,36 @@ class Runner:
         plan: The plan of the kernel.
         action_spec: The spec of a lane's action.
         n: The number of lanes.
-        examples: The kernel's own arguments, as in `Plan.compile`.
+        changing: Arrays of two lanes like those that differ from step to step.
 
     Attributes:
+        arrays: The arrays that the kernel is given by their addresses, by name; they stay where they are.
         over: The lanes that have ended, bool of shape (n,).
-        flags: The ends of the last step, `terminated` and `truncated`, bool of shape (2, n).
+        terminated: The lanes that terminated in the last step, bool of shape (n,); the next one changes it.
+        truncated: The lanes that it truncated, likewise.
+        asks: True if there are arrays that differ from step to step, or states in which episodes begin are made outside.
         none: A mask of no lane; do not write into it.
         idle: Valid actions, leaf by leaf.
     """
 
-    def __init__(self, plan: Plan, action_spec: SpecTree, n: int, examples: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
         if plan.digest not in _KERNELS:
-            _KERNELS[plan.digest] = plan.compile(examples)
+            _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n = plan, n
         self._kernel, self._check = _KERNELS[plan.digest]
         self.idle = [_idle(action, n) for action in plan.actions]
-        self._before, self._after = plan.layout.empty(n), plan.layout.empty(n)
-        self.over, self.none, self.flags = np.zeros(n, bool), np.zeros(n, bool), np.zeros((2, n), bool)
+        self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
+        self.over = self.arrays["over"]
+        self.terminated, _, self.truncated = self.arrays["ends"]
+        self.asks = plan.takes_numbers or plan.asks_at_restarts
+        self._before, self._after, *others = self.arrays.values()
+        rest = [array.ctypes.data for array in others]
+        one, other = self._before.ctypes.data, self._after.ctypes.data
+        # A step exchanges the records of states and next states, and with them the tables of addresses.
+        self._table = np.array([n, one, other, *rest], np.int64)
+        self._next_table = np.array([n, other, one, *rest], np.int64)
+        self.none, self._no_count = np.zeros(n, bool), np.zeros(n, np.int64)
+        self._mask_shape = (n,)
         self._action_spec = action_spec
         self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
         self._shape = (n, *self._one.shape) if self._one is not None else None
@@ -84,56 +115,88 @@ class Runner:
         Raises:
             SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
         """
-        if type(action) is np.ndarray and action.dtype == self._dtype and action.shape == self._shape:
+        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
             return (action if action.flags.carray else action.copy(),)
         return self._converted(action)
+
+    def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
+        """Returns a mask of lanes as the kernel takes it.
+
+        Args:
+            mask: Bools of shape (n,); None for no lane.
+            what: The name of the argument in the message.
+
+        Raises:
+            SpecError: It has another shape or dtype.
+        """
+        if mask is None:
+            return self.none
+        if type(mask) is not ndarray or mask.dtype is not _BOOL or mask.shape != self._mask_shape:
+            mask = as_mask(mask, self._n, what).view(_BOOL)
+        return mask if mask.flags.carray else mask.copy()
 
     def run(
         self,
         actions: Sequence[np.ndarray[Any, Any]],
         restart: np.ndarray[Any, Any],
-        hold: np.ndarray[Any, Any],
-        given: Sequence[Any],
+        changing: Sequence[Any] = (),
+        count: Count | None = None,
     ) -> tuple[int, list[Any]]:
         """Steps all lanes.
 
         Args:
             actions: The result of `actions`.
-            restart: The lanes that begin an episode instead.
-            hold: The lanes that pause.
-            given: The kernel's own arguments.
+            restart: The lanes that begin an episode instead, a result of `mask`.
+            changing: The kernel's own arguments.
+            count: The limit of steps; None for none.
 
         Returns:
-            The number of lanes that ended, whose ends are in `flags`, and the plan's outputs.
+            The number of lanes that ended, which are in `terminated` and `truncated`, and the plan's outputs.
 
         Raises:
             EpisodeError: As `check`.
             SpecError: As `check`.
         """
         outputs = [empty(shape, dtype) for shape, dtype in self._empties]
-        ended = self._kernel(
-            self._before, self._after, restart, hold, self.over, self.flags, *given, *actions, *outputs
-        )
+        cut, elapsed, limit = (self.none, self._no_count, 0) if count is None else count
+        ended = self._kernel(self._table, restart, cut, elapsed, limit, *changing, *actions, *outputs)
         if ended < 0:
-            self._refuse(-1 - ended, actions, restart, hold)
+            self._refuse(-1 - ended, actions, restart, cut)
         self._before, self._after = self._after, self._before
+        self._table, self._next_table = self._next_table, self._table
         return ended, outputs
 
-    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, hold: Any) -> None:
+    @contextmanager
+    def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
+        """Lets some lanes pause, within a `with` block.
+
+        Args:
+            lanes: The mask of these lanes.
+            acts: False if none of the others acts.
+        """
+        hold, quiet = self.arrays["hold"], self.arrays["quiet"]
+        hold[:], quiet[0] = lanes, not acts
+        try:
+            yield
+        finally:
+            hold[:], quiet[0] = False, False
+
+    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
         """Checks that all lanes can act, before the random streams advance.
 
         Args:
             actions: The result of `actions`.
-            restart: The lanes that begin an episode instead.
-            hold: The lanes that pause.
+            restart: The lanes that begin an episode instead, a result of `mask`.
+            count: The limit of steps; None for none.
 
         Raises:
             EpisodeError: A lane that acts has ended.
             SpecError: An action is out of its bounds.
         """
-        code = self._check(restart, hold, self.over, *actions)
+        cut = self.none if count is None else count.cut
+        code = self._check(self._table, restart, cut, *actions)
         if code < 0:
-            self._refuse(-1 - code, actions, restart, hold)
+            self._refuse(-1 - code, actions, restart, cut)
 
     def _converted(self, action: Any) -> list[np.ndarray[Any, Any]] | None:
         converted: list[np.ndarray[Any, Any]] = []
@@ -161,12 +224,16 @@ class Runner:
             converted.append(array if array.flags.carray else array.copy())
         return converted
 
-    def _refuse(self, code: int, actions: Sequence[Any], restart: Any, hold: Any) -> None:
+    def _refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
         """Raises the error of a kernel's result."""
         number, lane = divmod(code, self._n)
         if number == 0:
-            lanes = np.flatnonzero(self.over & ~restart & ~hold).tolist()
-            raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
+            waiting = restart | self.arrays["hold"]
+            over = cut & ~waiting
+            by_wrapper = bool(over.any())  # which refuses before what is inside
+            lanes = np.flatnonzero(over if by_wrapper else self.over & ~waiting).tolist()
+            alone = self._n == 1 and not by_wrapper
+            raise EpisodeError(f"step: {ENDED}" if alone else f"step: in lanes {lanes}, {ENDED_LANES}")
         own = self.plan.actions[number - 1]
         low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
         bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
