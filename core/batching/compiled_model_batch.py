@@ -99,32 +99,37 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         runner = self._runner
         if runner is None or self._rewarder is not None or not self._begun:
             return None
-        if not self._is_current():
+        try:
+            is_current = vars(self.model) == self._settings
+        except ValueError:  # of arrays, which cannot be compared
+            is_current = False
+        if not is_current:
             self._drop()
             return None
+        if self._in_records and self._contexts_of is self._columns and self._streams_of is self._streams:
+            return runner
+        return runner if self._into_records(runner) else None
+
+    def _into_records(self, runner: Runner) -> bool:
+        """Gives the kernel what has changed outside of it; returns False if it cannot step with that."""
+        plan = runner.plan
         if not self._in_records:
             if not runner.load([leaf for _, leaf in tree.leaves(self._tree)], self._ended):
-                return None
+                return False
             self._in_records = True
         if self._contexts_of is not self._columns:
-            layout = runner.plan.context
-            columns = layout.converted([self._columns[name] for name in layout.example], self.batch_size)
+            columns = plan.context.converted([self._columns[name] for name in plan.context.example], self.batch_size)
             if columns is None:
                 self._drop()
-                return None
-            if runner.plan.begins:
-                layout.write(runner.arrays["contexts"], columns)
+                return False
+            if plan.begins:
+                plan.context.write(runner.arrays["contexts"], columns)
             self._contexts_of = self._columns
-        if runner.plan.generates and (self._streams_of is not self._streams or self._streams is None):
-            self._find_streams(runner)
-        return runner
-
-    def _is_current(self) -> bool:
-        """Returns True if the settings of the model are those that the kernel was made for."""
-        try:
-            return vars(self.model) == self._settings
-        except ValueError:  # of arrays, which cannot be compared
-            return False
+        streams = self.streams
+        if plan.generates and self._streams_of is not streams:
+            runner.arrays["bits"][:] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))
+        self._streams_of = streams
+        return True
 
     def _drop(self) -> None:
         """Gives up the kernel, because the model has changed; another one may be compiled."""
@@ -133,11 +138,6 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         self.choice = Choice(self.choice.wanted)
         if self.choice.wanted is True:
             self.choice.compile(self._make_plan, self._start)
-
-    def _find_streams(self, runner: Runner) -> None:
-        streams = self.streams
-        runner.arrays["bits"][:] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))
-        self._streams_of = streams
 
     def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.

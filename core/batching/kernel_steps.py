@@ -14,12 +14,13 @@ from ..errors import NotCompilable
 from ..lane_values import put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import Reset, Step
+from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 
 if TYPE_CHECKING:
     from ..compiling.plan import Plan
-    from ..compiling.runner import Count, Runner
+    from ..compiling.runner import Runner
 
 
 class KernelSteps(BatchEnv):
@@ -139,10 +140,10 @@ class KernelSteps(BatchEnv):
             action: As for `step`.
             restart: As for `step`.
         """
-        values = self.kernel_step(action, restart)
+        values = self.counted_step(action, restart)
         return self._interpreted(action, restart) if values is None else values
 
-    def kernel_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
         """Returns the values of `step_values`; None, before anything has changed, where that must be interpreted.
 
         Args:

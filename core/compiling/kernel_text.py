@@ -2,9 +2,9 @@
 
     kernel(table, restart, cut, elapsed, limit, …, actions, observations, rewards)  →  the number of lanes that ended
 
-Each lane acts, begins a new episode (`restart`), or pauses (`hold`). Next states go to other records than those they
-are computed from, and the actions of all lanes are checked before any lane acts, so that an error leaves the batch as
-it was. A kernel is made of `Section`s, which the two ways of compiling a model write.
+Each lane acts, begins a new episode (`restart`), or pauses (`hold`). The actions of all lanes are checked before any lane
+acts, and next states go to other records than those that they are computed from where the model's functions can raise
+an error, so that an error leaves the batch as it was. A kernel is made of `Section`s, which the two ways of compiling a model write.
 
 Arrays that stay where they are from step to step, such as the records of states, are `Held`: `table` has their
 addresses, because an argument costs as much time as two lanes. A limit of steps by a wrapper is counted in `elapsed`,
@@ -84,6 +84,8 @@ class Sections:
         observe: Lines that write the observation of `z`.
         end: Lines of a lane that acted: set `terminated` and `truncated`, and write the discount.
         setup: Lines before the loop.
+        kept: The numbers k for which `act` sets `z_k` to the state before.
+        in_place: True if no line raises an error, so that next states can replace those before.
         held: The arrays besides the common ones that the kernel is given by their addresses.
         arguments: Names of the arrays that differ from step to step.
     """
@@ -93,6 +95,8 @@ class Sections:
     observe: list[str]
     end: list[str]
     setup: list[str] = field(default_factory=list[str])
+    kept: frozenset[int] = frozenset()
+    in_place: bool = False
     held: list[Held] = field(default_factory=list[Held])
     arguments: list[str] = field(default_factory=list[str])
 
@@ -165,6 +169,8 @@ def kernel_text(
     """
     names = [name for name, _ in layout.fields]
     count = range(len(names))
+    store = [f"a.{name} = z{k}" for k, name in enumerate(names)]
+    kept = sections.kept if sections.in_place else frozenset[int]()
     idle = [
         f"{element} = 0"
         for output in outputs
@@ -218,17 +224,17 @@ def kernel_text(
         "    ended = 0",
         "    for i in range(n):",
         "        b = before[i]",
+        "        a = before[i]" if sections.in_place else "        a = after[i]",
         "        acts = False",
         "        if hold[i]:",
         *_indented([f"z{k} = b.{names[k]}" for k in count] + idle, 12),
         "        elif restart[i]:",
-        *_indented(sections.begin + idle, 12),
+        *_indented(sections.begin + [store[k] for k in sorted(kept)] + idle, 12),
         "            begun += 1",
         "        else:",
         "            acts = True",
         *_indented(sections.act, 12),
-        "        a = after[i]",
-        *_indented([f"a.{names[k]} = z{k}" for k in count], 8),
+        *_indented([store[k] for k in count if k not in kept], 8),
         *_indented(sections.observe, 8),
         "        terminated = False",
         "        truncated = False",

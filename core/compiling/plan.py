@@ -42,6 +42,7 @@ class Plan:
         info: The same of an info.
         context: The records of contexts.
         held: The arrays that the kernel is given by their addresses, besides the common ones.
+        in_place: True if next states replace those before; else they are in other records.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
         generates: True if the kernel generates all random numbers itself.
         transition_calls: The calls for random numbers of `transition`.
@@ -63,6 +64,7 @@ class Plan:
     info: Any
     context: Layout
     held: Sequence[Held] = ()
+    in_place: bool = False
     begins: bool = False
     generates: bool = False
     transition_calls: Sequence[Any] = ()
@@ -126,14 +128,14 @@ class Plan:
             NotCompilable: numba cannot compile it.
         """
         n = 2
-        table, some = np.zeros(1, np.int64), np.zeros(n, bool)
+        table, some, mask = np.zeros(1, np.int64), np.zeros(n, bool), np.zeros(2 * n, bool)[::2]
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
         names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
         arguments = {
-            "check": [table, some, some, *actions],
-            "kernel": [table, some, some, np.zeros(n, np.int64), 1, *changing, *actions, *outputs],
+            "check": [table, mask, some, *actions],
+            "kernel": [table, mask, some, np.zeros(n, np.int64), 1, *changing, *actions, *outputs],
         }
         made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
         return Functions(made["kernel"], made["check"])

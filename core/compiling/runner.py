@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import empty, ndarray
@@ -13,6 +13,7 @@ from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
+from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
 from .kernel_text import Action
 from .plan import Functions, Plan
@@ -21,20 +22,6 @@ _KERNELS: dict[str, Functions] = {}
 """The compiled kernels of this process, by their digests."""
 
 _BOOL = np.dtype(bool)
-
-
-class Count(NamedTuple):
-    """A limit of steps, as a wrapper around the lanes has it.
-
-    Attributes:
-        cut: The lanes that it has ended, bool of shape (n,).
-        elapsed: The steps of each lane's episode so far, a new int64 array of shape (n,), which a step changes.
-        limit: The number of steps after which a lane is truncated, from 1 to 2⁶³ - 1.
-    """
-
-    cut: np.ndarray[Any, Any]
-    elapsed: np.ndarray[Any, Any]
-    limit: int
 
 
 class Runner:
@@ -59,7 +46,7 @@ class Runner:
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
         if plan.digest not in _KERNELS:
             _KERNELS[plan.digest] = plan.compile(changing)
-        self.plan, self._n = plan, n
+        self.plan, self._n, self._in_place = plan, n, plan.in_place
         self._kernel, self._check = _KERNELS[plan.digest]
         self.idle = [_idle(action, n) for action in plan.actions]
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
@@ -69,11 +56,10 @@ class Runner:
         self._before, self._after, *others = self.arrays.values()
         rest = [array.ctypes.data for array in others]
         one, other = self._before.ctypes.data, self._after.ctypes.data
-        # A step exchanges the records of states and next states, and with them the tables of addresses.
         self._table = np.array([n, one, other, *rest], np.int64)
-        self._next_table = np.array([n, other, one, *rest], np.int64)
+        # A step exchanges the records of states and next states, and with them the tables of addresses.
+        self._next_table = self._table if plan.in_place else np.array([n, other, one, *rest], np.int64)
         self.none, self._no_count = np.zeros(n, bool), np.zeros(n, np.int64)
-        self._mask_shape = (n,)
         self._action_spec = action_spec
         self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
         self._shape = (n, *self._one.shape) if self._one is not None else None
@@ -131,9 +117,9 @@ class Runner:
         """
         if mask is None:
             return self.none
-        if type(mask) is not ndarray or mask.dtype is not _BOOL or mask.shape != self._mask_shape:
-            mask = as_mask(mask, self._n, what).view(_BOOL)
-        return mask if mask.flags.carray else mask.copy()
+        if type(mask) is ndarray and mask.dtype is _BOOL and mask.ndim == 1 and len(mask) == self._n:
+            return mask
+        return as_mask(mask, self._n, what).view(ndarray)
 
     def run(
         self,
@@ -162,8 +148,9 @@ class Runner:
         ended = self._kernel(self._table, restart, cut, elapsed, limit, *changing, *actions, *outputs)
         if ended < 0:
             self._refuse(-1 - ended, actions, restart, cut)
-        self._before, self._after = self._after, self._before
-        self._table, self._next_table = self._next_table, self._table
+        if not self._in_place:
+            self._before, self._after = self._after, self._before
+            self._table, self._next_table = self._next_table, self._table
         return ended, outputs
 
     @contextmanager

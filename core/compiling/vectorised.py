@@ -83,6 +83,7 @@ class _Program:
         self._bind(act, [*moved.nodes, *reward.nodes], calls)
         names = act.write(moved.nodes)
         act.lines += [f"z{k} = {name}" for k, name in enumerate(names)]
+        kept = frozenset(k for k, name in enumerate(names) if name == f"s{k}")
         self._store(act, outputs, "reward", reward)
         self._bind(observe, [*seen.nodes, *info.nodes, *(node for part in ends for node in part.nodes)], noise)
         for k, leaf in _leaves(seen.result):
@@ -101,7 +102,9 @@ class _Program:
             begin.lines += [f"z{k} = {name}" for k, name in enumerate(begin.write(begun.nodes))]
         else:
             begin.lines += [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(self.layout.fields)]
-        sections = Sections(act.lines, begin.lines, observe.lines, end.lines)
+        sections = Sections(act.lines, begin.lines, observe.lines, end.lines, kept=kept)
+        # A kernel of traced functions raises an error only where it indexes a table.
+        sections.in_place = not recorder.tables
         own = all(call.in_kernel for call in (*calls, *noise, *first)) and (calls or noise or first)
         if own:
             sections.setup = self._numbers(calls, noise, first)
@@ -132,6 +135,7 @@ class _Program:
             info=info.result,
             context=context,
             held=sections.held,
+            in_place=sections.in_place,
             begins=begun is not None,
             generates=bool(own),
             names=_generators if own else dict,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..wrapping.arguments import at_least
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
@@ -25,14 +23,18 @@ class TimeLimit(Lifted):
     """
 
     def __init__(self, env: Any, max_episode_steps: int) -> None:
-        self.max_episode_steps = at_least(max_episode_steps, 1, "max_episode_steps")
+        self._max_episode_steps = at_least(max_episode_steps, 1, "max_episode_steps")
         super().__init__(env)
 
+    @property
+    def max_episode_steps(self) -> int:
+        """The limit; can be set, also within an episode."""
+        return self._max_episode_steps
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: int) -> None:
+        self._max_episode_steps = at_least(limit, 1, "max_episode_steps")
+        self._plan()
+
     def change(self, specs: Specs) -> Change:
-        none: Any = 0 if specs.lanes is None else np.zeros(specs.lanes, np.int64)
-        return Change(
-            shared=True,
-            begin=lambda observation: none,
-            remember=lambda elapsed, action, observation, reward: elapsed + 1,
-            truncated=lambda flag, elapsed: flag | (elapsed >= self.max_episode_steps),
-        )
+        return Change(limit=self._max_episode_steps)

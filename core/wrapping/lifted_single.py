@@ -9,10 +9,10 @@ import numpy as np
 from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
-from ..protocol.batch_env import as_mask
+from ..protocol.batch_env import as_mask, full_lanes_step
 from ..protocol.env import Env, Reset, Step, full_step, make_step
 from ..protocol.episode import ENDED_LANES, OVER
-from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, library_name, parts_or_call
+from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, counted_step, library_name, parts_or_call
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
@@ -46,6 +46,11 @@ class LiftedEnv(Changing[Env], Wrapper):
         if self._layer_plan is not None:
             self._layer_plan.outdate()
         self._layer_plan, self._six_values = LayerPlan(), None
+        others = (self._act, self._see, self._pay, self._tell)  # what the batch inside knows nothing of
+        counts = self._has_lanes and self._limit is not None and others == (None,) * 4
+        self._counted = counted_step(env) if counts and type(self).beginning is Changing.beginning else None
+        self._most = min(self._limit or 0, 2**63 - 1)
+        self._none = None if env.batch_size is None else np.zeros(env.batch_size, bool)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -67,12 +72,37 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         if self._has_lanes:
+            values = self._counted_values(action, restart)
+            if values is not None:
+                return full_lanes_step(values, self.discount_spec, self.batch_size)
             return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
         if restart is not None:
             raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
         if self._six_values is None:
             self._six_values = assemble(_six_values, unbound=self)
         return full_step(self._six_values(self, action))
+
+    def step_values(self, action: Any, restart: Any = None) -> Any:
+        """Returns the values of `step`, for batches with flags and discounts None for the defaults.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        values = self._counted_values(action, restart)
+        return LiftedEnv.step(self, action, restart) if values is None else values
+
+    def _counted_values(self, action: Any, restart: Any) -> Any:
+        """Returns the values of a step whose limit the batch inside counts; None where that must be done here."""
+        counted, memory = self._counted, self._memory
+        if counted is None or memory is None:
+            return None
+        elapsed = memory.copy()
+        values = counted(action, restart, (self._cut, elapsed, self._most))
+        if values is not None:
+            truncated = values[3]
+            self._memory, self._cut = elapsed, self._none if truncated is None else truncated
+        return values
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""
