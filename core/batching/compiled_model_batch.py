@@ -148,10 +148,12 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
             transition = [_numbers(call, rng, n) for call in plan.transition_calls]
         if begins is not None:
             index = begins.nonzero()[0]
-            if not plan.begins:
+            if not len(index):
+                pass
+            elif not plan.begins:
                 fresh = runner.arrays["fresh"]
                 plan.layout.write(fresh[: len(index)], [leaf for _, leaf in tree.leaves(self._initial(index))])
-            elif plan.initial_calls and len(index):
+            elif plan.initial_calls:
                 rng, size = self.streams.dynamics, len(index)
                 first = [_numbers(call, rng, size) for call in plan.initial_calls]
         noise = [_numbers(call, self.streams.observation, n) for call in plan.observe_calls]

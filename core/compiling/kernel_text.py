@@ -2,9 +2,10 @@
 
     kernel(table, restart, cut, elapsed, limit, …, actions, observations, rewards)  →  the number of lanes that ended
 
-Each lane acts, begins a new episode (`restart`), or pauses (`hold`). The actions of all lanes are checked before any lane
-acts, and next states go to other records than those that they are computed from where the model's functions can raise
-an error, so that an error leaves the batch as it was. A kernel is made of `Section`s, which the two ways of compiling a model write.
+Each lane acts, begins a new episode (`restart`), or pauses (`hold`). The actions of all lanes are checked before any
+lane acts. Where the model's functions can raise an error, next states go to other records than those that they are
+computed from. So an error leaves the batch as it was. A kernel is made of `Section`s, which the two ways of compiling a
+model write.
 
 Arrays that stay where they are from step to step, such as the records of states, are `Held`: `table` has their
 addresses, because an argument costs as much time as two lanes. A limit of steps by a wrapper is counted in `elapsed`,

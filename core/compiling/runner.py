@@ -38,7 +38,7 @@ class Runner:
         over: The lanes that have ended, bool of shape (n,).
         terminated: The lanes that terminated in the last step, bool of shape (n,); the next one changes it.
         truncated: The lanes that it truncated, likewise.
-        asks: True if there are arrays that differ from step to step, or states in which episodes begin are made outside.
+        asks: True if some arrays differ from step to step, or the states in which episodes begin are made outside.
         none: A mask of no lane; do not write into it.
         idle: Valid actions, leaf by leaf.
     """

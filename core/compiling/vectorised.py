@@ -17,7 +17,6 @@ from .layout import Layout
 from .plan import Plan
 from .tracing import LANES, Part, RandomCall, Tracer
 
-
 _INTEGER = np.dtype(np.int64)
 
 

@@ -21,11 +21,12 @@ class Changing(Around[Inside]):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_shared", "_inner_step", "_layer_plan", "_six_values", "_counted", "_limit", "_most", "_none"),
+        *("_change", "_shared", "_inner_step", "_layer_plan", "_six_values"),
+        *("_step_limit", "_step_counted", "_highest", "_no_lanes"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
 
-    _limit: int | None = None
+    _step_limit: int | None = None
 
     def __init__(self, env: Inside) -> None:
         super().__init__(env)
@@ -63,7 +64,7 @@ class Changing(Around[Inside]):
             raise SpecError(
                 f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
             )
-        self._limit = change.limit
+        self._step_limit = change.limit
         return over_lanes(change.counting(specs.lanes), specs)
 
     @property

@@ -47,10 +47,10 @@ class LiftedEnv(Changing[Env], Wrapper):
             self._layer_plan.outdate()
         self._layer_plan, self._six_values = LayerPlan(), None
         others = (self._act, self._see, self._pay, self._tell)  # what the batch inside knows nothing of
-        counts = self._has_lanes and self._limit is not None and others == (None,) * 4
-        self._counted = counted_step(env) if counts and type(self).beginning is Changing.beginning else None
-        self._most = min(self._limit or 0, 2**63 - 1)
-        self._none = None if env.batch_size is None else np.zeros(env.batch_size, bool)
+        counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
+        self._step_counted = counted_step(env) if counts and type(self).beginning is Changing.beginning else None
+        self._highest = min(self._step_limit or 0, 2**63 - 1)
+        self._no_lanes = None if env.batch_size is None else np.zeros(env.batch_size, bool)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -72,7 +72,7 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         if self._has_lanes:
-            values = self._counted_values(action, restart)
+            values = self._values_by_count(action, restart)
             if values is not None:
                 return full_lanes_step(values, self.discount_spec, self.batch_size)
             return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
@@ -89,19 +89,19 @@ class LiftedEnv(Changing[Env], Wrapper):
             action: As for `step`.
             restart: As for `step`.
         """
-        values = self._counted_values(action, restart)
+        values = self._values_by_count(action, restart)
         return LiftedEnv.step(self, action, restart) if values is None else values
 
-    def _counted_values(self, action: Any, restart: Any) -> Any:
+    def _values_by_count(self, action: Any, restart: Any) -> Any:
         """Returns the values of a step whose limit the batch inside counts; None where that must be done here."""
-        counted, memory = self._counted, self._memory
+        counted, memory = self._step_counted, self._memory
         if counted is None or memory is None:
             return None
         elapsed = memory.copy()
-        values = counted(action, restart, (self._cut, elapsed, self._most))
+        values = counted(action, restart, (self._cut, elapsed, self._highest))
         if values is not None:
             truncated = values[3]
-            self._memory, self._cut = elapsed, self._none if truncated is None else truncated
+            self._memory, self._cut = elapsed, self._no_lanes if truncated is None else truncated
         return values
 
     def step_parts(self) -> tuple[Part, ...]:
