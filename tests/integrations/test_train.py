@@ -86,7 +86,9 @@ LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs")
 @pytest.mark.parametrize(
     ("env", "hint"),
     [
-        ("python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above"),
+        pytest.param(
+            "python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above", marks=pytest.mark.deep
+        ),
         ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (drifting.py:"),
     ],
 )
@@ -195,7 +197,11 @@ def test_real_actions_are_normalised():
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
 @pytest.mark.parametrize(
     ("env", "runners", "most"),
-    [("lanes", 0, None), ("looped_lanes", 0, 7), pytest.param("lanes", 1, None, marks=pytest.mark.deep)],
+    [
+        ("lanes", 0, None),
+        pytest.param("looped_lanes", 0, 7, marks=pytest.mark.deep),
+        pytest.param("lanes", 1, None, marks=pytest.mark.deep),
+    ],
 )
 def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
     out = tmp_path / "run"
