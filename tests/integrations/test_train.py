@@ -220,6 +220,19 @@ def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env
         assert {episode["length"] for episode in episodes} == {most}
 
 
+@pytest.mark.deep
+def test_batch_is_evaluated_on_its_first_lane_while_it_trains(cli, tmp_path):
+    out = tmp_path / "run"
+    options = ("--stop-steps", 2000, "--evaluate-every", 1, "--num-env-runners", 0)
+    code, _, err = cli("train", "python:drifting:looped_lanes", *options, "--out", out)
+    assert (code, err) == (0, "")
+    from envoi.integrations.rllib import RunFolder
+
+    rows = RunFolder(out).read_progress()
+    assert rows
+    assert {float(row["evaluation_length_mean"]) for row in rows} == {7}
+
+
 def test_num_envs_other_than_the_lanes_is_refused_before_a_file_is_written(cli, tmp_path):
     code, _, err = cli("train", "python:drifting:lanes", "--num-envs-per-runner", 3, "--out", tmp_path / "run")
     assert code == 2
