@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, njit, types  # pyright: ignore[reportPrivateImportUsage]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -77,7 +77,7 @@ def array_at(address: Any, shape: Any, kind: Any) -> Any:
         shape: The shape.
         kind: The dtype.
     """
-    return carray(_pointer(address, kind), shape)
+    return carray(_pointer(address, kind), shape)  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic

@@ -180,7 +180,7 @@ class Runner:
             EpisodeError: A lane that acts has ended.
             SpecError: An action is out of its bounds.
         """
-        cut = self.none if count is None else count.cut
+        cut = self.none if count is None else count[0]
         code = self._check(self._table, restart, cut, *actions)
         if code < 0:
             self._refuse(-1 - code, actions, restart, cut)

@@ -38,7 +38,7 @@ A method is used unless a user's `step` contradicts it: `_beside_step` has the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..errors import SpecError
 from .assembly import VALUES as VALUES
@@ -118,18 +118,12 @@ def _called(env: Env) -> StepValues:
     return _beside_step(env, "step_values", env.step)
 
 
-class Count(NamedTuple):
-    """A limit of steps, as a wrapper around a batch of n lanes has it.
+Count: TypeAlias = tuple[Any, Any, int]
+"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, elapsed, limit)`.
 
-    Attributes:
-        cut: The lanes that it has ended, bool of shape (n,).
-        elapsed: The steps of each lane's episode so far, a new int64 array of shape (n,), which a step changes.
-        limit: The number of steps after which a lane is truncated, from 1 to 2⁶³ - 1.
-    """
-
-    cut: Any
-    elapsed: Any
-    limit: int
+`cut` are the lanes that it has ended, bool of shape (n,); `elapsed` the steps of each lane's episode so far, a new
+int64 array of shape (n,), which a step changes; a lane is truncated after `limit` steps, from 1 to 2⁶³ - 1.
+"""
 
 
 def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:

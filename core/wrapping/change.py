@@ -120,14 +120,17 @@ class Change:
         if limit is None:
             return self
         none: Any = 0 if lanes is None or self.by_lane else np.zeros(lanes, np.int64)
-        return replace(
-            self,
-            limit=None,
-            shared=True,
-            begin=lambda observation: none,
-            remember=lambda elapsed, action, observation, reward: elapsed + 1,
-            truncated=lambda flag, elapsed: flag | (elapsed >= limit),
-        )
+
+        def begin(observation: Any) -> Any:
+            return none
+
+        def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
+            return elapsed + 1
+
+        def truncated(flag: Any, elapsed: Any) -> Any:
+            return flag | (elapsed >= limit)
+
+        return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
         """Returns `observation`, `reward` and `info` as functions that take a memory last, also where there is none."""

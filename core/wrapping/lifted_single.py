@@ -48,7 +48,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._layer_plan, self._six_values = LayerPlan(), None
         others = (self._act, self._see, self._pay, self._tell)  # what the batch inside knows nothing of
         counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
-        self._step_counted = counted_step(env) if counts and type(self).beginning is Changing.beginning else None
+        self._step_counted = counted_step(env) if counts and _ignores_beginnings(type(self)) else None
         self._highest = min(self._step_limit or 0, 2**63 - 1)
         self._no_lanes = None if env.batch_size is None else np.zeros(env.batch_size, bool)
 
@@ -216,6 +216,10 @@ class LiftedEnv(Changing[Env], Wrapper):
     def observation(self) -> Any:
         """The latest observation, made from the inner one at each reading."""
         return self._seen(self.env.observation, self._memory)
+
+
+def _ignores_beginnings(kind: Any) -> bool:
+    return kind.beginning is cast("Any", Changing).beginning
 
 
 def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:

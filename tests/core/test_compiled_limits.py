@@ -34,7 +34,7 @@ def pair(make, n=N, way="batch of a wrapped model"):
 
 def counts(batch):
     """True if the kernel counts the steps of the limit."""
-    return batch.env._in_records and batch._values_by_count(batch.sample_action(), None) is not None
+    return batch._values_by_count(batch.sample_action(), None) is not None
 
 
 def kept(batch):
@@ -44,14 +44,12 @@ def kept(batch):
     return states, exact(batch.observation), memory, np.asarray(batch.env._over).tolist()
 
 
-def outcome(batch, call):
+def outcome(call, *args, **kwargs):
     """The result of a call, or the error that it raises."""
     try:
-        result = call(batch)
+        result = call(*args, **kwargs)
     except EpisodeError as error:
         return str(error)
-    if result is None:
-        return None
     *values, info = result
     return exact(tuple(values)), list(info)
 
@@ -96,24 +94,24 @@ def check_alike(make, data, way, seed, operations):
     held = []
     for batch in both:
         batch.reset(seed=seed)
-    for name, given_ in operations:
+    for name, argument in operations:
         action = both[0].sample_action()
         both[1].sample_action()
         if name == "step":
             over = both[0]._cut | np.asarray(both[0].env._over)
-            restart = over if isinstance(given_, str) else given_
-            results = [outcome(batch, lambda batch: batch.step(action, restart)) for batch in both]
+            restart = over if isinstance(argument, str) else argument
+            results = [outcome(batch.step, action, restart) for batch in both]
         elif name == "step_lanes":
-            results = [outcome(batch, lambda batch: batch.step_lanes(action, given_)) for batch in both]
+            results = [outcome(batch.step_lanes, action, argument) for batch in both]
         elif name == "reset":
-            results = [outcome(batch, lambda batch: batch.reset(mask=given_)) for batch in both]
+            results = [outcome(batch.reset, mask=argument) for batch in both]
         elif name == "inside":
-            results = [outcome(batch, lambda batch: batch.env.step(action)) for batch in both]
+            results = [outcome(batch.env.step, action) for batch in both]
         else:
             results = [None, None]
             for index, batch in enumerate(both):
                 if name == "limit":
-                    batch.max_episode_steps = given_
+                    batch.max_episode_steps = argument
                 elif name in ("copy", "pickle"):
                     both[index] = copy.deepcopy(batch) if name == "copy" else pickle.loads(pickle.dumps(batch))
             if name == "keep":
