@@ -114,7 +114,7 @@ def compiled_functions(
     names: Mapping[str, Any],
     arguments: Mapping[str, Sequence[Any]],
     title: str,
-    sources: str = "",
+    digest: str,
     python_division: bool = False,
 ) -> dict[str, Callable[..., Any]]:
     """Compiles the functions of a text, or loads their machine code from disk.
@@ -124,7 +124,7 @@ def compiled_functions(
         names: The globals of these lines.
         arguments: For each function, arguments of the dtypes and layouts of all later calls.
         title: The model's name, for messages.
-        sources: Everything else that the code depends on, as text.
+        digest: The name of the kernel; see `kernel_digest`.
         python_division: If True, a division by zero raises an error as in Python; else it gives inf or nan.
 
     Returns:
@@ -134,7 +134,6 @@ def compiled_functions(
     Raises:
         NotCompilable: numba cannot compile one.
     """
-    digest = kernel_digest(text, sources)
     file = cache_folder() / f"{digest}.py"
     done = file.with_suffix(".done")
     with contextlib.ExitStack() as stack:

@@ -94,8 +94,9 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """The name of the kernel; equal for kernels that compile to the same code."""
-        return kernel_digest(self.text, self.sources)
+        """The name of the kernel; equal for kernels that compile to the same code and take the same arguments."""
+        arrays = [[(one.shape, one.dtype) for one in some] for some in (self.actions, self.outputs, self.all_held)]
+        return kernel_digest(self.text, repr((self.sources, arrays)))
 
     @property
     def is_on_disk(self) -> bool:
@@ -137,7 +138,7 @@ class Plan:
             "check": [table, mask, some, *actions],
             "kernel": [table, mask, some, np.zeros(n, np.int64), 1, *changing, *actions, *outputs],
         }
-        made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
+        made = compiled_functions(self.text, names, arguments, self.title, self.digest, self.python_division)
         return Functions(made["kernel"], made["check"])
 
 

@@ -424,3 +424,16 @@ def test_a_changed_model_has_another_kernel():
     batch = envoi.batch(Other(), 2, compiled=True)
     batch.reset(seed=0)
     assert batch.step(np.array([1, 2])).observation.tolist() == [3, 6]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float32"])
+def test_models_that_differ_in_a_dtype_alone_have_kernels_of_their_own(dtype):
+    class Same(Pole):
+        observation_spec = envoi.Array((4,), dtype)
+
+        def observe(self, state, rng):
+            return np.array([state.position, state.speed, state.angle, state.spin], np.float64)
+
+    batch = envoi.batch(Same(int(dtype == "float64")), 3, compiled=True)
+    batch.reset(seed=0)
+    assert batch.step(np.array([0, 1, 0])).observation.dtype == dtype
