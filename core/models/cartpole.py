@@ -59,8 +59,7 @@ class CartPole(BatchModel):
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
         columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
         if {column.strides for column in columns} <= _ONE_FOR_ALL:
-            low, width, row = _of_all_lanes(*[column.item(0) for column in columns])
-            physics = alike(row, size)
+            low, width, physics = _of_all_lanes(size, *[column.item(0) for column in columns])
         else:
             low, width, rows = _quantities(*columns)
             physics = np.array(rows).T
@@ -82,7 +81,7 @@ class CartPole(BatchModel):
         return state.motion.astype(np.float32)
 
     def reward(self, state: CartPoleState, action: Any, next_state: CartPoleState) -> NDArray[np.float64]:
-        return np.ones(next_state.motion.shape[:-1])
+        return np.zeros(next_state.motion.shape[:-1]) + ONE  # twice as fast as `np.ones`
 
     def terminal(self, state: CartPoleState) -> NDArray[np.bool_]:
         return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)
@@ -96,6 +95,7 @@ def _quantities(
 
 
 @lru_cache(64)
-def _of_all_lanes(*features: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+def _of_all_lanes(size: int, *features: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Returns the same of `size` lanes that have equal `FEATURES`."""
     low, width, physics = _quantities(*features)
-    return np.array(low), np.array(width), np.array(physics)
+    return np.array(low), np.array(width), alike(np.array(physics), size)

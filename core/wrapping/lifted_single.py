@@ -17,6 +17,7 @@ from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
 from .changing import Changing
+from .elapsed_steps import ElapsedSteps
 from .wrapper import Wrapper
 
 
@@ -39,6 +40,7 @@ class LiftedEnv(Changing[Env], Wrapper):
                 setattr(self, name, getattr(change, name))
         self._has_lanes, self._shared = env.batch_size is not None, change.shared
         self._inner_step = fast_step(env) if self._has_lanes else None
+        self._no_flags = np.zeros(env.batch_size or 0, bool)  # never changed
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
@@ -143,7 +145,8 @@ class LiftedEnv(Changing[Env], Wrapper):
         return full_lanes_step(self._step_lanes(action, None, as_mask(lanes, n, "lanes")), self.discount_spec, n)
 
     def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        if np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
+        none = self._no_flags
+        if self._cut is not none and np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
             over = self._cut if restart is None else np.greater(self._cut, restart)
             if lanes is not None:
                 over = over & lanes
@@ -177,13 +180,14 @@ class LiftedEnv(Changing[Env], Wrapper):
             reward = self._pay(reward, memory)
             reward = reward if idle is None else zeroed(reward, idle, self.reward_spec, zero=0)
         if self._end is not None:
-            quiet = terminated is None
-            truncated = self._end(np.zeros(self.batch_size, bool) if quiet else truncated, memory)
-            truncated = truncated if idle is None else np.greater(truncated, idle)
-            self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
-            if quiet:
-                some = np.count_nonzero(truncated)
-                terminated, truncated = (np.zeros(self.batch_size, bool), truncated) if some else (None, None)
+            flags = none if terminated is None else truncated
+            cut = self._end(flags, memory)
+            if cut is not flags:
+                truncated = cut if idle is None else np.greater(cut, idle)
+                if terminated is None:
+                    terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
+            cut = none if truncated is None else truncated
+            self._cut = cut if lanes is None else np.where(lanes, cut, self._cut)
         if self._tell is not None:
             info = cast("Infos", info).adding(self._tell(memory), lanes)
         self._memory = memory
@@ -195,6 +199,8 @@ class LiftedEnv(Changing[Env], Wrapper):
     def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
         """Returns a memory of all lanes, with another one at some of them."""
         index = lanes.nonzero()[0]
+        if isinstance(memory, ElapsedSteps):
+            return memory.merged(other, index)
         return put(memory, index, take(other, index))
 
     @property
