@@ -121,7 +121,6 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
         index: The indices of k lanes, of shape (k,).
         some: The new values of these lanes, of the same structure, with leaves of shape (k, …).
     """
-
     # Not by `map_leaves`, which takes longer than the arrays of a few lanes.
     if isinstance(values, AnyArray):
         return _replaced(values, index, some)

@@ -110,7 +110,9 @@ class ModelBatch(BatchEnv):
         if alike is None:
             if len(self._alike) == _SIZES:
                 self._alike.clear()
-            self._alike[size] = alike = {name: column[:size] for name, column in columns.items() if not column.strides[0]}
+            self._alike[size] = alike = {
+                name: column[:size] for name, column in columns.items() if not column.strides[0]
+            }
         if len(alike) == len(columns):
             return alike
         return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}
@@ -143,7 +145,6 @@ class ModelBatch(BatchEnv):
             index = restart = None
         if self._some_over:
             over = self._over if restart is None else np.greater(self._over, restart)
-            # Counting is several times faster than `any` on the few bools of a mask.
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
         if index is not None:
@@ -189,11 +190,9 @@ class ModelBatch(BatchEnv):
         if value is False:  # the default of `Model.truncated`
             return None
         flags = self._flags(value)
-        if not np.count_nonzero(flags):
-            return None
-        if restart is None:
-            return flags
-        flags = np.greater(flags, restart)  # of bools, this is "and not"
+        if restart is not None:
+            flags = np.greater(flags, restart)  # of bools, this is "and not"
+        # Counting is several times faster than `any` on the few bools of a mask.
         return flags if np.count_nonzero(flags) else None
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:

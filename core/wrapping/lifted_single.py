@@ -146,7 +146,9 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
         none = self._no_flags
-        if self._cut is not none and np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
+        if self._cut is not none and np.count_nonzero(
+            self._cut
+        ):  # a wrapper may cut lanes off in a `step` of its own, too
             over = self._cut if restart is None else np.greater(self._cut, restart)
             if lanes is not None:
                 over = over & lanes
