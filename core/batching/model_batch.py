@@ -56,7 +56,8 @@ class ModelBatch(BatchEnv):
         self._some_over = True
         self._begun = False
         self._idle = zeros(model.action_spec)
-        self._context, self._columns = {}, {}
+        self._context: Mapping[str, Any] = {}
+        self._columns: dict[str, NDArray[Any]] = {}
         self._alike: dict[int, dict[str, NDArray[Any]]] = {}
         self._alike_of = self._columns
         self._one_action = isinstance(model.action_spec, Spec)

@@ -29,6 +29,7 @@ class LiftedEnv(Changing[Env], Wrapper):
     _memory: Any = None
     _cut: Any = None
     _layer_plan: LayerPlan | None = None
+    _inner_step: Any = None  # of a batch: the fast step of the environment inside
     _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
@@ -40,7 +41,7 @@ class LiftedEnv(Changing[Env], Wrapper):
                 setattr(self, name, getattr(change, name))
         self._has_lanes, self._shared = env.batch_size is not None, change.shared
         self._inner_step = fast_step(env) if self._has_lanes else None
-        self._no_flags = np.zeros(env.batch_size or 0, bool)  # never changed
+        self._no_flags: Any = np.zeros(env.batch_size or 0, bool)  # never changed
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
