@@ -1,6 +1,6 @@
 """Batches of CartPole through gymnasium's vector form, beside those of others, in one process.
 
-    python benchmarks/batches.py [--rounds 15] [--lanes 1,8,64,1024,16384] [--json batches.json]
+    python benchmarks/batches.py [--rounds 31] [--lanes 1,8,64,1024,16384] [--json batches.json]
 
 Nanoseconds of this thread's CPU time for one step of one lane, under random actions, lanes reset in the step after
 their end. envpool takes part if it is installed; its threads are counted too.
@@ -81,14 +81,18 @@ MAKERS = {
 }
 COMPARED = [  # ours, the peer, the least ratio by the number of lanes
     (COMPILED, VECTOR, {8: 10, 64: 10, 1024: 3}),
-    (UNLIMITED, VECTOR, {8: 10, 64: 10, 1024: 3}),
     (COMPILED, SYNC, {1: 3}),
     (COMPILED, POOL, {64: 20}),
+    (COMPILED, PLAIN, {}),
+    (UNLIMITED, VECTOR, {8: 10, 64: 10, 1024: 3}),
     (CONTEXTS, COMPILED, {64: 1 / 1.1, 1024: 1 / 1.1}),
     (NUMPY, VECTOR, {8: 1.5, 64: 1.2, 1024: 1.2}),
     (NUMPY, SYNC, {1: 1}),
     (NUMPY, PLAIN, {1024: 0.87}),
 ]
+ROUND = 10_000_000
+"""Nanoseconds that a case has in each round, about."""
+
 SLOW = 1024
 """The most lanes of which SyncVectorEnv takes part."""
 
@@ -100,16 +104,17 @@ def case(name: str, n: int) -> Case:
         actions = [np.random.default_rng(i).integers(2, size=n) for i in range(32)]
         env = MAKERS[name](n)
         env.reset(seed=0)
-        count = max(3, (300 if name == SYNC else 6000) // max(n, 8))
         clock = time.process_time_ns if name == POOL else time.thread_time_ns
 
-        def play() -> float:
+        def cost(count) -> float:
             start = clock()
             for i in range(count):
                 env.step(actions[i % 32])
             return (clock() - start) / count / n
 
-        return play
+        cost(3)  # compiles
+        count = max(3, round(ROUND / cost(10) / n))
+        return lambda: cost(count)
 
     return made
 
@@ -130,4 +135,6 @@ def options(parser):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups, clock="CPU time of the thread; of the process for envpool", options=options)
+    run(
+        __doc__, groups, rounds=31, quick=9, clock="CPU time of the thread; of the process for envpool", options=options
+    )

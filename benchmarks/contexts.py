@@ -1,6 +1,6 @@
 """The cost of a context for each episode, compared with CARL (Benjamins et al., 2023), in one process.
 
-    python benchmarks/contexts.py [--rounds 15] [--only reset] [--json contexts.json]
+    python benchmarks/contexts.py [--rounds 31] [--only reset] [--json contexts.json]
 
 Nanoseconds of this thread's CPU time that contexts add to one step or one reset: for CARL and our gymnasium form over
 the gymnasium environment itself, for our core over that environment imported.
@@ -195,4 +195,4 @@ def groups(_):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups)
+    run(__doc__, groups, rounds=31, quick=9)

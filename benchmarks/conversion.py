@@ -1,6 +1,6 @@
 """The time that a conversion adds to a step, compared with other libraries, in one process.
 
-    python benchmarks/conversion.py [--rounds 15] [--only dm_env] [--json conversion.json]
+    python benchmarks/conversion.py [--rounds 31] [--only dm_env] [--json conversion.json]
 
 Every layer goes around an environment that does nothing for 200 steps. What it adds is nanoseconds of CPU time a step
 over stepping that environment itself, in the loop of its own form, resets included.
@@ -25,4 +25,4 @@ def groups(_):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups)
+    run(__doc__, groups, rounds=31, quick=9)

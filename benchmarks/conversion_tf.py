@@ -1,6 +1,6 @@
 """The time that TF-Agents environments add to a step, ours and TF-Agents' own, in the environment of `make test-tf`.
 
-    .venv-tf/bin/python benchmarks/conversion_tf.py [--rounds 15] [--json conversion_tf.json]
+    .venv-tf/bin/python benchmarks/conversion_tf.py [--rounds 31] [--json conversion_tf.json]
 
 What each adds is nanoseconds of CPU time a step over stepping the environment below, resets included.
 """
@@ -69,4 +69,4 @@ def groups(_):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups)
+    run(__doc__, groups, rounds=31, quick=9)

@@ -1,6 +1,6 @@
 """A loop over gymnasium's environments beside its `SyncVectorEnv`, in the same run.
 
-    python benchmarks/loop.py [--lanes 64] [--rounds 15] [--json loop.json]
+    python benchmarks/loop.py [--lanes 64] [--rounds 31] [--json loop.json]
 
 Both step the same kind of environment through the same interface; what is measured is CPU time a step of a lane. The
 "bare" loop stacks nothing: no vector environment in one process can be much faster than that.
@@ -71,4 +71,6 @@ def groups(options):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups, options=lambda parser: parser.add_argument("--lanes", type=int, default=64))
+    run(
+        __doc__, groups, rounds=31, quick=9, options=lambda parser: parser.add_argument("--lanes", type=int, default=64)
+    )

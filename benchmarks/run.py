@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BENCHMARKS = (
-    "imports", "conversion", "wrappers", "contexts", "batches", "loop", "workers", "rllib_multi_agent", "rllib_sampling",
-)  # fmt: skip
+BENCHMARKS = [
+    *("imports", "conversion", "wrappers", "contexts", "batches", "loop"),
+    *("workers", "rllib_multi_agent", "rllib_sampling"),
+]
 PEERS = HERE.parent / "build" / "peers"
 """Where `make bench` puts peers that nothing else needs."""
 

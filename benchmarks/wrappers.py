@@ -1,6 +1,6 @@
 """The time that a wrapper adds to a step, compared with other libraries, in one process.
 
-    python benchmarks/wrappers.py [--rounds 15] [--only flat] [--json wrappers.json]
+    python benchmarks/wrappers.py [--rounds 31] [--only flat] [--json wrappers.json]
 
 Every wrapper goes around an environment that does nothing for 200 steps. What it adds is nanoseconds of CPU time a step
 over stepping that environment without the wrapper, in the same form, resets included.
@@ -94,4 +94,4 @@ def groups(_):
 
 
 if __name__ == "__main__":
-    run(__doc__, groups)
+    run(__doc__, groups, rounds=31, quick=9)

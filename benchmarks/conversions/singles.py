@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+import types
+
 from measuring.loops import episodes
 from measuring.null_envs import BOX, CHOICE, NullDmEnv, NullGymnasium, old_gym_env
 from measuring.rows import Group, layer
@@ -22,6 +26,13 @@ def bsuite_dm_env():
 
 
 def acme_dm_env():
+    for package in ("acme", "acme.wrappers"):  # without what they import, which does not install on this Python
+        if package not in sys.modules:
+            spec = importlib.util.find_spec(package)
+            if spec is None:
+                raise ImportError(f"No module named {package!r}")
+            sys.modules[package] = types.ModuleType(package)
+            sys.modules[package].__path__ = spec.submodule_search_locations
     from acme.wrappers.gym_wrapper import GymWrapper
 
     return GymWrapper(old_gym_env())

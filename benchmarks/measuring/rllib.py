@@ -10,7 +10,7 @@ from typing import Any
 
 from .rows import Case
 
-SECONDS = 0.3
+SECONDS = 0.5
 """CPU time that a runner samples in a round, at least."""
 
 

@@ -216,14 +216,22 @@ def _is_met(row: dict[str, Any]) -> bool | None:
     return is_cheap and (most is None or row["ours"]["median"] <= most)
 
 
-def rows_of(groups: Iterator[Group], only: str) -> Iterator[Group]:
-    """Yields the groups that have a row whose title holds `only`, with those rows alone.
+def rows_of(groups: Iterator[Group], only: str, peer: str) -> Iterator[Group]:
+    """Yields groups with some of their rows, and with the cases that these need.
 
     Args:
         groups: All groups.
-        only: A part of a title, in any case.
+        only: A part of the title of a row, in any case.
+        peer: A part of the name of its peer, in any case.
     """
     for group in groups:
-        pairs = [pair for pair in group.pairs if only.lower() in pair.row.lower()]
+        pairs = [
+            pair
+            for pair in group.pairs
+            if only.lower() in pair.row.lower() and peer.lower() in (pair.peer or "").lower()
+        ]
+        needed = {name for pair in pairs for name in (pair.ours, pair.peer, pair.base, pair.peer_base)}
         if pairs:
-            yield Group(group.cases, pairs, group.unit, group.lanes)
+            yield Group(
+                {name: case for name, case in group.cases.items() if name in needed}, pairs, group.unit, group.lanes
+            )

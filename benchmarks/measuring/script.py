@@ -29,7 +29,7 @@ def run(
     groups: Callable[[argparse.Namespace], Iterable[Group]],
     *,
     rounds: int = 15,
-    quick: int = 5,
+    quick: int = 7,
     clock: str = "CPU time of the thread",
     options: Callable[[argparse.ArgumentParser], Any] = lambda parser: None,
 ) -> None:
@@ -47,6 +47,7 @@ def run(
     parser.add_argument("--rounds", type=int, help=f"interleaved rounds (default {rounds})")
     parser.add_argument("--quick", action="store_true", help=f"fewer rounds ({quick}), and fewer lanes where there are")
     parser.add_argument("--only", default="", help="only rows whose title holds this")
+    parser.add_argument("--peer", default="", help="only rows beside a peer whose name holds this")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     options(parser)
     asked = parser.parse_args()
@@ -59,7 +60,7 @@ def run(
     start = time.monotonic()
     print(HEADING, flush=True)
     try:
-        for group in rows_of(iter(groups(asked)), asked.only):
+        for group in rows_of(iter(groups(asked)), asked.only, asked.peer):
             found = measure(group, asked.rounds)
             for line in lines(found.rows):
                 print(line, flush=True)
