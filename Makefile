@@ -8,7 +8,9 @@
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
 # make test-extras  install the wheel with each extra alone, in virtual environments of their own, and import what it promises
-# make bench     measure the core and the conversions beside their peers; make bench-tf for TF-Agents
+# make bench     measure everything beside its peers, in about ten minutes, and end in a table and build/bench/summary.json;
+#                QUICK=1 takes three, ROUNDS=n sets the repeats; bench-tf, bench-envpool and bench-memory (growth over a
+#                million steps) add their rows, and bench-publish shows the figures in the documentation
 
 PYTHON ?= python3
 VENV := .venv
@@ -95,6 +97,13 @@ bench-tf: $(TF_VENV)/ready
 bench-envpool: $(ENVPOOL_VENV)/ready
 	mkdir -p build/bench
 	$(ENVPOOL_VENV)/bin/python benchmarks/batches.py --peer envpool --json build/bench/batches_envpool.json $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# A million steps in each form and import, a process for each; TF-Agents' where that is set up.
+bench-memory: $(VENV)/ready
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/memory.py --json build/bench/memory.json
+	if [ -e $(TF_VENV)/ready ]; then \
+		$(TF_VENV)/bin/python benchmarks/memory.py --only TF --json build/bench/memory_tf.json; fi
 
 # The documentation's figures are those of the latest run; its tables, pictures and the README's chart follow from them.
 bench-publish: $(VENV)/ready

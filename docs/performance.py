@@ -152,7 +152,6 @@ CHARTED = [  # a title, the row, its lanes, the peer
         "RLlib's runner",
     ),
     ("gymnasium → TF-Agents", "conversion_tf", "gymnasium → TF-Agents", None, "GymWrapper"),
-    ("gymnasium → dm_env", "conversion", "gymnasium → dm_env", None, "Acme"),
     ("dm_env → gymnasium", "conversion", "dm_env → gymnasium", None, "Shimmy"),
     ("PettingZoo parallel → AEC", "conversion", "PettingZoo parallel → AEC", None, "PettingZoo"),
     ("a flat observation", "wrappers", "flat observations", None, "gymnasium's FlattenObservation"),
@@ -201,7 +200,7 @@ def batches() -> str:
 
 
 def conversions() -> str:
-    """What conversions add to a step."""
+    """The time that conversions add to a step."""
     groups: dict[str, list[Bar]] = {}
     for one in rows("conversion", "conversion_tf", "wrappers"):
         if one["peer"] is None or one["lanes"] is not None or "over none" in one["row"]:

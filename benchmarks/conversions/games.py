@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from measuring.loops import games, lanes, rllib_turns, turns
+from measuring.null_envs import AGENTS
 from measuring.rows import Group, layer
 
 from envoi.adapters import from_env, to_gymnasium_vector, to_pettingzoo, to_pettingzoo_aec, to_rllib
@@ -12,7 +13,7 @@ RLLIB_STEP = 100_000
 
 
 def groups() -> list[Group]:
-    from measuring.null_games import AGENTS, NullAEC, NullParallel
+    from measuring.null_games import NullAEC, NullParallel
     from pettingzoo.utils import conversions
     from ray.rllib.env.multi_agent_env import MultiAgentEnv  # noqa: F401 (its import is no part of what is measured)
     from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv

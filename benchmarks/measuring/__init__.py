@@ -1,1 +1,1 @@
-"""What all benchmarks share: environments that do nothing, loops that time them, interleaved rounds, rows and files."""
+"""Parts that benchmarks share: environments that do nothing, loops over them, interleaved rounds, rows and files."""

@@ -9,6 +9,7 @@ import numpy as np
 import envoi
 
 EPISODE = 200
+AGENTS = ["a", "b"]
 BOX = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
 CHOICE = gymnasium.spaces.Discrete(2)
 
@@ -36,7 +37,7 @@ class NullModel(envoi.Model):
 
 
 class NullDict(NullModel):
-    """What is seen is a dict of two vectors."""
+    """Its observations are dicts of two vectors."""
 
     observation_spec = {"position": envoi.Array((4,)), "target": envoi.Array((5,))}
     reward_spec = envoi.Array((), "float32")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 
-from .null_envs import BOX, CHOICE, EPISODE
-
-AGENTS = ["a", "b"]
+from .null_envs import AGENTS, BOX, CHOICE, EPISODE
 
 
 class NullParallel(ParallelEnv):

@@ -102,7 +102,7 @@ def layer(
 
 @dataclass
 class Measured:
-    """What a group came to.
+    """The result of a group.
 
     Attributes:
         rows: The rows, as a file has them.

@@ -56,7 +56,7 @@ def run(
         parser.error(f"--rounds: expected at least 2, got {asked.rounds}")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")  # what frameworks say of themselves
-    report: dict[str, Any] = machine_facts(PEERS) | {"clock": clock, "rounds": asked.rounds, "rows": [], "missing": {}}
+    rows, missing = list[dict[str, Any]](), dict[str, str]()
     start = time.monotonic()
     print(HEADING, flush=True)
     try:
@@ -64,14 +64,32 @@ def run(
             found = measure(group, asked.rounds)
             for line in lines(found.rows):
                 print(line, flush=True)
-            report["rows"] += found.rows
-            report["missing"] |= found.missing
+            rows += found.rows
+            missing |= found.missing
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] == "envoi":
             raise
-        report["missing"][error.name] = str(error)
-    for peer, why in report["missing"].items():
+        missing[error.name] = str(error)
+    write_report(asked.json, clock, asked.rounds, rows, missing, start)
+
+
+def write_report(
+    path: Path | None, clock: str, rounds: int, rows: list[dict[str, Any]], missing: dict[str, str], start: float
+) -> None:
+    """Names the peers that are missing, and writes the file of a benchmark.
+
+    Args:
+        path: The file; None for none.
+        clock: What the costs are measured by.
+        rounds: The number of rounds.
+        rows: The rows.
+        missing: Why each peer that is missing is.
+        start: When the benchmark began, by `time.monotonic`.
+    """
+    for peer, why in missing.items():
         print(f"not measured: {peer}: {why}")
-    report["seconds"] = round(time.monotonic() - start, 1)
-    if asked.json:
-        write_atomically(asked.json, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    if path is not None:
+        seconds = round(time.monotonic() - start, 1)
+        report = machine_facts(PEERS) | {"clock": clock, "rounds": rounds, "seconds": seconds}
+        report |= {"missing": missing, "rows": rows}
+        write_atomically(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")

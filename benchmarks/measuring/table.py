@@ -47,4 +47,4 @@ def goal(row: Row) -> str:
     return f"goal {' and '.join(parts)}: {'met' if row['met'] else 'missed'}" if parts else ""
 
 
-HEADING = "the cost of ours, that of each peer, and how many times as cheap ours is (median and quartiles)"
+HEADING = "costs of envoi, of each peer, and how many times as cheap envoi is (median and quartiles)"
