@@ -154,11 +154,15 @@ class KernelSteps(BatchEnv):
         runner = self._usable()
         if runner is None:
             return None
-        begins = None if restart is None else runner.mask(restart, "restart")
-        ran = self._run(runner, action, begins, True, count)
+        if runner.asks:
+            ran = self._run(runner, action, None if restart is None else runner.mask(restart, "restart"), True, count)
+        else:
+            ran = runner.step(action, restart, count)
         if ran is None:
             return None
         ended, outputs = ran
+        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
+        self._in_class = False
         terminated = truncated = discount = None
         if ended:
             terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
@@ -173,7 +177,7 @@ class KernelSteps(BatchEnv):
 
     def _run(
         self, runner: Runner, action: Any, begins: Mask | None, acts: bool, count: Count | None = None
-    ) -> tuple[int, list[Any]] | None:
+    ) -> tuple[int, Sequence[Any]] | None:
         """Runs the kernel; returns None for an action with which steps must be interpreted."""
         actions = runner.actions(action) if acts else runner.idle
         if actions is None:
@@ -242,7 +246,7 @@ class KernelSteps(BatchEnv):
         if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
 
-    def _infos(self, outputs: list[Any], mask: Mask) -> Infos:
+    def _infos(self, outputs: Sequence[Any], mask: Mask) -> Infos:
         columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
         return Infos(columns=columns, n=self.batch_size, mask=mask)
 

@@ -1,6 +1,6 @@
 """The text of a kernel: one loop over lanes that acts, resets, observes, and finds the ends.
 
-    kernel(table, restart, cut, elapsed, limit, …, actions, observations, rewards)  →  the number of lanes that ended
+    kernel(table, restart, cut, offsets, common, limit, …, actions, observations, rewards)  →  how many lanes ended
 
 Each lane acts, begins a new episode (`restart`), or pauses (`hold`). The actions of all lanes are checked before any
 lane acts. Where the model's functions can raise an error, next states go to other records than those that they are
@@ -8,9 +8,9 @@ computed from. So an error leaves the batch as it was. A kernel is made of `Sect
 model write.
 
 Arrays that stay where they are from step to step, such as the records of states, are `Held`: `table` has their
-addresses, because an argument costs as much time as two lanes. A limit of steps by a wrapper is counted in `elapsed`,
-which the kernel changes; it ends lanes in what the step returns, while the batch inside the wrapper knows nothing of
-it. Lanes that the wrapper has cut off come as `cut`.
+addresses, because an argument costs as much time as two lanes. Under a limit of steps by a wrapper, a lane has taken
+`offsets + common` steps after this one. The limit ends lanes in what the step returns, while the batch inside the
+wrapper knows nothing of it. Lanes that the wrapper has cut off come as `cut`.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ def kernel_text(
     ]
     codes = [f"if {test}:\n    return -1 - {number} * n - i" for number, test in tests]
     common = [*(Held(name, (None,), layout.dtype) for name in RECORDS), *COMMON]
-    arguments = ["table", "restart", "cut", "elapsed", "limit", *sections.arguments, *leaves]
+    loop = [] if sections.in_place else ["    for i in range(n):"]  # only now, when no error can be raised any more
+    arguments = ["table", "restart", "cut", "offsets", "common", "limit", *sections.arguments, *leaves]
     lines = [
         f"# {title}",
         f"def check({', '.join(['table', 'restart', 'cut', *leaves])}):",
@@ -218,7 +219,7 @@ def kernel_text(
         "    if code < 0:",
         "        return code",
         "    n = table[0]",
-        "    check_length(elapsed, n)",
+        "    check_length(offsets, n)",
         *_indented(_held_lines([*common, *sections.held]), 4),
         *_indented(sections.setup, 4),
         "    begun = 0",
@@ -242,18 +243,15 @@ def kernel_text(
         "        cut_off = False",
         "        if acts:",
         *_indented(sections.end, 12),
-        "            cut_off = truncated",
-        "            if limit > 0:",
-        "                elapsed[i] += 1",
-        "                cut_off = truncated or elapsed[i] >= limit",
+        "            cut_off = truncated or (limit > 0 and offsets[i] + common >= limit)",
         "            if terminated or cut_off:",
         "                ended += 1",
         "        else:",
-        *_indented([*ones, "if limit > 0 and restart[i]:", "    elapsed[i] = 0"], 12),
+        *_indented([*ones, "if limit > 0 and restart[i]:", "    offsets[i] = -common"], 12),
         "        ends[0, i] = terminated",
         "        ends[1, i] = truncated",
         "        ends[2, i] = cut_off",
-        "    for i in range(n):",
+        *loop,
         "        if not hold[i]:",
         "            over[i] = ends[0, i] or ends[1, i]",
         "    return ended",

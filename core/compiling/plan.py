@@ -136,7 +136,7 @@ class Plan:
         names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
         arguments = {
             "check": [table, mask, some, *actions],
-            "kernel": [table, mask, some, np.zeros(n, np.int64), 1, *changing, *actions, *outputs],
+            "kernel": [table, mask, some, np.zeros(n, np.int64), 1, 1, *changing, *actions, *outputs],
         }
         made = compiled_functions(self.text, names, arguments, self.title, self.digest, self.python_division)
         return Functions(made["kernel"], made["check"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,7 +47,9 @@ class Runner:
         if plan.digest not in _KERNELS:
             _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n, self._in_place = plan, n, plan.in_place
-        self._kernel, self._check = _KERNELS[plan.digest]
+        kernel, self._check = _KERNELS[plan.digest]
+        empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
+        self._launch = _launcher(kernel, len(plan.actions) + len(changing), empties)
         self.idle = [_idle(action, n) for action in plan.actions]
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
@@ -57,14 +59,13 @@ class Runner:
         rest = [array.ctypes.data for array in others]
         one, other = self._before.ctypes.data, self._after.ctypes.data
         self._table = np.array([n, one, other, *rest], np.int64)
-        # A step exchanges the records of states and next states, and with them the tables of addresses.
         self._next_table = self._table if plan.in_place else np.array([n, other, one, *rest], np.int64)
-        self.none, self._no_count = np.zeros(n, bool), np.zeros(n, np.int64)
+        self.none, self._lanes = np.zeros(n, bool), (n,)
+        self._no_count: Count = self.none, np.zeros(n, np.int64), 0, 0
         self._action_spec = action_spec
         self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
         self._shape = (n, *self._one.shape) if self._one is not None else None
         self._dtype = None if self._one is None else self._one.dtype
-        self._empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
         """Takes over the states of all lanes.
@@ -121,13 +122,47 @@ class Runner:
             return mask
         return as_mask(mask, self._n, what).view(ndarray)
 
+    def step(self, action: Any, restart: Any, count: Count | None) -> tuple[int, Sequence[Any]] | None:
+        """Steps all lanes by a kernel that asks for nothing.
+
+        Args:
+            action: The actions of all lanes.
+            restart: The lanes that begin an episode instead, bool of shape (n,); None for none.
+            count: The limit of steps; None for none.
+
+        Returns:
+            As `run`; None, before anything has changed, where `actions` returns None.
+
+        Raises:
+            EpisodeError: A lane that acts has ended.
+            SpecError: As `actions` and `mask`, or an action is out of its bounds.
+        """
+        # The common cases of `actions` and `mask` are repeated here, for calls take as long as what they find out.
+        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
+            actions = (action if action.flags.carray else action.copy(),)
+        else:
+            actions = self._converted(action)
+            if actions is None:
+                return None
+        if restart is None:
+            restart = self.none
+        elif type(restart) is not ndarray or restart.dtype is not _BOOL or restart.shape != self._lanes:
+            restart = self.mask(restart, "restart")
+        cut, offsets, common, limit = self._no_count if count is None else count
+        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, actions)
+        if ended < 0:
+            self._refuse(-1 - ended, actions, restart, cut)
+        if not self._in_place:
+            self._exchange()
+        return ended, outputs
+
     def run(
         self,
         actions: Sequence[np.ndarray[Any, Any]],
         restart: np.ndarray[Any, Any],
         changing: Sequence[Any] = (),
         count: Count | None = None,
-    ) -> tuple[int, list[Any]]:
+    ) -> tuple[int, Sequence[Any]]:
         """Steps all lanes.
 
         Args:
@@ -143,15 +178,18 @@ class Runner:
             EpisodeError: As `check`.
             SpecError: As `check`.
         """
-        outputs = [empty(shape, dtype) for shape, dtype in self._empties]
-        cut, elapsed, limit = (self.none, self._no_count, 0) if count is None else count
-        ended = self._kernel(self._table, restart, cut, elapsed, limit, *changing, *actions, *outputs)
+        cut, offsets, common, limit = self._no_count if count is None else count
+        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, (*changing, *actions))
         if ended < 0:
             self._refuse(-1 - ended, actions, restart, cut)
         if not self._in_place:
-            self._before, self._after = self._after, self._before
-            self._table, self._next_table = self._next_table, self._table
+            self._exchange()
         return ended, outputs
+
+    def _exchange(self) -> None:
+        """Makes the next states those of the next step, and with the records exchanges the tables of addresses."""
+        self._before, self._after = self._after, self._before
+        self._table, self._next_table = self._next_table, self._table
 
     @contextmanager
     def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
@@ -225,6 +263,34 @@ class Runner:
         low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
         bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
         raise SpecError(f"{own.path}: expected values of {bounds}, got {actions[number - 1][lane]} in lane {lane}")
+
+
+def _launcher(kernel: Callable[..., Any], inputs: int, outputs: Sequence[tuple[Any, Any]]) -> Callable[..., Any]:
+    """Returns a function that calls a kernel with new arrays to fill, and returns its result and these arrays.
+
+    The function takes the common arguments, and one sequence of the other ones. It is written out for their number,
+    because a loop over two arrays takes longer than the call.
+
+    Args:
+        kernel: The kernel.
+        inputs: The number of arrays in that sequence.
+        outputs: The shapes and dtypes of the new arrays.
+    """
+    count = range(len(outputs))
+    common, new = "table, restart, cut, offsets, common, limit", "".join(f"new{k}, " for k in count)
+    text = "\n".join(
+        [
+            f"def make(kernel, empty, {''.join(f'shape{k}, dtype{k}, ' for k in count)}):",
+            f"    def launch({common}, inputs):",
+            f"        {''.join(f'input{k}, ' for k in range(inputs))} = inputs",
+            *(f"        new{k} = empty(shape{k}, dtype{k})" for k in count),
+            f"        return kernel({common}, {''.join(f'input{k}, ' for k in range(inputs))}{new}), ({new})",
+            "    return launch",
+        ]
+    )
+    space: dict[str, Any] = {}
+    exec(text, space)  # noqa: S102 (text of this function)
+    return space["make"](kernel, empty, *(value for pair in outputs for value in pair))
 
 
 def _idle(action: Action, n: int) -> np.ndarray[Any, Any]:

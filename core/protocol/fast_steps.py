@@ -118,11 +118,12 @@ def _called(env: Env) -> StepValues:
     return _beside_step(env, "step_values", env.step)
 
 
-Count: TypeAlias = tuple[Any, Any, int]
-"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, elapsed, limit)`.
+Count: TypeAlias = tuple[Any, Any, int, int]
+"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, offsets, common, limit)`.
 
-`cut` are the lanes that it has ended, bool of shape (n,); `elapsed` the steps of each lane's episode so far, a new
-int64 array of shape (n,), which a step changes; a lane is truncated after `limit` steps, from 1 to 2⁶³ - 1.
+`cut` are the lanes that it has ended, bool of shape (n,). After the step, a lane's episode has taken `offsets + common`
+steps; a step sets the offsets of lanes that begin an episode, int64 of shape (n,), to `-common`. A lane is truncated
+after `limit` steps, at least 1.
 """
 
 

@@ -20,6 +20,7 @@ from .. import tree
 from ..errors import SpecError
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
+from .elapsed_steps import ElapsedSteps
 
 _OfOne: TypeAlias = Callable[[Any], Any]
 _OfTwo: TypeAlias = Callable[[Any, Any], Any]
@@ -68,8 +69,8 @@ class Change:
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
         note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
-        limit: The number of steps after which episodes are truncated, in place of `begin`, `remember`, `note` and
-            `truncated`; the memory is the number of steps so far. Compiled batches count them in their kernels.
+        limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. Compiled
+            batches count the steps in their kernels.
         info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
             each with one element a lane.
         shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
@@ -119,7 +120,7 @@ class Change:
         limit = self.limit
         if limit is None:
             return self
-        none: Any = 0 if lanes is None or self.by_lane else np.zeros(lanes, np.int64)
+        none: Any = 0 if lanes is None or self.by_lane else ElapsedSteps(np.zeros(lanes, np.int64))
 
         def begin(observation: Any) -> Any:
             return none
@@ -130,7 +131,17 @@ class Change:
         def truncated(flag: Any, elapsed: Any) -> Any:
             return flag | (elapsed >= limit)
 
-        return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated)
+        if isinstance(none, ElapsedSteps):
+
+            def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
+                return elapsed.stepped()
+
+            def truncated(flag: Any, elapsed: Any) -> Any:
+                return elapsed.cut(flag, limit)
+
+        see, pay, tell = self.with_memory()
+        own: dict[str, Any] = {"observation": see, "reward": pay, "info": tell}
+        return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
         """Returns `observation`, `reward` and `info` as functions that take a memory last, also where there is none."""
