@@ -101,22 +101,26 @@ class CompiledModel(Env):
         action: Any = self.action_spec
         read = ".item()" if isinstance(self.lanes, Lanes) and self.reward_spec == Env.reward_spec else "[0]"
         lines = [
+            "$values = $step_alone(action)",
+            "if $values is None:",
             # An action of another dtype is converted by the batch, or refused.
-            "$actions = $empty($shape, $dtype)",
-            "if getattr(action, 'dtype', $dtype) == $dtype and not isinstance(action, float):",
-            "    $actions[0] = action",
-            "else:",
-            "    $actions = $as_array(action)[None]",
-            "observation, $rewards, $ends, $cuts, $discounts, $infos = $lanes.step_values($actions)",
+            "    $actions = $empty($shape, $dtype)",
+            "    if getattr(action, 'dtype', $dtype) == $dtype and not isinstance(action, float):",
+            "        $actions[0] = action",
+            "    else:",
+            "        $actions = $as_array(action)[None]",
+            "    $values = $step_values($actions)",
+            "observation, $rewards, $ends, $cuts, $discounts, $infos = $values",
             "observation = observation[0]",
             f"reward = $rewards{read}",
             "terminated = False if $ends is None else bool($ends[0])",
             "truncated = False if $cuts is None else bool($cuts[0])",
             "discount = None if $discounts is None else $discounts[0]",
-            "info = $infos[0]",
+            "info = {} if $infos is None else $infos[0]",
         ]
         names = {
-            "lanes": self.lanes,
+            "step_alone": self.lanes.step_alone,
+            "step_values": self.lanes.step_values,
             "shape": (1, *action.shape),
             "dtype": action.dtype,
             "empty": np.empty,

@@ -125,7 +125,10 @@ class KernelSteps(BatchEnv):
             "_reward_at",
             "_discount_at",
             "_infos_at",
+            "_steps_alone",
         }
+        plain = self._observed is None and self._informed is None and not runner.asks
+        self._steps_alone = plain and n == 1 and not any(output.shape for output in plan.outputs[1:])
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
@@ -174,6 +177,26 @@ class KernelSteps(BatchEnv):
         if self._informed is not None:
             infos = Infos(columns=self._informed(outputs[self._infos_at :]), n=self.batch_size)
         return self._observation, outputs[self._reward_at], terminated, truncated, discount, infos
+
+    def step_alone(self, action: Any) -> Any:
+        """Returns the values of `step_values` for a single lane, with infos None for an empty one.
+
+        The arrays of all values but the observation are changed by the next step.
+
+        Args:
+            action: The action of the lane, without the lane axis.
+
+        Returns:
+            The values; None, before anything has changed, where `step_values` must be called.
+        """
+        runner = self._usable()
+        ran = runner.step_alone(action) if runner is not None and self._steps_alone else None
+        if ran is None:
+            return None
+        ended, self._observation, others = ran
+        self._in_class = False
+        ends = (runner.terminated, runner.truncated) if ended else (None, None)
+        return self._observation, others[0], *ends, None if self._discount_at is None else others[1], None
 
     def _run(
         self, runner: Runner, action: Any, begins: Mask | None, acts: bool, count: Count | None = None
@@ -230,15 +253,20 @@ class KernelSteps(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         chosen = as_mask(mask, self.batch_size, "mask")
-        runner = None if seed is not None or options or chosen is None else self._usable()
-        if runner is None or chosen is None:
+        runner = None if seed is not None or options else self._usable()
+        if runner is None:
             self._leave_records()
             return super().reset(seed=seed, options=options, mask=mask)
-        chosen = chosen.copy()  # the infos keep it
-        still, before = ~chosen, self._observation
+        if chosen is None:
+            still, restart = runner.none, ~runner.none
+        else:
+            restart = chosen = chosen.copy()  # the infos keep it
+            still = ~chosen
+        before = self._observation
         with runner.holding(still, False):
-            ran: Any = self._run(runner, None, runner.mask(chosen, "mask"), False)
-        self._hold_observation(before, still)
+            ran: Any = self._run(runner, None, restart, False)
+        if chosen is not None:
+            self._hold_observation(before, still)
         return make_batch_reset((self._observation, self._infos(ran[1], chosen)))
 
     def _hold_observation(self, before: Any, still: Mask) -> None:
@@ -246,7 +274,7 @@ class KernelSteps(BatchEnv):
         if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
 
-    def _infos(self, outputs: Sequence[Any], mask: Mask) -> Infos:
+    def _infos(self, outputs: Sequence[Any], mask: Mask | None) -> Infos:
         columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
         return Infos(columns=columns, n=self.batch_size, mask=mask)
 

@@ -47,9 +47,9 @@ class Runner:
         if plan.digest not in _KERNELS:
             _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n, self._in_place = plan, n, plan.in_place
-        kernel, self._check = _KERNELS[plan.digest]
+        self._kernel, self._check = _KERNELS[plan.digest]
         empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
-        self._launch = _launcher(kernel, len(plan.actions) + len(changing), empties)
+        self._launch = _launcher(self._kernel, len(plan.actions) + len(changing), empties)
         self.idle = [_idle(action, n) for action in plan.actions]
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
@@ -66,6 +66,12 @@ class Runner:
         self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
         self._shape = (n, *self._one.shape) if self._one is not None else None
         self._dtype = None if self._one is None else self._one.dtype
+        # For `step_alone`.
+        self._number = None if self._dtype is None or self._one is None or self._one.shape else self._dtype.type
+        self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
+        self._alone = self.idle[0].copy()
+        self._first, *others = empties
+        self._others = [empty(*other) for other in others]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
         """Takes over the states of all lanes.
@@ -155,6 +161,39 @@ class Runner:
         if not self._in_place:
             self._exchange()
         return ended, outputs
+
+    def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
+        """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation.
+
+        Args:
+            action: The action of the lane, without the lane axis.
+
+        Returns:
+            1 if the lane ended, else 0; the observation, and the other outputs, which the next step changes. None,
+            before anything has changed, for an action of another type than its spec's.
+
+        Raises:
+            EpisodeError: The lane has ended.
+            SpecError: The action is out of its bounds.
+        """
+        kind, actions = type(action), self._alone
+        if kind is self._number or kind is self._python_number:
+            try:
+                actions[0] = action
+            except OverflowError:
+                return None
+        elif kind is ndarray and action.dtype is self._dtype and action.shape == actions.shape[1:]:
+            actions[0] = action
+        else:
+            return None
+        observation = empty(*self._first)
+        cut, offsets, common, limit = self._no_count
+        ended = self._kernel(self._table, cut, cut, offsets, common, limit, actions, observation, *self._others)
+        if ended < 0:
+            self._refuse(-1 - ended, (actions,), cut, cut)
+        if not self._in_place:
+            self._exchange()
+        return ended, observation, self._others
 
     def run(
         self,
