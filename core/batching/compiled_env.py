@@ -103,13 +103,7 @@ class CompiledModel(Env):
         lines = [
             "$values = $step_alone(action)",
             "if $values is None:",
-            # An action of another dtype is converted by the batch, or refused.
-            "    $actions = $empty($shape, $dtype)",
-            "    if getattr(action, 'dtype', $dtype) == $dtype and not isinstance(action, float):",
-            "        $actions[0] = action",
-            "    else:",
-            "        $actions = $as_array(action)[None]",
-            "    $values = $step_values($actions)",
+            "    $values = $step_values($with_axis(action, $dtype))",
             "observation, $rewards, $ends, $cuts, $discounts, $infos = $values",
             "observation = observation[0]",
             f"reward = $rewards{read}",
@@ -121,10 +115,8 @@ class CompiledModel(Env):
         names = {
             "step_alone": self.lanes.step_alone,
             "step_values": self.lanes.step_values,
-            "shape": (1, *action.shape),
+            "with_axis": _with_lane_axis,
             "dtype": action.dtype,
-            "empty": np.empty,
-            "as_array": np.asarray,
         }
         return (Part("CompiledModel: one call of a kernel", outward="\n".join(lines), names=names),)
 
@@ -205,6 +197,18 @@ class CompiledModel(Env):
     @property
     def unwrapped(self) -> Any:
         return self._model
+
+
+def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Returns an action of one lane as an array of all lanes, of its own dtype, for the batch to check.
+
+    Args:
+        action: The action; lists of floats, which have no dtype, and bools get that of the spec.
+        dtype: The dtype of the spec.
+    """
+    array = np.asarray(action)
+    plain = type(action) is bool or (type(action) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
+    return (array.astype(dtype) if plain else array)[None]
 
 
 def compiled(model: Env, compiled: Compiled = True) -> Env:
