@@ -10,14 +10,13 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+from absent import optional
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 from small_models import Flock, Walk
-from stable_baselines3 import DQN, HerReplayBuffer
-from stable_baselines3.common.vec_env import DummyVecEnv
 from test_recognition import Walkers
 
 import envoi
@@ -26,7 +25,6 @@ from envoi.adapters import (
     from_env,
     from_gymnasium,
     from_gymnasium_vector,
-    from_rllib,
     load,
     registry,
     to_dm_env,
@@ -34,12 +32,15 @@ from envoi.adapters import (
     to_gymnasium_vector,
     to_pettingzoo,
     to_pettingzoo_aec,
-    to_rllib,
     to_tf_agents,
 )
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 from envoi.adapters.rllib import RLlibEnv
 from envoi.adapters.shared.introspection import names
+
+to_rllib, from_rllib = (optional("envoi.adapters", name) for name in ("to_rllib", "from_rllib"))
+DQN, HerReplayBuffer = (optional("stable_baselines3", name) for name in ("DQN", "HerReplayBuffer"))
+DummyVecEnv = optional("stable_baselines3.common.vec_env", "DummyVecEnv")
 
 PENDULUM = "gymnasium:Pendulum-v1"
 
