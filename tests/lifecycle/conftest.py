@@ -1,4 +1,4 @@
-"""What these tests share must be importable by name, so that it pickles and other processes find it."""
+"""Makes the shared modules of these tests importable by name, so that their classes pickle."""
 
 import sys
 from pathlib import Path

@@ -1,12 +1,11 @@
 """Core environments as subjects: every wrapper over every kind of environment, and every kind of batch."""
 
-import copy
 from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
 from machine import Subject
-from walks import CORES, LANES
+from walks import CORES
 
 import envoi
 from envoi.lane_values import stack
@@ -130,12 +129,13 @@ def ignored(profile):
     pass
 
 
+DRIFTS = [{"drift": 0.5}, {"drift": -0.5}, {"drift": 0.0}]
 FLAT = partial(envoi.FlattenObservation, dtype="float64")
 WRAPPERS = {
     "ActionClip": ("box", envoi.ActionClip),
     "ActionDiscretize": ("box", lambda env: envoi.ActionDiscretize(env, 5)),
     "ActionRepeat": ("integer", lambda env: envoi.ActionRepeat(env, 2)),
-    "Contextual": ("integer", lambda env: envoi.Contextual(env, [{"drift": d} for d in (0.5, -0.5, 0.0)], dict_observation_space=True)),
+    "Contextual": ("integer", lambda env: envoi.Contextual(env, DRIFTS, dict_observation_space=True)),
     "ExtraDisabledActions": ("integer", lambda env: envoi.ExtraDisabledActions(env, 2)),
     "FixedLength": ("integer", lambda env: envoi.FixedLength(env, 4)),
     "FlattenAction": ("box", envoi.FlattenAction),
@@ -175,7 +175,9 @@ def wrapped(name, kind):
 SUBJECTS = {
     **{f"{kind}, {actions}": partial(subject, make) for kind, each in CORES.items() for actions, make in each.items()},
     **{
-        f"{name} of {kind}": partial(subject, partial(wrapped, name, kind)) for name in sorted(WRAPPERS) for kind in CORES
+        f"{name} of {kind}": partial(subject, partial(wrapped, name, kind))
+        for name in sorted(WRAPPERS)
+        for kind in CORES
     },
     "agents as lanes": partial(subject, lambda: envoi.AgentLanes(envoi.models.RockPaperScissors())),
 }

@@ -15,7 +15,7 @@ import envoi
 
 
 class Outcome(NamedTuple):
-    """What a call has led to.
+    """The result of a call, or its error.
 
     Attributes:
         value: The result; None if it raised.
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def key_of(value):
-    """Returns `traces.exact`, also of arrays of objects, whose bytes are addresses, and of objects by their attributes."""
+    """Returns `traces.exact`, also of arrays of objects, whose bytes are addresses."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return [key_of(part) for part in value]
     if isinstance(value, (dict, envoi.Infos)):

@@ -38,7 +38,9 @@ class Herd(envoi.MultiModel):
     context_space = Walk.context_space
 
     def initial(self, rng, context):
-        return HerdState(0, rng.random(), tuple(rng.integers(2, 8, 3).tolist()), tuple(rng.integers(3, size=3).tolist()))
+        return HerdState(
+            0, rng.random(), tuple(rng.integers(2, 8, 3).tolist()), tuple(rng.integers(3, size=3).tolist())
+        )
 
     def transition(self, state, actions, rng):
         return state._replace(time=state.time + 1, noise=rng.random() + sum(map(float, actions.values())))
@@ -47,7 +49,7 @@ class Herd(envoi.MultiModel):
         return {"position": np.array([state.noise, rng.random()]), "time": np.int64(state.time)}
 
     def reward(self, state, actions, next_state):
-        return {agent: -next_state.noise**2 for agent in self.possible_agents}
+        return dict.fromkeys(self.possible_agents, -(next_state.noise**2))
 
     def _ended(self, state, ways):
         at = enumerate(self.possible_agents)
@@ -96,4 +98,4 @@ CORES = {
         "box": lambda: envoi.batch(BoxFlock(), LANES, compiled=False),
     },
 }
-"""What is wrapped, by its kind and by its actions."""
+"""The environments inside wrappers, by their kind and their actions."""
