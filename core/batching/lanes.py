@@ -38,7 +38,7 @@ class Lanes(BatchEnv):
     lanes_can_wait = True
 
     _plan: _Plan | None = None  # made at the first step, and again by copies
-    _begun: bool = False  # True if all lanes have begun, as far as is known
+    _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env]) -> None:
         super().__init__(len(envs))
@@ -61,7 +61,7 @@ class Lanes(BatchEnv):
         streams = batch_streams(seed, self.batch_size) or self._streams
         infos: list[Info] = [{} for _ in self.envs]
         if mask is not None and not mask.all():
-            self._check_begun("reset", " in all lanes first, without a mask")
+            self._check_all_begun("reset", " in all lanes first, without a mask")
         observations: list[Any] = []
         for index, env in enumerate(self.envs):
             if mask is None or mask[index]:
@@ -69,25 +69,25 @@ class Lanes(BatchEnv):
             else:
                 observation = env.observation
             observations.append(observation)
-        self._streams, self._begun = streams, True
+        self._streams, self._all_begun = streams, True
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
 
-    def _check_begun(self, what: str, advice: str = "") -> None:
+    def _check_all_begun(self, what: str, advice: str = "") -> None:
         """Raises an EpisodeError, before any lane is reset, if one has not begun.
 
         Args:
             what: The method.
             advice: The end of the message.
         """
-        if self._begun:
+        if self._all_begun:
             return
         try:
             for env in self.envs:
                 _ = env.observation
         except EpisodeError as error:
             raise EpisodeError(f"{what}: {NOT_RESET}{advice}") from error
-        self._begun = True
+        self._all_begun = True
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
@@ -106,7 +106,7 @@ class Lanes(BatchEnv):
         plan = self._planned()
         calls: Sequence[LaneCall] = plan.steps
         if restart is not None and np.count_nonzero(restart):
-            self._check_begun("step")
+            self._check_all_begun("step")
             calls = list(calls)
             for index in np.flatnonzero(restart).tolist():
                 calls[index] = plan.restarts[index]
@@ -264,7 +264,7 @@ class Lanes(BatchEnv):
             raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
-        self._over, self._streams, self._begun = over, streams.copy(), False
+        self._over, self._streams, self._all_begun = over, streams.copy(), False
 
     def render(self) -> Any:
         """Returns a tuple of the lanes' pictures; see `Process.render`."""
