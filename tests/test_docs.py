@@ -101,6 +101,13 @@ def test_a_page_that_shows_something_else_is_found():
         run("```python\nprint('a b')\n```\n\n```text\na c\n```\n", "page", {})
 
 
+def test_code_fits_its_column_on_a_screen_of_1280_points():
+    for page in PAGES:
+        for language, code in blocks((DOCS / page).read_text()):
+            longest = max(code.splitlines(), key=len, default="")
+            assert language == "text" or len(longest) <= 86, f"{page}: {longest}"  # what code prints wraps
+
+
 @pytest.mark.parametrize(("page", "test"), [*HELD_ELSEWHERE.items()])
 def test_pages_that_are_held_elsewhere_are(page, test):
     assert f'"{page}"' in (ROOT / "tests" / test).read_text()
