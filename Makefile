@@ -136,7 +136,7 @@ $(DOCS_VENV)/ready: pyproject.toml constraints-docs.txt
 
 $(ENVPOOL_VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ENVPOOL_VENV)
-	$(ENVPOOL_VENV)/bin/pip install -q -c constraints.txt -e '.[envpool]' 'envpool==1.2.5' pytest hypothesis
+	$(ENVPOOL_VENV)/bin/pip install -q -c constraints.txt -e '.[envpool,numba]' 'envpool==1.2.5' pytest hypothesis
 	touch $@
 
 clean:

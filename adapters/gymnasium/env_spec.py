@@ -11,6 +11,7 @@
 | anything else | None, as for an environment that is not in gymnasium's registry |
 | a core wrapper around one of these | one `WrapperSpec` more, innermost first |
 | core wrappers around the result of a `vector_entry_point` | a `vector_entry_point` that makes and wraps it |
+| lanes in workers | a `vector_entry_point` that makes them, in as many workers |
 
 If a wrapper has an argument that cannot be serialised (a lambda, an object), its `WrapperSpec` has `kwargs=None`, and
 `make` refuses it, as for gymnasium's own wrappers. The same holds for an entry `Rewarder`, which shows that another
@@ -107,6 +108,8 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         kwargs["num_envs"] = n
     if spec.max_episode_steps is not None:
         kwargs["max_episode_steps"] = spec.max_episode_steps
+    if isinstance(base, envoi.WorkerLanes):
+        kwargs["processes"] = base.settings
     return EnvSpec(
         spec.id,
         vector_entry_point=f"{VECTOR_ENTRY_POINTS}:make_lanes",

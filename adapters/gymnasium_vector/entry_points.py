@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
+
+import envoi
 
 from ..gymnasium.entry_points import core_of, wrapped
 from ..gymnasium.env_spec import spec_inside
@@ -21,6 +24,7 @@ def make_lanes(
     lane: str | EnvSpec,
     autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
     max_episode_steps: int | None = None,
+    processes: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> VectorEnv[Any, Any, Any]:
     """Makes the vector form of environments that `gymnasium.make` makes one by one.
@@ -30,11 +34,20 @@ def make_lanes(
         lane: The spec of one lane, possibly as JSON.
         autoreset_mode: The auto-reset mode.
         max_episode_steps: The time limit, which replaces the spec's.
+        processes: The arguments of `envoi.batch` for lanes in workers; None for a loop.
         **arguments: More arguments for each lane.
     """
     spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
     limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
-    return to_gymnasium_vector(lambda: core_of(gymnasium.make(spec, limit, **arguments)), num_envs, autoreset_mode)
+    make = partial(_made, spec, limit, arguments)
+    if processes is None:
+        return to_gymnasium_vector(make, num_envs, autoreset_mode)
+    return to_gymnasium_vector(envoi.batch(make, num_envs, **processes), autoreset_mode=autoreset_mode)
+
+
+def _made(spec: EnvSpec, limit: int | None, arguments: Mapping[str, Any]) -> Any:
+    """Makes one lane; a function of this module, because workers are sent its name."""
+    return core_of(gymnasium.make(spec, limit, **arguments))
 
 
 def make_wrapped(*, wrappers_inside: Sequence[Mapping[str, Any]], **arguments: Any) -> VectorEnv[Any, Any, Any]:

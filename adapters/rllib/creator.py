@@ -129,7 +129,7 @@ class EnvCreator:
     def _has_masks(self, arguments: Mapping[str, Any]) -> bool:
         """Returns True if the environment has action masks; asks one that is made for it, once per process."""
         if self._made.has_masks is None:
-            probe = self._make(arguments)
+            probe = make_core(self.env, arguments)
             try:
                 self._made.has_masks = has_masks(probe)
             finally:
@@ -143,7 +143,7 @@ class EnvCreator:
         return self.num_envs if asked is None else asked
 
     def _core(self, arguments: Mapping[str, Any], lanes: int | None) -> Env | MultiEnv:
-        core = self._make(arguments)
+        core = make_core(self.env, arguments)
         if lanes is None:
             return core
         if isinstance(core, MultiEnv):
@@ -157,15 +157,25 @@ class EnvCreator:
         if not isinstance(self.env, str) and not callable(self.env):
             return batch(core, lanes)
         first = [core]
-        return batch(lambda: first.pop() if first else cast("Env", self._make(arguments)), lanes)
+        return batch(lambda: first.pop() if first else cast("Env", make_core(self.env, arguments)), lanes)
 
-    def _make(self, arguments: Mapping[str, Any]) -> Env | MultiEnv:
-        if isinstance(self.env, str):
-            return load(self.env, **arguments)
-        if callable(self.env):
-            return from_env(self.env(**arguments))
-        if arguments:
-            raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
-        made = copy.deepcopy(from_env(self.env))
-        made.rng = np.random.default_rng()  # copies differ until RLlib seeds them
-        return made
+
+def make_core(env: Any, arguments: Mapping[str, Any]) -> Env | MultiEnv:
+    """Makes the core environment of an env creator.
+
+    Args:
+        env: As in `EnvCreator`.
+        arguments: Arguments for `load` or the callable.
+
+    Raises:
+        SpecError: There are arguments for a ready-made environment.
+    """
+    if isinstance(env, str):
+        return load(env, **arguments)
+    if callable(env):
+        return from_env(env(**arguments))
+    if arguments:
+        raise SpecError(f"env_config: expected nothing for a ready-made environment, got {list(arguments)}")
+    made = copy.deepcopy(from_env(env))
+    made.rng = np.random.default_rng()  # copies differ until RLlib seeds them
+    return made

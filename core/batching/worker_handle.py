@@ -7,17 +7,14 @@ import pickle
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from importlib import import_module
-from multiprocessing import get_all_start_methods, get_context
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from ..errors import EnvoiError, SpecError, UnknownName, WorkerError, nearest
-from ..protocol.env import Env
-from ..spec.base import shown
+from ..errors import EnvoiError, SpecError, WorkerError
 from .worker_process import DUMP_SIGNAL, Failure, run
 from .worker_rows import ACTING, STEPS, Rows
 
@@ -31,47 +28,6 @@ _AS_THEY_ARE = (EnvoiError, AttributeError)
 """Errors that a loop over the lanes would raise for its caller, not for the author of the environment."""
 
 _GUARD = "a script that starts workers needs `if __name__ == '__main__':` around what it does"
-
-
-def start_context(method: str | None) -> Any:
-    """Returns a context of `multiprocessing`.
-
-    Raises:
-        UnknownName: There is no such way to start a process.
-    """
-    if method is not None and method not in get_all_start_methods():
-        raise UnknownName(f"start_method: {method}: no such method; {nearest(method, get_all_start_methods())}")
-    return get_context(method)
-
-
-def sendable(source: Any, method: str) -> Any:
-    """Returns the pickle of an environment or of a function that makes one, for workers.
-
-    Args:
-        source: The environment, or the function.
-        method: The start method; a forked process also takes what cannot be pickled.
-
-    Raises:
-        SpecError: It cannot be pickled.
-    """
-    if not isinstance(source, Env) and not callable(source):
-        raise SpecError(f"env: expected a core environment or a function that makes one, got {shown(source)}")
-    dumps: list[Callable[[Any], bytes]] = [pickle.dumps]
-    with suppress(ImportError):
-        # It pickles functions by their code, so those of `__main__` and lambdas too.
-        dumps.insert(0, import_module("cloudpickle").dumps)
-    error: Exception | None = None
-    for dump in dumps:
-        try:
-            return dump(source)
-        except Exception as raised:  # objects of an imported environment may raise any error
-            error = raised
-    if method == "fork":
-        return source
-    raise SpecError(
-        f"env: {shown(source)} cannot be sent to a worker ({error}); give a function of a module that makes one, or "
-        "install cloudpickle for functions inside of others"
-    ) from error
 
 
 class Worker:
@@ -104,6 +60,7 @@ class Worker:
         finally:
             other.close()  # so that the end of the process closes the connection
         self.failure: Failure | None = None
+        self._broken = ""  # the reason why this side has ended the process
         self._ready = False
         self._progress: tuple[int, ...] | None = None  # the calls of its environments when it was last seen to proceed
         self._since = 0.0
@@ -124,11 +81,11 @@ class Worker:
             raise error_of(self.failure)
         self._progress = None
         try:
-            self.connection.send((ticket, command, arguments))
-        except (BrokenPipeError, ConnectionError, OSError):
-            pass  # the process has ended, as its next answer says
+            message = ForkingPickler.dumps((ticket, command, arguments))
         except Exception as error:
             raise SpecError(f"{command}: cannot be sent to a worker: {error}") from error
+        with suppress(OSError), self._whole():  # the process has ended, as its next answer says
+            self.connection.send_bytes(message)
 
     def answer(self, rows: Rows | None) -> tuple[int, Sequence[int], Any] | None:
         """Returns an answer that has arrived; None if there is none yet.
@@ -141,9 +98,11 @@ class Worker:
         """
         try:
             if self.connection.poll():
+                with self._whole():
+                    message = self.connection.recv_bytes()
                 self._ready = True
                 self._progress = None
-                return self.connection.recv()
+                return pickle.loads(message)  # noqa: S301 (made by the worker)
         except (EOFError, OSError):
             pass
         else:
@@ -153,7 +112,20 @@ class Worker:
         if self.process.is_alive():  # it has closed its connection
             self.process.kill()
             self.process.join()
-        return self._fail(f"ended with {_how(self.process.exitcode)}", rows)
+        return self._fail(self._broken or f"ended with {_how(self.process.exitcode)}", rows)
+
+    @contextmanager
+    def _whole(self) -> Generator[None]:
+        """Ends the process if a message is interrupted, since nothing tells where the next one begins."""
+        try:
+            yield
+        except (EOFError, OSError):
+            raise
+        except BaseException as error:
+            cause = "a Ctrl-C" if isinstance(error, KeyboardInterrupt) else repr(error)
+            self._broken = f"was ended, because {cause} cut a message off"
+            self.process.kill()
+            raise
 
     def hangs(self, timeout: float, rows: Rows | None) -> tuple[int, Sequence[int], Any] | None:
         """Ends the process, if it has been in one call of an environment for longer than `timeout` seconds.

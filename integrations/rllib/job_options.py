@@ -13,6 +13,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 import envoi
 from envoi.errors import nearest
 
+from .registration import env_of_config, register_first_lane
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -30,11 +31,15 @@ def apply_job_options(config: AlgorithmConfig, settings: Settings) -> None:
         num_learners=settings.num_learners, num_gpus_per_learner=settings.gpus / max(1, settings.num_learners)
     )
     if settings.evaluate_every is not None:
+        # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
+        one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
+        env = env_of_config(config)
+        if env is not None and env.is_batch(config.env_config):
+            one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
         config.evaluation(
             evaluation_interval=settings.evaluate_every,
             evaluation_duration_unit="episodes",
-            # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
-            evaluation_config=config.overrides(explore=False, num_envs_per_env_runner=1),
+            evaluation_config=config.overrides(explore=False, **one_env),
         )
 
 

@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import envoi
 from envoi.adapters import to_rllib
-from envoi.adapters.rllib.creator import OPTIONS
+from envoi.adapters.rllib.creator import OPTIONS, make_core
 
 try:
     from gymnasium.vector import VectorEnv
 except ImportError as error:
     raise envoi.MissingBackend("gymnasium is not installed; pip install 'envoi[rllib]'") from error
 
+from ..first_lane import FirstLane
 from .env_options import EnvOptions
 
 RLlibForm = Any
@@ -60,6 +61,18 @@ class RegisteredEnv:
         masks = self.options.action_masks is True  # "auto" is decided by `configure`, which also sets the module
         creator = to_rllib(self.env, validate=self.options.check_specs is True, action_masks=masks)
         return creator(env_context)
+
+    def is_batch(self, env_config: Mapping[str, Any] | None = None) -> bool:
+        """Returns True if the env has many lanes of its own; makes one to see.
+
+        Args:
+            env_config: RLlib's `env_config`.
+        """
+        made = self.make(env_config)
+        try:
+            return isinstance(made, VectorEnv)
+        finally:
+            made.close()
 
     def with_config(self, env_config: Mapping[str, Any] | None) -> RegisteredEnv:
         """Returns the env with the options that an `env_config` has, if any, in place of its own."""
@@ -151,6 +164,30 @@ def register_for(env: Any) -> RegisteredEnv:
     names = (f"envoi-{kind}" if number == 1 else f"envoi-{kind}-{number}" for number in count(1))
     name = next(name for name in names if _NAMED.setdefault(name, env) is env)
     return register(name, env)
+
+
+def register_first_lane(batch: RegisteredEnv) -> RegisteredEnv:
+    """Registers the first lane of a batch as an env of one lane, for evaluations.
+
+    Args:
+        batch: The batch, whose options it has.
+
+    Returns:
+        The env; its name ends in "-first-lane".
+    """
+    lane = replace(batch, name=f"{batch.name}-first-lane", env=_FirstLaneOf(batch.env))
+    _register_with_tune(lane.name, lane)
+    return lane
+
+
+@dataclass(frozen=True)
+class _FirstLaneOf:
+    """The first lane of a batch, as a factory that takes the arguments of the batch."""
+
+    env: Any
+
+    def __call__(self, **env_config: Any) -> Any:
+        return FirstLane(cast("envoi.BatchEnv", make_core(self.env, env_config)))
 
 
 _NAMED: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """A form's `spec`: gymnasium reads it, and makes of it an environment that plays the same episodes."""
 
+import contextlib
 import copy
 import gc
 import json
@@ -522,6 +523,21 @@ def test_make_vec_of_the_spec_plays_the_same_episodes(kind, mode):
     assert again.spec == spec
     assert lanes_played(again) == lanes_played(envs)
     assert gymnasium.wrappers.vector.RecordEpisodeStatistics(envs).spec == spec
+
+
+def test_make_vec_of_the_spec_of_lanes_in_workers_makes_lanes_in_workers():
+    def form():
+        lane = envoi.TimeLimit(load("gymnasium:CartPole-v1"), 9)
+        return to_gymnasium_vector(envoi.batch(lane, 3, workers=2, timeout=30, start_method="fork"))
+
+    with contextlib.closing(form()) as envs:
+        spec = envs.spec
+        played = lanes_played(envs)
+    with contextlib.closing(gymnasium.make_vec(EnvSpec.from_json(spec.to_json()))) as again:
+        assert type(again.core) is envoi.WorkerLanes
+        assert again.core.settings == {"workers": 2, "timeout": 30, "restart": False, "start_method": "fork"}
+        assert again.spec == spec
+        assert lanes_played(again) == played
 
 
 def test_make_vec_refuses_a_set_of_contexts_that_the_lanes_share():

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from functools import partial
 from multiprocessing.shared_memory import SharedMemory
@@ -361,6 +362,34 @@ def test_lanes_that_fail_are_truncated_and_begin_again_if_asked(what, one_by_one
             batch.step(np.zeros(N, int), restart=batch._over)
 
 
+def test_a_lost_lane_begins_again_while_others_are_under_way(tmp_path):
+    with with_workers(partial(Trouble, "raise", 3, str(tmp_path / "flag")), restart=True) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        with pytest.warns(UserWarning, match="new environments"):
+            step_one_by_one(batch)
+        batch.send(np.zeros(3, int), [0, 2, 4])
+        batch.send(np.zeros(1, int), [3], np.ones(1, bool))
+        lanes, step = batch.recv(4)
+        assert sorted(zip(lanes.tolist(), step.observation["time"].tolist(), strict=True)) == [
+            (0, 4), (2, 4), (3, 0), (4, 4)
+        ]  # fmt: skip
+
+
+def test_an_error_in_one_lane_loses_no_step_of_the_others():
+    with with_workers(Trouble, workers=N, timeout=10) as batch:
+        batch.reset(seed=0)
+        for _ in range(2):
+            batch.step(np.zeros(N, int))
+        batch.send(np.zeros(N, int), np.arange(N))
+        time.sleep(0.3)  # so that all answers are there at once
+        with pytest.raises(WorkerError, match="the pole broke"):
+            batch.recv(N)
+        assert sorted(batch.recv(N - 1).lanes.tolist()) == [0, 1, 2, 4]
+        assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
+
+
 def test_a_new_environment_has_the_rewarder_and_the_context_of_the_old_one(tmp_path):
     make = partial(Trouble, "kill", 3, str(tmp_path / "flag"))
     with with_workers(make, restart=True) as batch:
@@ -459,7 +488,7 @@ def uneven(flag):
 
 def left_of(batch):
     """The processes, the memory and the files of a batch."""
-    return [worker.process.pid for worker in batch._processes.values()], batch._rows.name, batch._folder
+    return [worker.process.pid for worker in batch._pool.workers.values()], batch._pool.rows.name, batch._pool.folder
 
 
 def is_gone(pids, name, folder):
@@ -496,7 +525,8 @@ if __name__ == "__main__":
     batch.reset(seed=0)
     batch.step(np.zeros(4, int))
     batch.send(np.zeros(2, int), [0, 1])
-    print(*[worker.process.pid for worker in batch._processes.values()], batch._rows.name, batch._folder, flush=True)
+    pool = batch._pool
+    print(*[worker.process.pid for worker in pool.workers.values()], pool.rows.name, pool.folder, flush=True)
     {end}
 """
 
@@ -544,5 +574,36 @@ def test_a_ctrl_c_during_a_step_leaves_a_batch_that_can_be_reset():
         assert exact(batch.reset(seed=0)) == exact(in_a_loop(Slow, 4).reset(seed=0))
 
 
-def interrupt(number, frame):
+def interrupt(*_):
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_ctrl_c_within_a_message_ends_the_worker_whose_next_bytes_mean_nothing(restart, monkeypatch):
+    with with_workers(Walk, restart=restart) as batch:
+        batch.reset(seed=0)
+        monkeypatch.setattr(batch._pool.workers[1].connection, "recv_bytes", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            batch.step(np.zeros(N, int))
+        monkeypatch.undo()
+        if restart:
+            with pytest.warns(UserWarning, match=r"lanes \[3, 4\] have new environments"):
+                batch.reset(seed=0)
+            batch.step(np.zeros(N, int))
+        else:
+            with pytest.raises(WorkerError, match="Ctrl-C"):
+                batch.reset(seed=0)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_batch_can_be_made_and_used_in_a_thread(method):
+    found = []
+
+    def play():
+        with with_workers(envoi.TimeLimit(Walk(), 7), start_method=method) as batch:
+            found.append(trace(batch, 25, 1))
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert found == [trace(in_a_loop(limited), 25, 1)]

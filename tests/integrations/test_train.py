@@ -86,7 +86,9 @@ LATE = ("--num-envs-per-runner", 2, "--stop-steps", 100_000, "--check-specs")
 @pytest.mark.parametrize(
     ("env", "hint"),
     [
-        ("python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above"),
+        pytest.param(
+            "python:drifting:Drifting?fatal=1500", "observation['cart'][2]: 1.5 is above", marks=pytest.mark.deep
+        ),
         ("python:drifting:Crashing?fatal=1500", "ZeroDivisionError: the pole has no length (drifting.py:"),
     ],
 )
@@ -195,7 +197,11 @@ def test_real_actions_are_normalised():
 @pytest.mark.usefixtures("trained")  # after RLlib has printed its greeting, once a process
 @pytest.mark.parametrize(
     ("env", "runners", "most"),
-    [("lanes", 0, None), ("looped_lanes", 0, 7), pytest.param("lanes", 1, None, marks=pytest.mark.deep)],
+    [
+        ("lanes", 0, None),
+        pytest.param("looped_lanes", 0, 7, marks=pytest.mark.deep),
+        pytest.param("lanes", 1, None, marks=pytest.mark.deep),
+    ],
 )
 def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env, runners, most):
     out = tmp_path / "run"
@@ -212,6 +218,19 @@ def test_batch_trains_and_its_policy_is_evaluated_on_one_lane(cli, tmp_path, env
         assert [episode["context_id"] for episode in episodes] == ["long", "short"] * 2
     else:
         assert {episode["length"] for episode in episodes} == {most}
+
+
+@pytest.mark.deep
+def test_batch_is_evaluated_on_its_first_lane_while_it_trains(cli, tmp_path):
+    out = tmp_path / "run"
+    options = ("--stop-steps", 2000, "--evaluate-every", 1, "--num-env-runners", 0)
+    code, _, err = cli("train", "python:drifting:looped_lanes", *options, "--out", out)
+    assert (code, err) == (0, "")
+    from envoi.integrations.rllib import RunFolder
+
+    rows = RunFolder(out).read_progress()
+    assert rows
+    assert {float(row["evaluation_length_mean"]) for row in rows} == {7}
 
 
 def test_num_envs_other_than_the_lanes_is_refused_before_a_file_is_written(cli, tmp_path):
