@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import html
 import html.parser
 import json
 import os
@@ -426,7 +427,7 @@ class Reader(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "input", "br"):
+        if tag not in ("meta", "input", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -469,6 +470,8 @@ def test_html_page_is_grouped_by_theme_and_hides_what_is_fine_on_request():
     assert titles[0] == ("", "Values")
     assert (" fine", "Episodes") in titles
     assert 'type="checkbox" id="only"' in page
+    assert f'<code class="again">{html.escape(report.command())}</code>' in page
+    assert 'type="checkbox"' not in check_env(wrong_envs.Walk, frameworks=[], steps=20).to_html()
     rows = re.findall(r'<tr( class="fine")?><th><code>([\w-]+)</code>', page)
     assert ("", "observation-stays") in rows
     assert (' class="fine"', "plays") in rows
