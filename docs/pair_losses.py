@@ -1,4 +1,4 @@
-"""What is lost between two frameworks: tables computed by asking `envoi.adapters.losses` about probes.
+"""Losses between two frameworks: tables computed by asking `envoi.adapters.losses` about probes.
 
 A probe is an environment with one property that some framework cannot express. What a framework expresses without a
 loss can arrive from it, so what the one keeps and the other loses is lost on the way from the one to the other.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 import envoi
@@ -106,17 +107,17 @@ def lost_between(found: dict[str, dict[str, str]], one: str, other: str) -> list
 
 
 def rows_of_properties() -> list[list[str]]:
-    """Returns the rows of the first table: a number, a property, and its outcome in each framework."""
-    numbered = enumerate(outcomes().items(), 1)
-    return [[str(number), what, *(by[name] or "✓" for name in TARGETS)] for number, (what, by) in numbered]
+    """Returns the rows of the first table: a letter, a property, and its outcome in each framework."""
+    lettered = zip(ascii_lowercase, outcomes().items(), strict=False)
+    return [[letter, what, *(by[name] or "✓" for name in TARGETS)] for letter, (what, by) in lettered]
 
 
 def rows_of_pairs() -> list[list[str]]:
-    """Returns the rows of the second table: the numbers of what is lost from one framework to each other."""
+    """Returns the rows of the second table: the letters of what is lost from one framework to each other."""
     found = outcomes()
-    number = {what: str(index) for index, what in enumerate(found, 1)}
+    letter = dict(zip(found, ascii_lowercase, strict=False))
 
     def cell(one: str, other: str) -> str:
-        return "" if one == other else ", ".join(number[what] for what in lost_between(found, one, other)) or "-"
+        return "" if one == other else ", ".join(letter[what] for what in lost_between(found, one, other)) or "-"
 
     return [[one, *(cell(one, other) for other in TARGETS)] for one in TARGETS]

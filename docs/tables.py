@@ -87,13 +87,13 @@ SHORT |= {"rllib": "RLlib", "sb3": "SB3"}
 
 
 def properties() -> str:
-    """What each framework does with a property of an environment, computed from `envoi.adapters.losses`."""
+    """The outcome of each framework for a property of an environment, computed from `envoi.adapters.losses`."""
     heads = ("", "an environment with", *(SHORT.get(name, name) for name in TARGETS))
     return table(heads, pair_losses.rows_of_properties())
 
 
 def pairs() -> str:
-    """What is lost from each framework to each other one, as numbers of properties."""
+    """The losses from each framework to each other one, as letters of properties."""
     rows = ([SHORT.get(name, name), *cells] for name, *cells in pair_losses.rows_of_pairs())
     return table(("from \\ to", *(SHORT.get(name, name) for name in TARGETS)), rows)
 

@@ -345,3 +345,31 @@ main(["--show-completion"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "_ENVOI_COMPLETE=complete_" in done.stdout, done.stderr
+
+
+COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_help_keeps_to_its_columns_and_cuts_no_option(cli, monkeypatch, columns):
+    import typer.main
+
+    from envoi.integrations.cli.commands import app
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    commands = {"": typer.main.get_command(app)}
+    commands |= commands[""].commands
+    assert set(commands) == set(COMMANDS)
+    for name, command in commands.items():
+        code, out, err = cli(*filter(None, [name]), "--help")
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines())) <= columns, name
+        assert all(option in out for param in command.params for option in param.opts if option.startswith("--")), name
+        assert "<bool>" not in out
+
+
+def test_without_a_command_there_is_only_help(cli):
+    code, out, err = cli()
+    assert code == 2
+    assert "Usage: envoi" in out + err
+    assert "envoi: " not in err

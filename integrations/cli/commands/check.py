@@ -36,8 +36,7 @@ def _check(
 ) -> None:
     """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
 
-    The exit code is 1 if a check failed. In a test of your own, write
-    `envoi.integrations.check.check_env(make_env).raise_if_failed()`.
+    The exit code is 1 if a check failed. In a test of your own, call `check_env` of `envoi.integrations.check`.
     """
     del debug
     from ..check_display import ReportFiles, run_check
