@@ -22,12 +22,12 @@ class _EndOfFile(Exception):
     """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
 
 
-NARROW = 60
+NARROW = 80
 """Columns of a terminal below which help is plain: rich's tables would cut the names of options there."""
 
 
 class _Help:
-    """What the help of all commands has in common: flags show no type, and a narrow terminal gets plain text."""
+    """The help of all commands: flags show no type, and a narrow terminal gets plain text."""
 
     def get_params(self, ctx: Any) -> Any:
         params = cast("Any", super()).get_params(ctx)

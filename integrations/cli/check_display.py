@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +21,7 @@ from ..check.report import Report
 from ..check.requirement import Result
 from ..check.run_checks import check_env
 from ..errors import one_line
-from .console import output_console
+from .console import Spinning, output_console
 
 PATIENCE = 2.0
 """Seconds before progress is shown."""
@@ -174,14 +173,13 @@ class _Progress:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._began = self._last = time.monotonic()
         self._done = 0
-        self._status: Status | None = None
+        self._spinning = Spinning(self._console)
 
     def __enter__(self) -> _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._spinning.stop()
 
     def show(self, subject: str, key: str) -> None:
         """Shows the check that comes next.
@@ -196,10 +194,7 @@ class _Progress:
             return
         line = f"checking {subject}: {key} ({self._done} checks, {now - self._began:.0f} s)"
         if self._console.is_terminal:
-            if self._status is None:
-                self._status = self._console.status("")
-                self._status.start()
-            self._status.update(escape(line))
+            self._spinning.show(line)
         elif self._last == self._began or now - self._last >= PLAIN_SECONDS:
             self._last = now
             self._console.print(escape(line))
