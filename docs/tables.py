@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pair_losses
-
 import envoi
 from envoi.adapters import TARGETS
 from envoi.integrations.check.themes import REQUIREMENTS_OF
@@ -23,7 +21,8 @@ from envoi.integrations.check.themes import REQUIREMENTS_OF
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
-import performance  # noqa: E402 (found there)
+import pair_losses  # noqa: E402 (found there)
+import performance  # noqa: E402
 
 ADAPTERS = DOCS.parent / "adapters"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
