@@ -76,17 +76,16 @@ class ModelBatch(BatchEnv):
             if not mask.all():
                 raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
             mask = None
+        columns = self._columns_under(options) if options else self._columns
         self._streams = batch_streams(seed, n) or self._streams
         streams = self.streams
         if mask is None:
-            state, over = self._initial(None, options), np.zeros(n, bool)
+            state, over = self._initial(None, columns), np.zeros(n, bool)
         else:
             mask = mask.copy()  # the infos keep it
             index, state, over = np.flatnonzero(mask), self._state, self._over & ~mask
             if len(index):
-                state = put(state, index, self._initial(index, options))
-            elif options:
-                self._columns_under(options)  # they are checked, also where no lane takes them
+                state = put(state, index, self._initial(index, columns))
         observation = model.observe(state, streams.observation)
         if mask is not None:
             # Lanes that were not reset keep their observation, also if observations are noisy.
@@ -97,9 +96,14 @@ class ModelBatch(BatchEnv):
         self._begun, self._some_over = True, bool(over.any())
         return make_batch_reset((observation, infos))
 
-    def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
-        """Returns initial states for the lanes `index`, or for all, each with its own context."""
-        columns = self._columns_under(options) if options else self._columns
+    def _initial(self, index: NDArray[np.intp] | None, under: Mapping[str, NDArray[Any]] | None = None) -> Any:
+        """Returns initial states for the lanes `index`, or for all, each with its own context.
+
+        Args:
+            index: The lanes; None for all.
+            under: The context columns of this episode; None for those of the coming ones.
+        """
+        columns = self._columns if under is None else under
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
