@@ -112,9 +112,10 @@ class CompiledModel(Env):
             "discount = None if $discounts is None else $discounts[0]",
             "info = {} if $infos is None else $infos[0]",
         ]
-        names = {
-            "step_alone": self.lanes.step_alone,
-            "step_values": self.lanes.step_values,
+        lanes: Any = self.lanes
+        names: dict[str, Any] = {
+            "step_alone": lanes.step_alone,
+            "step_values": lanes.step_values,
             "with_axis": _with_lane_axis,
             "dtype": action.dtype,
         }

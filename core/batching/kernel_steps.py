@@ -190,7 +190,9 @@ class KernelSteps(BatchEnv):
             The values; None, before anything has changed, where `step_values` must be called.
         """
         runner = self._usable()
-        ran = runner.step_alone(action) if runner is not None and self._steps_alone else None
+        if runner is None or not self._steps_alone:
+            return None
+        ran = runner.step_alone(action)
         if ran is None:
             return None
         ended, self._observation, others = ran
