@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from absent import ABSENT
 from pettingzoo import ParallelEnv
 
 import envoi
-from envoi.adapters import TARGETS, load
+from envoi.adapters import FRAMEWORKS, TARGETS, load
 from envoi.integrations.check import REQUIREMENTS, check_env
 from envoi.integrations.check.differences import values_differ
 from envoi.integrations.check.drivers.core import CoreDriver
@@ -71,13 +72,16 @@ def test_well_known_envs_pass_in_every_form_and_suite(name):
     assert report.columns == ("env", *TARGETS)
     for column in TARGETS:
         constructs = report.result("constructs", column)
+        if FRAMEWORKS[column].package in ABSENT:
+            assert constructs.status == "not installed"
+            continue
         assert constructs.status in ("passed", "refused")
         if constructs.status == "passed":
             assert report.result("trace-comes-back", column).status == "passed"
     for key in [key for key in report.keys if key.startswith("suite-")]:
         for result in [result for result in report.results if result.key == key]:
             assert result.status in ("passed", "skipped", "not installed")
-    if name == "envoi:nim":
+    if name == "envoi:nim" and "ray" not in ABSENT:
         assert report.result("suite-rllib", "rllib").status == "passed"
 
 
@@ -481,7 +485,7 @@ def test_html_page_is_grouped_by_theme_and_hides_what_is_fine_on_request():
 def test_failure_can_be_run_again_by_its_command(cli):
     name = "python:wrong_envs:AliasedBuffer?"
     report = check_env("python:wrong_envs:AliasedBuffer", frameworks=["gymnasium"], steps=20, seed=3)
-    (failure,) = report.failures
+    failure = report.failures[0]  # gymnasium 1.4 finds it too
     command = shlex.split(report.command(failure.subject))
     assert command[:2] == ["envoi", "check"]
     code, out, _ = cli(*command[1:])
