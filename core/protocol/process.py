@@ -136,10 +136,14 @@ class Process(ABC):
 
     @property
     def streams(self) -> Streams:
-        """The random generators, which `reset(seed=…)` replaces."""
+        """The random generators, which `reset(seed=…)` replaces; can be set, except in wrappers."""
         if self._streams is None:
             self._streams = Streams()
         return self._streams
+
+    @streams.setter
+    def streams(self, streams: Streams) -> None:
+        self._streams = streams
 
     @property
     def rng(self) -> np.random.Generator:
