@@ -65,7 +65,7 @@ class Lanes(BatchEnv):
         """Makes all lanes use one set of random streams."""
         self.shares_streams, self._streams = True, streams
         for env in self.envs:
-            cast("Model", env.unwrapped).streams = streams
+            cast("Model", env.unwrapped).use_streams(streams)
 
     def reset(
         self,
@@ -255,7 +255,7 @@ class Lanes(BatchEnv):
     def rng(self, generator: np.random.Generator) -> None:
         self._streams = Streams.from_generator(generator)
         if self.shares_streams:
-            self._share(self._streams)
+            self._share(self.streams)
             return
         for env, seed in zip(
             self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True
@@ -273,7 +273,7 @@ class Lanes(BatchEnv):
             env.restore(held)
         self._over, self._streams = over, streams.copy()
         if self.shares_streams:
-            self._share(self._streams)
+            self._share(self.streams)
 
     def render(self) -> Any:
         """Returns a tuple of the lanes' pictures; see `Process.render`."""
@@ -294,8 +294,7 @@ StreamsOf: TypeAlias = Literal["lanes", "batch"]
 
 def _check_models(envs: Sequence[Env]) -> None:
     for env in envs:
-        model = env.unwrapped
-        if not isinstance(model, Model) or type(model).streams is not Model.streams:
+        if not isinstance(env.unwrapped, Model):
             raise SpecError(
                 f"streams='batch': expected models, which take their random numbers as an argument, got {shown(env)}; "
                 "leave out streams"

@@ -136,14 +136,10 @@ class Process(ABC):
 
     @property
     def streams(self) -> Streams:
-        """The random generators, which `reset(seed=…)` replaces; can be set, except in wrappers."""
+        """The random generators, which `reset(seed=…)` replaces."""
         if self._streams is None:
             self._streams = Streams()
         return self._streams
-
-    @streams.setter
-    def streams(self, streams: Streams) -> None:
-        self._streams = streams
 
     @property
     def rng(self) -> np.random.Generator:
