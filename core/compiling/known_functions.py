@@ -23,7 +23,7 @@ _AS_THEY_ARE = {
     builtins: ("abs", "min", "max", "bool", "float", "len", "range", "enumerate", "zip", "tuple", "any", "all",
                "reversed"),
     math: ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh",
-           "atanh", "exp", "expm1", "log", "log1p", "log2", "log10", "erf", "erfc", "fabs", "copysign", "fmod", "isnan",
+           "atanh", "exp", "expm1", "log", "log1p", "log2", "log10", "erf", "erfc", "fabs", "copysign", "isnan",
            "isinf", "isfinite", "gcd"),
     np: ("sqrt", "abs", "absolute", "fabs", "floor", "ceil", "trunc", "rint", "square", "sign", "isnan", "isinf",
          "isfinite", "minimum", "maximum", "copysign", "logical_and", "logical_or", "logical_not", "logical_xor",
