@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from .batching.agents_as_lanes import AgentLanes
     from .batching.compiled_env import CompiledModel, compiled
     from .batching.multi_model_batch import MultiBatchModel, MultiModelBatch
-    from .batching.worker_lanes import WorkerLanes
+    from .batching.workers.lanes import WorkerLanes
     from .context import (
         Categorical,
         ContextSpace,
@@ -120,7 +120,7 @@ else:
         "batching.agents_as_lanes": "AgentLanes",
         "batching.compiled_env": "CompiledModel compiled",
         "batching.multi_model_batch": "MultiBatchModel MultiModelBatch",
-        "batching.worker_lanes": "WorkerLanes",
+        "batching.workers.lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
         "flattening": "Flattening",

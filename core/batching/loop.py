@@ -106,7 +106,7 @@ def _separate(env: Env | Callable[[], Env], n: int, settings: dict[str, Any], co
     """Makes a batch of separate environments, in this process or in workers."""
     if settings["workers"] is None:
         return lanes_of(cast("Env", env), n, compiled)
-    from .worker_lanes import WorkerLanes  # imported here, so that `import envoi` stays fast
+    from .workers.lanes import WorkerLanes  # imported here, so that `import envoi` stays fast
 
     lanes = WorkerLanes(env, n, **settings)
     lanes.assign_lane(0)

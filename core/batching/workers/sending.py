@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import EpisodeError, SpecError
-from ..protocol.batch_env import LanesStep, Mask, as_mask, full_lanes_step
-from ..protocol.infos import Infos
-from ..protocol.process import Info
-from ..spec import SpecTree
-from .worker_pool import WorkerPool
-from .worker_process import Failure, Stepped
-from .worker_recovery import Recovery
-from .worker_values import LaneValues
+from ...errors import EpisodeError, SpecError
+from ...protocol.batch_env import LanesStep, Mask, as_mask, full_lanes_step
+from ...protocol.infos import Infos
+from ...protocol.process import Info
+from ...spec import SpecTree
+from .pool import WorkerPool
+from .process import Failure, Stepped
+from .recovery import Recovery
+from .values import LaneValues
 
 
 class Sending:

@@ -14,9 +14,9 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from ..errors import EnvoiError, SpecError, WorkerError
-from .worker_process import DUMP_SIGNAL, Failure, run
-from .worker_rows import ACTING, STEPS, Rows
+from ...errors import EnvoiError, SpecError, WorkerError
+from .process import DUMP_SIGNAL, Failure, run
+from .rows import ACTING, STEPS, Rows
 
 GRACE = 2.0
 """Seconds that workers have to end by themselves when their batch is closed."""
@@ -70,7 +70,7 @@ class Worker:
 
         Args:
             ticket: The number that its answer has.
-            command: See `worker_process`.
+            command: See `process`.
             *arguments: Of the command.
 
         Raises:

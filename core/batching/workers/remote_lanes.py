@@ -13,18 +13,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import EpisodeError, SnapshotUnsupported
-from ..lane_values import splitter
-from ..protocol.batch_env import Mask
-from ..protocol.env import NOT_RESET, Env
-from ..protocol.process import Snapshot
-from ..rewards.rewarder import Rewarder, RewardFunction
-from .lanes import Lanes, check_alike
-from .worker_pool import WorkerPool
-from .worker_recovery import Recovery
-from .worker_rows import ACTING, COUNT, FLAG, STEPS
-from .worker_sending import Sending
-from .worker_values import LaneValues
+from ...errors import EpisodeError, SnapshotUnsupported
+from ...lane_values import splitter
+from ...protocol.batch_env import Mask
+from ...protocol.env import NOT_RESET, Env
+from ...protocol.process import Snapshot
+from ...rewards.rewarder import Rewarder, RewardFunction
+from ..lanes import Lanes, check_alike
+from .pool import WorkerPool
+from .recovery import Recovery
+from .rows import ACTING, COUNT, FLAG, STEPS
+from .sending import Sending
+from .values import LaneValues
 
 
 class RemoteLanes(Lanes):

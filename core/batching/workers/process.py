@@ -34,13 +34,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..protocol.env import Env
-from ..protocol.fast_steps import fast_step
-from ..protocol.process import Info
-from ..spec import SpecTree
-from ..tree import map_leaves
-from .lanes import LaneCall
-from .worker_rows import ACTING, STEPS, Rows
+from ...protocol.env import Env
+from ...protocol.fast_steps import fast_step
+from ...protocol.process import Info
+from ...spec import SpecTree
+from ...tree import map_leaves
+from ..lanes import LaneCall
+from .rows import ACTING, STEPS, Rows
 
 DUMP_SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR1", None)
 """The signal on which a worker writes where it is, also while an environment hangs."""

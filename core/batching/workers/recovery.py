@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.batch_env import Mask
-from ..protocol.env import Env
-from ..protocol.process import Info
-from .worker_handle import error_of
-from .worker_pool import WorkerPool
-from .worker_process import Failure
-from .worker_rows import ACTING
-from .worker_values import LaneValues
+from ...protocol.batch_env import Mask
+from ...protocol.env import Env
+from ...protocol.process import Info
+from .handle import error_of
+from .pool import WorkerPool
+from .process import Failure
+from .rows import ACTING
+from .values import LaneValues
 
 RESTARTED = "worker_restarted"
 """Key in the info of a lane that was truncated because its worker failed and was started again; the cause as text."""

@@ -9,9 +9,9 @@ from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
-from ..errors import SpecError, UnknownName, nearest
-from ..protocol.env import Env
-from ..spec.base import shown
+from ...errors import SpecError, UnknownName, nearest
+from ...protocol.env import Env
+from ...spec.base import shown
 
 
 def start_context(method: str | None) -> Any:

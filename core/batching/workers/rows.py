@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tree
-from ..errors import SpecError
-from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
-from ..spec.base import shown
+from ... import tree
+from ...errors import SpecError
+from ...spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree
+from ...spec.base import shown
 
 _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 _ALIGNMENT = 64  # bytes, a cache line: neighbouring arrays are written by different processes

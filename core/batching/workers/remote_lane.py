@@ -8,8 +8,8 @@ from operator import attrgetter, methodcaller
 from types import MethodType
 from typing import Any, cast
 
-from ..protocol.env import Env, Reset, Step
-from ..protocol.process import Snapshot
+from ...protocol.env import Env, Reset, Step
+from ...protocol.process import Snapshot
 
 Ask = Callable[[int, Callable[[Env], Any]], Any]
 """`(lane, function) -> result` of a function of the lane's environment, which runs in its worker."""

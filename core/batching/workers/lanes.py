@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import EpisodeError, SpecError
-from ..protocol.batch_env import BatchEnv, LanesStep, Mask, as_mask, full_lanes_step, make_batch_reset
-from ..protocol.env import ENDED_LANES, Env, Reset, Step
-from ..protocol.infos import Infos
-from ..protocol.process import Info
-from ..seeding import lane_seeds
-from .model_batch import batch_streams
+from ...errors import EpisodeError, SpecError
+from ...protocol.batch_env import BatchEnv, LanesStep, Mask, as_mask, full_lanes_step, make_batch_reset
+from ...protocol.env import ENDED_LANES, Env, Reset, Step
+from ...protocol.infos import Infos
+from ...protocol.process import Info
+from ...seeding import lane_seeds
+from ..model_batch import batch_streams
+from .handle import error_of
+from .pool import WorkerPool
+from .recovery import Recovery
 from .remote_lane import RemoteLane
 from .remote_lanes import RemoteLanes
-from .worker_handle import error_of
-from .worker_pool import WorkerPool
-from .worker_recovery import Recovery
-from .worker_sending import Sending, indices_of
-from .worker_values import LaneValues
+from .sending import Sending, indices_of
+from .values import LaneValues
 
 StepFields = tuple[Any, Any, Any, Any, Any, Infos]
 

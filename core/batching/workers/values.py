@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecError
-from ..lane_values import splitter
-from ..spec import SpecTree
-from ..tree import map_leaves
-from .worker_pool import WorkerPool
-from .worker_process import Stepped
+from ...errors import SpecError
+from ...lane_values import splitter
+from ...spec import SpecTree
+from ...tree import map_leaves
+from .pool import WorkerPool
+from .process import Stepped
 
 
 class LaneValues:

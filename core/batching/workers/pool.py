@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EpisodeError
-from ..protocol.env import Env
-from ..spec import SpecTree
-from .worker_handle import Worker, error_of, shut_down, waiting
-from .worker_process import Failure
-from .worker_rows import Rows
-from .worker_source import sendable, start_context
+from ...errors import EpisodeError
+from ...protocol.env import Env
+from ...spec import SpecTree
+from .handle import Worker, error_of, shut_down, waiting
+from .process import Failure
+from .rows import Rows
+from .source import sendable, start_context
 
 Answer = tuple[Worker, int, Sequence[int], Any]
-"""`(worker, ticket, lanes, content)`, see `worker_process`; the ticket is -1 if the process has ended."""
+"""`(worker, ticket, lanes, content)`, see `process`; the ticket is -1 if the process has ended."""
 
 
 class WorkerPool:
@@ -142,7 +142,7 @@ class WorkerPool:
 
         Args:
             index: The number of the process.
-            command: See `worker_process`.
+            command: See `process`.
             *arguments: Of the command.
 
         Returns:
