@@ -3,7 +3,7 @@
 Every value stays small (`fold`, `%`), so that episodes last; all else is as random as Python's grammar allows.
 """
 
-HEAD = '''
+HEAD = """
 import math
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ def tally(n, start=1):
     else:
         total -= 1
     return total
-'''
+"""
 
 
 class Expressions:
@@ -78,8 +78,10 @@ class Expressions:
             lambda: f"{pick(['min', 'max'])}({number()}, {number()})",
             lambda: f"({number()} if {truth()} else {number()})",
             lambda: f"math.{pick(['sin', 'cos', 'tan', 'atan', 'tanh'])}({number()})",
-            lambda: f"float(np.{pick(['sin', 'cos', 'tan', 'tanh', 'arctan', 'cbrt', 'floor', 'rint', 'sign'])}"
-            f"({number()}))",
+            lambda: (
+                f"float(np.{pick(['sin', 'cos', 'tan', 'tanh', 'arctan', 'cbrt', 'floor', 'rint', 'sign'])}"
+                f"({number()}))"
+            ),
             lambda: f"math.{pick(['exp', 'expm1', 'sinh'])}(math.sin({number()}))",
             lambda: f"float(np.{pick(['exp', 'log1p', 'sqrt', 'exp2'])}(abs(fold({number()})) * 0.5))",
             lambda: f"math.{pick(['sqrt', 'log1p'])}(abs({number()}))",
@@ -150,6 +152,7 @@ def scalar_model(random):
     Args:
         random: The source of randomness.
     """
+    pick = random.choice
     fields = [(f"x{k}", "float") for k in range(random.randint(1, 4))]
     fields += [(f"n{k}", "int") for k in range(random.randint(0, 3))] + [("b", "bool")] * random.randint(0, 1)
     grid = random.random() < 0.4
@@ -157,10 +160,13 @@ def scalar_model(random):
     at = {name: f"state.{name}" if shape == "named" else f"state[{k}]" for k, (name, _) in enumerate(fields)}
 
     def names(local):
-        found = {kind: [local.get(name, at[name]) for name, its in fields if its == kind] for kind in ("float", "int", "bool")}
+        found = {
+            kind: [local.get(name, at[name]) for name, its in fields if its == kind]
+            for kind in ("float", "int", "bool")
+        }
         return found
 
-    def final(name, kind, expressions, depth=4):
+    def final(kind, expressions, depth=4):
         text = expressions.any(kind, depth)
         return {"float": f"float(fold({text}))", "int": f"int({text}) % 997", "bool": f"bool({text})"}[kind]
 
@@ -171,20 +177,25 @@ def scalar_model(random):
     lines = []
     for name, kind in fields:
         if random.random() < 0.3:
-            lines += [f"        if {transition.any('bool', 2)}:", f"            {name} = {final(name, kind, transition)}",
-                      "        else:", f"            {name} = {final(name, kind, transition, 2)}"]  # fmt: skip
+            lines += [f"        if {transition.any('bool', 2)}:", f"            {name} = {final(kind, transition)}"]
+            lines += ["        else:", f"            {name} = {final(kind, transition, 2)}"]
         else:
-            lines.append(f"        {name} = {final(name, kind, transition)}")
+            lines.append(f"        {name} = {final(kind, transition)}")
         inside[kind].append(name)
     if random.random() < 0.5:
-        lines += [f"        for i in range({random.randint(1, 4)}):", f"            x0 += {transition.any('float', 1)} * i",
-                  "        x0 = float(fold(x0))"]  # fmt: skip
+        lines += [
+            f"        for i in range({random.randint(1, 4)}):",
+            f"            x0 += {transition.any('float', 1)} * i",
+        ]
+        lines += ["        x0 = float(fold(x0))"]
     made = [name for name, _ in fields]
     if grid:
-        lines += [f"        grid = {at['x0'].replace('x0', 'grid') if shape == 'named' else f'state[{len(fields)}]'}.copy()",
-                  f"        place = int({transition.any('int', 2)}) % 3 - 1",
-                  "        grid[place] += 1",
-                  f"        grid[{random.choice(['-1', '0'])}] = int({transition.any('int', 2)}) % 9"]  # fmt: skip
+        before = "state.grid" if shape == "named" else f"state[{len(fields)}]"
+        lines += [f"        grid = {before}.copy()", f"        place = int({transition.any('int', 2)}) % 3 - 1"]
+        lines += [
+            "        grid[place] += 1",
+            f"        grid[{pick(['-1', '0'])}] = int({transition.any('int', 2)}) % 9",
+        ]
         made.append("grid")
     result = f"State({', '.join(made)})" if shape == "named" else f"({', '.join(made)},)"
     if shape == "named" and random.random() < 0.4:
@@ -197,14 +208,14 @@ def scalar_model(random):
     both["int"] += ["int(action)"]
     reward = Expressions(random, both, False)
     width = random.randint(1, 5)
-    observed = ", ".join(final("", "float", watched) for _ in range(width))
+    observed = ", ".join(final("float", watched) for _ in range(width))
     dtype = random.choice(["float64", "float32"])
     if random.random() < 0.5:
         spec = f"envoi.Array(({width},), '{dtype}')"
         observe = f"np.array([{observed}]{random.choice(['', f', np.{dtype}'])})"
     else:
         spec = "{'a': envoi.Array((), 'float64'), 'b': envoi.Array((), 'int64')}"
-        parts = [f"'a': {final('', 'float', watched)}", f"'b': {final('', 'int', watched)}"]
+        parts = [f"'a': {final('float', watched)}", f"'b': {final('int', watched)}"]
         random.shuffle(parts)
         observe = f"{{{', '.join(parts)}}}"
     first = {"float": "rng.uniform(-2.0, 2.0)", "int": "int(rng.integers(5))", "bool": "rng.random() < 0.5"}
@@ -280,14 +291,15 @@ def batch_model(random):
 
     def kept(text, dtype):
         """Returns an expression of small numbers of a dtype."""
-        folded = f"np.fmod(np.nan_to_num({text}) * 1.0, 50.0)" if False else f"np.clip({text} * 1.0, -50.0, 50.0)"
+        folded = f"np.clip({text} * 1.0, -50.0, 50.0)"
         return {
             "bool": f"({folded} > 0.25)", "uint8": f"np.abs({folded}).astype(np.uint8)",
         }.get(dtype, f"np.where({folded} == {folded}, {folded}, 0.0).astype(np.{dtype})")  # fmt: skip
 
     draws = random.random() < 0.5
     known = [*arrays("state"), "action", *(["noise"] if draws else [])]
-    lines = [f"        noise = rng.{pick(['random(len(action))', 'standard_normal(len(action))', 'uniform(-1, 2, len(action))'])}"] if draws else []
+    noise = pick(["random(len(action))", "standard_normal(len(action))", "uniform(-1, 2, len(action))"])
+    lines = [f"        noise = rng.{noise}"] if draws else []
     moved = ", ".join(kept(number(known, 3), dtype) for dtype in dtypes)
     seen = ", ".join(f"{number(arrays('state'), 3)} * 1.0" for _ in range(3))
     first = {

@@ -138,6 +138,7 @@ class Rewriter:
         definition.decorator_list = []
         new = Rewritten(tree, key, file, dict(_globals_of(function)))
         self.functions[key] = new  # before its body, which may call it
+        known = dict(new.globals)
         self._set_defaults(new, definition, function, place)
         names = [argument.arg for argument in definition.args.args]
         shift = 1 if of_model else 0
@@ -150,8 +151,8 @@ class Rewriter:
         local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
         context_name = names[context + shift] if context is not None else ""
         change = Change(self, key, place, file, new.globals, local, own, generators, context_name)
-        before = {name: value for name, value in new.globals.items() if name not in local}
-        self._note_globals(definition, function, before)
+        known = {name: value for name, value in known.items() if name not in local}
+        self._note_globals(definition, function, known)
         definition.body = [change.visit(statement) for statement in definition.body]
         if observes:
             new.returned = return_scalars(definition, self.keys, self.dtype, change.resolve)

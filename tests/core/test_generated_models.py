@@ -38,9 +38,9 @@ def bits(batch):
     return [np.asarray(leaf).astype(np.float64).tobytes() for _, leaf in tree.leaves(batch.state)]
 
 
-def attempted(function):
+def stepped(batch, action, restart):
     try:
-        return function()
+        return batch.step(action, restart=restart)
     except (ArithmeticError, ValueError, TypeError) as error:
         return error
 
@@ -88,7 +88,7 @@ def play(make, steps, seed, n=3):
                 for lane, env in enumerate(batch.envs):
                     env.gain = 0.5 + lane + number
         action = rng.integers(-1, 2, n)
-        a, b = (attempted(lambda batch=batch: batch.step(action, restart=over)) for batch in pair)
+        a, b = (stepped(batch, action, over) for batch in pair)
         if isinstance(a, Exception):
             return f"interpreted raises {type(a).__name__}: {a}"
         if isinstance(b, Exception):
