@@ -73,7 +73,7 @@ def _operator(name: str, function: Any, overflowing: str = "") -> Any:
     @intrinsic
     def checked(typing: Any, one: Any, other: Any) -> Any:
         _check(name, one, other)
-        found = typing.resolve_function_type(function, (one, other), {})
+        found: Any = typing.resolve_function_type(function, (one, other), {})
         integers = bool(overflowing) and found is not None and _is_scalar(one) and found.return_type == types.int64
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -100,7 +100,7 @@ def _comparison(name: str, function: Any) -> Any:
     def compared(typing: Any, one: Any, other: Any) -> Any:
         if {one, other} == {types.float32, types.float64}:
             raise _refuse(f"it computes {name} of float32 and float64; convert numbers of few bits by float()")
-        found = typing.resolve_function_type(function, (one, other), {})
+        found: Any = typing.resolve_function_type(function, (one, other), {})
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             values = [
@@ -123,7 +123,7 @@ _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=
 def _negative(typing: Any, value: Any) -> Any:
     if _is_scalar(value) and value not in (*_WIDE[:2], types.float32):
         raise _refuse(f"it computes - of a {value}; convert it by float() or int()")
-    found = typing.resolve_function_type(operator.neg, (value,), {})
+    found: Any = typing.resolve_function_type(operator.neg, (value,), {})
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_function(operator.neg, found)(builder, arguments)
