@@ -26,7 +26,7 @@ def helper(x, y, k=3):
     return y * 0.5 + k
 
 
-def draw(rng, scale):
+def gust(rng, scale):
     return rng.normal(0.0, scale) if scale > 0.5 else rng.random()
 
 
@@ -48,11 +48,11 @@ class Expressions:
     Args:
         random: The source of randomness.
         names: Expressions by type: `"float"`, `"int"` and `"bool"`.
-        draws: If True, random numbers are among them.
+        noisy: If True, random numbers are among them.
     """
 
-    def __init__(self, random, names, draws=True):
-        self.random, self.names, self.draws = random, names, draws
+    def __init__(self, random, names, noisy=True):
+        self.random, self.names, self.noisy = random, names, noisy
 
     def any(self, kind, depth):
         """Returns an expression of a type."""
@@ -96,10 +96,10 @@ class Expressions:
             lambda: pick(["self.gain", "RATE", "0.1", "-2.5", "math.pi", "1e-3"]),
             lambda: f"({number()} or {number()})",
         ]
-        if self.draws:
+        if self.noisy:
             makers += [
                 lambda: "rng.random()", lambda: "rng.normal(0.0, 0.5)", lambda: "rng.uniform(-1.0, 2.0)",
-                lambda: f"draw(rng, {pick(['0.3', '0.7'])})", lambda: "float(rng.standard_normal(2)[1])",
+                lambda: f"gust(rng, {pick(['0.3', '0.7'])})", lambda: "float(rng.standard_normal(2)[1])",
             ]  # fmt: skip
         return makers
 
@@ -127,7 +127,7 @@ class Expressions:
             lambda: pick(["2", "-3", "7", "self.count"]),
             lambda: f"({truth()} + {whole()})",
         ]
-        return [*makers, *([lambda: "rng.integers(0, 6)", lambda: "rng.integers(9)"] if self.draws else [])]
+        return [*makers, *([lambda: "rng.integers(0, 6)", lambda: "rng.integers(9)"] if self.noisy else [])]
 
     def _bools(self, d):
         number, whole, truth = (lambda: self.any("float", d)), (lambda: self.any("int", d)), lambda: self.any("bool", d)
@@ -170,10 +170,10 @@ def scalar_model(random):
         text = expressions.any(kind, depth)
         return {"float": f"float(fold({text}))", "int": f"int({text}) % 997", "bool": f"bool({text})"}[kind]
 
-    draws = random.random() < 0.6
+    noisy = random.random() < 0.6
     inside = names({})
     inside["int"] += ["int(action)"] * 2
-    transition = Expressions(random, inside, draws)
+    transition = Expressions(random, inside, noisy)
     lines = []
     for name, kind in fields:
         if random.random() < 0.3:
@@ -201,7 +201,7 @@ def scalar_model(random):
     if shape == "named" and random.random() < 0.4:
         order = random.sample(made, len(made))
         result = f"state._replace({', '.join(f'{name}={name}' for name in order)})"
-    watched = Expressions(random, names({}), draws and random.random() < 0.5)
+    watched = Expressions(random, names({}), noisy and random.random() < 0.5)
     quiet = Expressions(random, names({}), False)
     both = names({})
     both["float"] += [text.replace("state", "next_state") for text in both["float"]]
@@ -219,7 +219,7 @@ def scalar_model(random):
         random.shuffle(parts)
         observe = f"{{{', '.join(parts)}}}"
     first = {"float": "rng.uniform(-2.0, 2.0)", "int": "int(rng.integers(5))", "bool": "rng.random() < 0.5"}
-    begun = [first[kind] if draws or kind == "float" else {"int": "0", "bool": "False"}[kind] for _, kind in fields]
+    begun = [first[kind] if noisy or kind == "float" else {"int": "0", "bool": "False"}[kind] for _, kind in fields]
     begun[0] = f"{begun[0]} * context['wind']"
     begun += ["np.zeros(3, np.int64)"] if grid else []
     begun_state = f"State({', '.join(begun)})" if shape == "named" else f"({', '.join(begun)},)"
@@ -296,10 +296,10 @@ def batch_model(random):
             "bool": f"({folded} > 0.25)", "uint8": f"np.abs({folded}).astype(np.uint8)",
         }.get(dtype, f"np.where({folded} == {folded}, {folded}, 0.0).astype(np.{dtype})")  # fmt: skip
 
-    draws = random.random() < 0.5
-    known = [*arrays("state"), "action", *(["noise"] if draws else [])]
+    noisy = random.random() < 0.5
+    known = [*arrays("state"), "action", *(["noise"] if noisy else [])]
     noise = pick(["random(len(action))", "standard_normal(len(action))", "uniform(-1, 2, len(action))"])
-    lines = [f"        noise = rng.{noise}"] if draws else []
+    lines = [f"        noise = rng.{noise}"] if noisy else []
     moved = ", ".join(kept(number(known, 3), dtype) for dtype in dtypes)
     seen = ", ".join(f"{number(arrays('state'), 3)} * 1.0" for _ in range(3))
     first = {

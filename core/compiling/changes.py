@@ -47,11 +47,25 @@ class Program(Protocol):
         ...
 
     def constant(self, key: str, name: str, value: Any) -> str:
-        """Adds a constant to a function's globals, and returns its global name."""
+        """Adds a constant to a function's globals.
+
+        Args:
+            key: The function's global name.
+            name: The name of the constant.
+            value: Its value.
+
+        Returns:
+            Its global name.
+        """
         ...
 
     def attribute(self, name: str, value: Any) -> None:
-        """Notes a constant attribute of the model."""
+        """Notes a constant attribute of the model.
+
+        Args:
+            name: Its name.
+            value: Its value.
+        """
         ...
 
 

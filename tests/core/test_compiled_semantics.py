@@ -61,19 +61,19 @@ def late(function):
 START = 3
 
 
-def drawn(rng, scale=START):
+def gust(rng, scale=START):
     return rng.normal(0.0, scale)
 
 
 START = 4  # which default arguments do not follow
 
 
-def named(x, drawn=2.0):
-    return x * drawn  # its argument, and no function of that name
+def named(x, gust=2.0):
+    return x * gust  # its argument, and no function of that name
 
 
 class Sundry(Plain):
-    """The only random numbers are drawn by a helper, in an order that is not that of the fields."""
+    """The only random numbers are those of a helper, in an order that is not that of the fields."""
 
     observation_spec = {"seen": envoi.Array((), "float64"), "noise": envoi.Array((), "float64")}
 
@@ -81,7 +81,7 @@ class Sundry(Plain):
         grid = state.grid.copy()
         grid[state.count % 2 - 2] += float(np.exp(math.sin(state.x)) + np.tanh(state.x) + np.arctan2(state.x, 2.0))
         grid[0] = grid[0] % 7.0
-        return state._replace(grid=grid + drawn(rng), x=named(drawn(rng)) + self.table[action], count=state.count + 1)
+        return state._replace(grid=grid + gust(rng), x=named(gust(rng)) + self.table[action], count=state.count + 1)
 
     def observe(self, state, rng):
         return {"noise": rng.random(), "seen": state.grid[1] + rng.random() - round(state.x) // 3}
