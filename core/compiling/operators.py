@@ -74,7 +74,7 @@ def _operator(name: str, function: Any, overflowing: str = "") -> Any:
     def checked(typing: Any, one: Any, other: Any) -> Any:
         _check(name, one, other)
         found: Any = typing.resolve_function_type(function, (one, other), {})
-        integers = bool(overflowing) and found is not None and _is_scalar(one) and found.return_type == types.int64
+        integers = bool(overflowing) and _is_scalar(one) and getattr(found, "return_type", None) == types.int64
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             values = [
