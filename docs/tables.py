@@ -1,6 +1,7 @@
-"""Writes the tables of the documentation that follow from the code; `make docs` calls it.
+"""Writes the tables of the documentation that follow from the code or the benchmarks, and the pictures of these.
 
-Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
+Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make docs` calls this,
+and so does `make bench-publish` after it has replaced the figures of the benchmarks.
 
 python docs/tables.py
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -17,6 +19,10 @@ from envoi.adapters import TARGETS
 from envoi.integrations.check.themes import REQUIREMENTS_OF
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import performance  # noqa: E402 (found there)
+
 ADAPTERS = DOCS.parent / "adapters"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LOST = re.compile(r"What is lost:\n\n((?:\|.*\|\n)+)")
@@ -80,6 +86,7 @@ def examples() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {"lost": lost, "checked": checked, "errors": errors, "examples": examples}
+TABLES |= performance.TABLES
 
 
 def current(text: str) -> str:
@@ -88,8 +95,10 @@ def current(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in [*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"]:
         before = path.read_text()
         if (after := current(before)) != before:
             path.write_text(after)
             print(f"wrote the tables of {path.relative_to(DOCS.parent)}")
+    for name, draw in performance.PICTURES.items():
+        (DOCS / "figures" / name).write_text(draw())
