@@ -30,8 +30,8 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix lint docs docs-serve docs-tables bench bench-tf bench-envpool bench-memory bench-publish \
-	learning clean
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix lint docs docs-serve docs-tables \
+	bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
