@@ -4,6 +4,7 @@
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-all  run all tests at full depth, those that need TF-Agents included
+# make soak      play a million steps of every form, beside the core by itself: about four minutes
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
@@ -26,7 +27,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras lint docs docs-serve docs-tables bench bench-tf learning clean
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras soak lint docs docs-serve docs-tables bench bench-tf learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -47,6 +48,9 @@ test-envpool: $(ENVPOOL_VENV)/ready
 test-all: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full
 	$(MAKE) test-tf
+
+soak: $(VENV)/ready
+	$(BIN)/python tests/lifecycle/soak.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

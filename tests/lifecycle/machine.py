@@ -197,7 +197,7 @@ class Lives(RuleBasedStateMachine):
 
 def call_has_mask(call):
     """Returns True for a call of some of the lanes."""
-    return call[0] == "pause" or (call[0] in ("step", "reset") and call[3] is not None)
+    return call[0] == "pause" or (call[0] in ("step", "reset") and call[3:] not in ((), (None,)))
 
 
 def _over_after(over, call, found):
