@@ -3,19 +3,23 @@
 # make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
+# make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make soak      play a million steps of every form, beside the core by itself: about four minutes
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
 # make test-extras  install the wheel with each extra alone, in virtual environments of their own, and import what it promises
-# make bench     measure the core and the conversions beside their peers; make bench-tf for TF-Agents
+# make bench     measure everything beside its peers, in about ten minutes, and end in a table and build/bench/summary.json;
+#                QUICK=1 takes three, ROUNDS=n sets the repeats; bench-tf, bench-envpool and bench-memory (growth over a
+#                million steps) add their rows, and bench-publish shows the figures in the documentation
 
 PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
 ENVPOOL_VENV := .venv-envpool
 DOCS_VENV := .venv-docs
+MATRIX_VENV := .venv-matrix
 BIN := $(VENV)/bin
 RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
@@ -27,7 +31,8 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras soak lint docs docs-serve docs-tables bench bench-tf learning clean
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix soak lint docs docs-serve docs-tables \
+	bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -80,26 +85,40 @@ docs-serve: docs-tables
 test-extras: $(VENV)/ready
 	$(BIN)/pytest tests/extras
 
+# pyenv hides the versions that it does not name.
+test-matrix: $(MATRIX_VENV)/ready
+	PYENV_VERSION=$$(pyenv versions --bare 2>/dev/null | paste -sd:) $(MATRIX_VENV)/bin/nox
+
 # The peers that no test needs; without what they would bring along.
 PEERS := build/peers
-bench: $(VENV)/ready
-	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8
-	mkdir -p build/bench
-	$(BIN)/python benchmarks/imports.py --json build/bench/imports.json
-	$(BIN)/python benchmarks/core.py --json build/bench/core.json
-	PYTHONPATH=$(PEERS) $(BIN)/python benchmarks/conversion.py --json build/bench/conversion.json
-	$(BIN)/python benchmarks/contexts.py --json build/bench/contexts.json
-	$(BIN)/python benchmarks/batches.py --json build/bench/batches.json
-	$(BIN)/python benchmarks/wrappers.py --json build/bench/wrappers.json
-	$(BIN)/python benchmarks/rllib_multi_agent.py --json build/bench/rllib_multi_agent.json
-	$(BIN)/python benchmarks/rllib_sampling.py --json build/bench/rllib_sampling.json
-	$(BIN)/python benchmarks/loop.py --json build/bench/loop.json
-	$(BIN)/python benchmarks/workers.py --json build/bench/workers.json
-	$(BIN)/python benchmarks/summary.py build/bench
+$(PEERS)/ready: Makefile
+	$(BIN)/pip install -q --no-deps --upgrade --target $(PEERS) gym==0.26.2 supersuit==3.11.0 tinyscaler==1.2.8 dm-acme==0.4.0
+	touch $@
 
+# QUICK=1 takes a third of the time, ROUNDS=n sets the repeats of each measurement.
+bench: $(VENV)/ready $(PEERS)/ready
+	$(BIN)/python benchmarks/run.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# What these write, the table of `make bench` has too.
 bench-tf: $(TF_VENV)/ready
-	$(TF_VENV)/bin/python benchmarks/conversion_tf.py
-	$(TF_VENV)/bin/python benchmarks/wrappers.py --only TF
+	mkdir -p build/bench
+	$(TF_VENV)/bin/python benchmarks/conversion_tf.py --json build/bench/conversion_tf.json $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-envpool: $(ENVPOOL_VENV)/ready
+	mkdir -p build/bench
+	$(ENVPOOL_VENV)/bin/python benchmarks/batches.py --peer envpool --json build/bench/batches_envpool.json $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# A million steps in each form and import, a process for each; TF-Agents' where that is set up.
+bench-memory: $(VENV)/ready
+	mkdir -p build/bench
+	$(BIN)/python benchmarks/memory.py --json build/bench/memory.json
+	if [ -e $(TF_VENV)/ready ]; then \
+		$(TF_VENV)/bin/python benchmarks/memory.py --only TF --json build/bench/memory_tf.json; fi
+
+# The documentation's figures are those of the latest run; its tables, pictures and the README's chart follow from them.
+bench-publish: $(VENV)/ready
+	$(BIN)/python benchmarks/summary.py build/bench --publish docs/figures/performance.json > /dev/null
+	$(BIN)/python docs/tables.py
 
 learning: $(VENV)/ready
 	$(BIN)/python benchmarks/rllib_learning.py --mode truncate_episodes
@@ -138,10 +157,15 @@ $(DOCS_VENV)/ready: pyproject.toml constraints-docs.txt
 	$(DOCS_VENV)/bin/pip install -q -c constraints-docs.txt -e '.[docs]'
 	touch $@
 
+$(MATRIX_VENV)/ready:
+	$(PYTHON) -m venv $(MATRIX_VENV)
+	$(MATRIX_VENV)/bin/pip install -q 'nox[uv]==2026.10.20' 'uv==0.13.9'
+	touch $@
+
 $(ENVPOOL_VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ENVPOOL_VENV)
 	$(ENVPOOL_VENV)/bin/pip install -q -c constraints.txt -e '.[envpool,numba]' 'envpool==1.2.5' pytest hypothesis
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TF_VENV) $(ENVPOOL_VENV) $(DOCS_VENV) build .cache *.egg-info
+	rm -rf $(VENV) $(TF_VENV) $(ENVPOOL_VENV) $(DOCS_VENV) $(MATRIX_VENV) .nox build .cache *.egg-info

@@ -1,215 +1,198 @@
 """The cost of a context for each episode, compared with CARL (Benjamins et al., 2023), in one process.
 
-    python benchmarks/contexts.py [--rounds 15] [--only reset] [--json contexts.json]
+    python benchmarks/contexts.py [--rounds 31] [--only reset] [--json contexts.json]
 
-Nanoseconds of this thread's processor time for one step or one reset, best and median of interleaved rounds, so that a
-slow moment of a shared machine hits all alike. "Added" is over the environment without contexts, in the same form: for
-CARL and our gymnasium form the gymnasium environment itself, for our core that environment imported. A goal is the
-largest share of CARL's added time that ours may have.
+Nanoseconds of this thread's CPU time that contexts add to one step or one reset: for CARL and our gymnasium form over
+the gymnasium environment itself, for our core over that environment imported.
 
-The last rows are batches whose lanes are reset as they end, each with a context of its own. There the goal is the
-largest time of a step as a multiple of the time without contexts. CARL has no batches.
+The last rows are batches whose lanes are reset as they end, each with a context of its own, beside batches without
+contexts. CARL has no batches.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-warnings.filterwarnings("ignore")  # what frameworks say of themselves
 
 import gymnasium
 import numpy as np
-
-with warnings.catch_warnings(record=True):  # of the environments for which something is not installed
-    from carl.envs import CARLPendulum
-    from carl.envs.gymnasium.carl_gymnasium_env import CARLGymnasiumEnv
+from measuring.loops import timed
+from measuring.null_envs import EPISODE, NullGymnasium
+from measuring.rows import Case, Group, Pair
+from measuring.script import run
 
 import envoi
 from envoi import Contextual
 from envoi.adapters import from_gymnasium, to_gymnasium, to_gymnasium_vector
 from envoi.models import CartPole
 
-EPISODE = 200
 CONTEXTS = {index: {"m": 1.0 + index / 10, "g": 5.0 + index} for index in range(10)}
+TORQUE = np.array([0.5], np.float32)
 
 
-class Null(gymnasium.Env):
-    """Nothing happens for 200 steps."""
+def full() -> dict:
+    """Contexts with all features, which CARL needs, and we for an environment that no catalogue has."""
+    with warnings.catch_warnings(record=True):  # of the environments for which something is not installed
+        from carl.envs import CARLPendulum
 
-    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self):
-        for name, value in CARLPendulum.get_default_context().items():
-            setattr(self, name, value)
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return np.zeros(4, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        return np.zeros(4, np.float32), 1.0, self.steps >= EPISODE, False, {}
+    return {key: {**CARLPendulum.get_default_context(), **context} for key, context in CONTEXTS.items()}
 
 
-class CARLNull(CARLGymnasiumEnv):
-    """CARL around it."""
+def null():
+    """A null environment with the attributes of a pendulum."""
+    env = NullGymnasium()
+    for name, value in next(iter(full().values())).items():
+        setattr(env, name, value)
+    return env
 
-    get_context_features = staticmethod(CARLPendulum.get_context_features)
 
+def carl_null(**options):
+    from carl.envs import CARLPendulum
+    from carl.envs.gymnasium.carl_gymnasium_env import CARLGymnasiumEnv
 
-def full(contexts):
-    """CARL needs full ones."""
-    return {key: {**CARLPendulum.get_default_context(), **context} for key, context in contexts.items()}
+    class CARLNull(CARLGymnasiumEnv):
+        get_context_features = staticmethod(CARLPendulum.get_context_features)
+
+    return CARLNull(env=null(), contexts=full(), **options)
 
 
 def pendulum():
     return gymnasium.make("Pendulum-v1")
 
 
-@dataclass
-class Row:
-    """A row of measurements.
+def carl_pendulum(**options):
+    from carl.envs import CARLPendulum
 
-    Attributes:
-        what: The title of the row.
-        envs: By name, the name of the environment inside (None for the innermost), and a function that makes it.
-        measure: Returns the time of one environment.
-        goal: The largest share of CARL's added time that ours may have; for batches, of the time without contexts. The
-            null env has no goal, because CARL's own environments create their features at each reset, and the null env
-            has none.
-        action: The action of every step.
+    return CARLPendulum(env=pendulum(), contexts=full(), **options)
+
+
+def steps(make, action, episodes=3) -> Case:
+    """Steps of whole episodes; their resets are not counted."""
+
+    def made():
+        env = make()
+
+        def play():
+            spent = 0
+            for _ in range(episodes):
+                env.reset()
+                step, start = env.step, time.thread_time_ns()
+                for _ in range(EPISODE - 1):
+                    step(action)
+                spent += time.thread_time_ns() - start
+            return spent / episodes / (EPISODE - 1)
+
+        return play
+
+    return made
+
+
+def resets(make, action, count=50) -> Case:
+    """Resets, each to another context."""
+    return lambda: timed(make().reset, 1, count)
+
+
+KINDS = {
+    "hidden": {"hide_context": True},
+    "a dict": {"obs_context_as_dict": True},
+    "a vector": {"obs_context_as_dict": False},
+}
+"""How an episode shows its context."""
+
+GOALS = {
+    ("step", "hidden", "CARL, a dict"): 10,
+    ("step", "hidden", "CARL, a vector"): 10,
+    ("step", "a vector", "CARL, a vector"): 3,
+    ("step", "a dict", "CARL, a dict"): 1,
+    ("reset", "hidden", "CARL, a dict"): 20,
+    ("reset", "a dict", "CARL, a dict"): 20,
+    ("reset", "a vector", "CARL, a vector"): 20,
+}
+"""The least ratios, by what is measured, our kind and CARL's. A reset of the null environment has none: CARL's own
+environments create their features at each reset, and the null one has none."""
+
+
+def singles(what, title, case, make, carl, contexts, action) -> Group:
+    """Returns the rows of one environment: all kinds in the gymnasium form, and in the core.
+
+    Args:
+        what: "step" or "reset".
+        title: The environment.
+        case: Plays it.
+        make: Makes it, of gymnasium.
+        carl: Makes CARL's around it.
+        contexts: Returns our contexts.
+        action: The action of each step.
     """
 
-    what: str
-    envs: dict[str, tuple[str | None, Callable]]
-    measure: Callable
-    goal: float | None = None
-    action: object = field(default=1)
+    def own(**options):
+        return Contextual(from_gymnasium(make()), contexts(), **options)
 
-
-def rows() -> list[Row]:
-    torque = np.array([0.5], np.float32)
-    return [
-        Row("step of a null env", sides(Null, CARLNull), per_step, 1 / 5),
-        Row("step of Pendulum", sides(pendulum, CARLPendulum), per_step, 1 / 5, torque),
-        Row("reset of a null env", sides(Null, CARLNull), per_reset),
-        Row("reset of Pendulum", sides(pendulum, CARLPendulum), per_reset, 1 / 30),
-        *(Row(f"batch of {n} CartPoles", batches(n), per_batch_step, 1.15) for n in (64, 1024)),
-    ]
-
-
-def sides(make, carl) -> dict[str, tuple[str | None, Callable]]:
-    def ours(**options):
-        return Contextual(from_gymnasium(make()), full_or_own(make), **options)
-
-    return {
-        "gymnasium": (None, make),
-        "CARL, a dict": ("gymnasium", lambda: carl(env=make(), contexts=full(CONTEXTS))),
-        "CARL, a vector": ("gymnasium", lambda: carl(env=make(), contexts=full(CONTEXTS), obs_context_as_dict=False)),
-        "envoi, hidden": ("gymnasium", lambda: to_gymnasium(ours(hide_context=True))),
-        "envoi, a dict": ("gymnasium", lambda: to_gymnasium(ours(obs_context_as_dict=True))),
-        "envoi, a vector": ("gymnasium", lambda: to_gymnasium(ours(obs_context_as_dict=False))),
-        "core": (None, lambda: from_gymnasium(make())),
-        "envoi's core, hidden": ("core", lambda: ours(hide_context=True)),
-        "envoi's core, a vector": ("core", lambda: ours(obs_context_as_dict=False)),
-        "envoi's core, appended": ("core", ours),
+    cases = {
+        "gymnasium": case(make, action),
+        "CARL, a dict": case(carl, action),
+        "CARL, a vector": case(lambda: carl(obs_context_as_dict=False), action),
+        "core": case(lambda: from_gymnasium(make()), action),
+        "envoi's core, appended": case(own, action),
     }
+    pairs = []
+    for kind, options in KINDS.items():
+        cases[f"envoi, {kind}"] = case(lambda options=options: to_gymnasium(own(**options)), action)
+        cases[f"envoi's core, {kind}"] = case(lambda options=options: own(**options), action)
+        peers = [name for name in ("CARL, a dict", "CARL, a vector") if kind == "hidden" or name.endswith(kind)]
+        row = f"{what} of {title}, {kind}"
+        for peer in peers:
+            least = None if (what, title) == ("reset", "a null env") else GOALS.get((what, kind, peer))
+            pairs.append(Pair(row, f"envoi, {kind}", peer, "gymnasium", least=least))
+        pairs.append(Pair(f"{row}, core", f"envoi's core, {kind}", peers[0], "core", "gymnasium"))
+    appended = Pair(
+        f"{what} of {title}, appended, core", "envoi's core, appended", "CARL, a vector", "core", "gymnasium"
+    )
+    return Group(cases, [*pairs, appended], f"ns added a {what}")
 
 
-def full_or_own(make):
-    """All attributes for the null environment, which no catalogue has; what differs for Pendulum."""
-    return full(CONTEXTS) if make is Null else CONTEXTS
+def lanes(make) -> Case:
+    """Steps of all lanes, which are in mid-episode, and are reset as they end."""
+
+    def made():
+        env = make()
+        actions = np.random.default_rng(0).integers(0, 2, (32, env.num_envs))
+        env.reset(seed=0)
+
+        def play():
+            for index in range(300):
+                env.step(actions[index % 32])
+
+        return timed(play, 300 * env.num_envs, 1)
+
+    return made
 
 
-def batches(n) -> dict[str, tuple[str | None, Callable]]:
+def batches(n) -> Group:
     contexts = [{"length": 0.3 + 0.4 * lane / n} for lane in range(n)]
-    return {
-        "without contexts": (None, lambda: to_gymnasium_vector(envoi.batch(CartPole(), n))),
-        "with contexts": (
-            "without contexts",
-            lambda: to_gymnasium_vector(envoi.batch(Contextual(CartPole(), contexts, hide_context=True), n)),
+    cases = {
+        "without contexts": lanes(lambda: to_gymnasium_vector(envoi.batch(CartPole(), n))),
+        "with contexts": lanes(
+            lambda: to_gymnasium_vector(envoi.batch(Contextual(CartPole(), contexts, hide_context=True), n))
         ),
     }
+    pair = Pair("CartPole, a context per episode", "with contexts", "without contexts", least=1 / 1.1)
+    return Group(cases, [pair], "ns a step of a lane", n)
 
 
-def per_step(env, action, episodes=3):
-    """Nanoseconds a step; resets are not counted."""
-    spent = 0
-    for _ in range(episodes):
-        env.reset()
-        step, start = env.step, time.thread_time_ns()
-        for _ in range(EPISODE - 1):
-            step(action)
-        spent += time.thread_time_ns() - start
-    return spent / episodes / (EPISODE - 1)
-
-
-def per_reset(env, action, resets=50):
-    """Nanoseconds a reset, each in another context."""
-    reset, start = env.reset, time.thread_time_ns()
-    for _ in range(resets):
-        reset()
-    return (time.thread_time_ns() - start) / resets
-
-
-def per_batch_step(env, action, steps=300):
-    """Returns nanoseconds per step of all lanes, which are in mid-episode, and are reset as they end."""
-    n = env.num_envs
-    actions = np.random.default_rng(0).integers(0, 2, (32, n))
-    env.reset(seed=0)
-    for index in range(50):
-        env.step(actions[index % 32])
-    start = time.thread_time_ns()
-    for index in range(steps):
-        env.step(actions[index % 32])
-    return (time.thread_time_ns() - start) / steps
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds (default 15)")
-    parser.add_argument("--only", default="", help="only rows whose name holds this")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
-    arguments = parser.parse_args()
-
-    figures = []
-    print(f"{'ns':<24}{'':<26}{'best':>10}{'median':>10}{'added':>10}{'x dict':>9}{'x vector':>9}{'goal':>8}")
-    for row in rows():
-        if arguments.only not in row.what:
-            continue
-        envs = {name: make() for name, (_, make) in row.envs.items()}
-        times = {name: [] for name in envs}
-        for _ in range(arguments.rounds):
-            for name, env in envs.items():
-                times[name].append(row.measure(env, row.action))
-        best = {name: min(found) for name, found in times.items()}
-        added = {name: best[name] - best[below] for name, (below, _) in row.envs.items() if below}
-        for index, name in enumerate(envs):
-            line = f"{'' if index else row.what:<24}{name:<26}{best[name]:10.0f}{statistics.median(times[name]):10.0f}"
-            if name in added:
-                line += f"{added[name]:10.0f}"
-            if name.startswith("envoi"):
-                line += "".join(f"{added[name] / added[f'CARL, a {layout}']:9.3f}" for layout in ("dict", "vector"))
-                line += "" if row.goal is None else f"{row.goal:8.3f}"
-            elif name == "with contexts":
-                line += f"{best[name] / best['without contexts']:18.3f}{row.goal:8.2f}"
-            print(line)
-        figures.append({"row": row.what, "ns": times, "goal": row.goal})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2))
+def groups(_):
+    yield singles("step", "a null env", steps, null, carl_null, full, 1)
+    yield singles("step", "Pendulum", steps, pendulum, carl_pendulum, lambda: CONTEXTS, TORQUE)
+    yield singles("reset", "a null env", resets, null, carl_null, full, 1)
+    yield singles("reset", "Pendulum", resets, pendulum, carl_pendulum, lambda: CONTEXTS, TORQUE)
+    yield batches(64)
+    yield batches(1024)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, groups, rounds=31, quick=9)

@@ -1,9 +1,8 @@
-"""One file, one table and one picture of what the other benchmarks have written.
+"""One file and one table of what the other benchmarks have written.
 
-    python benchmarks/summary.py build/bench [--out build/bench/summary.json] [--picture build/bench/summary.svg]
+    python benchmarks/summary.py build/bench [--out build/bench/summary.json] [--publish docs/figures/performance.json]
 
-The file has the versions, the kind of machine, the date, and the contents of each benchmark's file by its name. The
-table and the picture have all rows in which a benchmark compares itself with a peer: how many times faster it is.
+The file has the machine, the dates and the versions, and under "benchmarks" the rows of each benchmark by its name.
 """
 
 from __future__ import annotations
@@ -11,48 +10,77 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
+
+from measuring.table import HEADING, lines
 
 from envoi.atomic_write import write_atomically
-from envoi.integrations.cli.bench_display import machine
 
 
-def draw(rows, path):
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+def benchmarks(folder: Path, out: Path) -> dict[str, dict[str, Any]]:
+    """Returns the contents of the files in a folder that benchmarks have written, by their names.
 
-    figure = Figure(figsize=(8, 1 + 0.4 * len(rows)), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.add_subplot()
-    middles = [row["ratio"][1] for row in rows]
-    spread = [[row["ratio"][1] - row["ratio"][0] for row in rows], [row["ratio"][2] - row["ratio"][1] for row in rows]]
-    names = [f"{row['row']}\nbeside {row['peer']}" for row in rows]
-    axes.barh(names, middles, xerr=spread, color="#4c6fa8", ecolor="#333333", capsize=3)
-    axes.invert_yaxis()
-    axes.axvline(1, color="#333333", linewidth=0.8)
-    axes.set_xlabel("times as fast as the peer (medians and quartiles of paired rounds)")
-    figure.savefig(path, metadata={"Date": None})
+    Args:
+        folder: The folder.
+        out: The file of all, which is none of them.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        contents = json.loads(path.read_text()) if path != out else None
+        if isinstance(contents, dict) and {"machine", "versions", "rows"} <= contents.keys():
+            found[path.stem] = contents
+    return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def merged(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Returns one document: what all files have in common once, and the rest by benchmark.
+
+    Args:
+        found: The contents of the files by name.
+    """
+    newest = max(found.values(), key=lambda one: (len(one["versions"]), one["date"]))
+    document: dict[str, Any] = {
+        "date": max(one["date"] for one in found.values()),
+        "machine": newest["machine"],
+        "versions": newest["versions"],
+        "seconds": round(sum(one["seconds"] for one in found.values()), 1),
+        "benchmarks": {},
+    }
+    for name, one in found.items():
+        own = {key: one[key] for key in ("date", "clock", "rounds", "seconds", "missing", "rows")}
+        for key in ("machine", "versions"):  # one of another machine, or virtual environment
+            if one[key] != document[key]:
+                own[key] = one[key]
+        document["benchmarks"][name] = own
+    return document
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the benchmarks wrote their JSON")
     parser.add_argument("--out", type=Path, help="the JSON of all (default: summary.json in the folder)")
-    parser.add_argument("--picture", type=Path, help="the picture, an SVG (default: summary.svg in the folder)")
-    arguments = parser.parse_args()
-    out = arguments.out or arguments.folder / "summary.json"
-    files = [path for path in sorted(arguments.folder.glob("*.json")) if path != out]
-    contents = {path.stem: json.loads(path.read_text()) for path in files}
-    rows = [row for one in contents.values() if isinstance(one, dict) for row in one.get("rows", ())]
-    rows = [row for row in rows if isinstance(row, dict) and {"row", "peer", "ratio"} <= row.keys()]
-    facts = machine()
-    write_atomically(out, json.dumps({**facts, "benchmarks": contents}, indent=2) + "\n")
-    print(f"{facts['date']}  {facts['machine']['machine']}, {facts['machine']['cores']} cores")
-    print("  ".join(f"{name} {number}" for name, number in facts["versions"].items()))
-    print(f"\n{'row':<42}{'peer':<18}{'times as fast, quartiles':>26}")
-    for row in rows:
-        print(f"{row['row']:<42}{row['peer']:<18}{'  '.join(f'{value:.2f}' for value in row['ratio']):>26}")
-    if rows:
-        draw(rows, arguments.picture or arguments.folder / "summary.svg")
+    parser.add_argument("--publish", type=Path, help="write it there too, for the documentation")
+    asked = parser.parse_args()
+    out = asked.out or asked.folder / "summary.json"
+    found = benchmarks(asked.folder, out)
+    if not found:
+        parser.error(f"{asked.folder}: no benchmark has written there; `make bench` runs them")
+    document = merged(found)
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    for path in filter(None, (out, asked.publish)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    print(f"{document['date']}  {document['machine']['cpu']}, {document['machine']['cores']} cores")
+    print("  ".join(f"{name} {number}" for name, number in document["versions"].items()))
+    print(HEADING)
+    goals = []
+    for name, one in document["benchmarks"].items():
+        print(f"\n{name}: {one['clock']}, {one['rounds']} rounds, {one['seconds']:.0f} s")
+        print("\n".join(lines(one["rows"])))
+        for peer, why in one["missing"].items():
+            print(f"not measured: {peer}: {why}")
+        goals += [row["met"] for row in one["rows"] if row["met"] is not None]
+    print(f"\n{sum(goals)} of {len(goals)} goals met; all rows are in {out}")
 
 
 if __name__ == "__main__":

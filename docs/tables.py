@@ -1,6 +1,7 @@
-"""Writes the tables of the documentation that follow from the code; `make docs` calls it.
+"""Writes the tables of the documentation that follow from the code or the benchmarks, and the pictures of these.
 
-Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`.
+Each table is on its page between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make docs` calls this,
+and so does `make bench-publish` after it has replaced the figures of the benchmarks.
 
 python docs/tables.py
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -17,6 +19,11 @@ from envoi.adapters import TARGETS
 from envoi.integrations.check.themes import REQUIREMENTS_OF
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import pair_losses  # noqa: E402 (found there)
+import performance  # noqa: E402
+
 ADAPTERS = DOCS.parent / "adapters"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LOST = re.compile(r"What is lost:\n\n((?:\|.*\|\n)+)")
@@ -79,17 +86,52 @@ def examples() -> str:
     return table(("example", "shows"), ((f"`examples/{path.name}`", line) for path, line in texts))
 
 
-TABLES: dict[str, Callable[[], str]] = {"lost": lost, "checked": checked, "errors": errors, "examples": examples}
+SHORT = {"gymnasium_vector": "vector", "tf_agents": "TF-Agents", "pettingzoo": "PettingZoo", "pettingzoo_aec": "AEC"}
+SHORT |= {"rllib": "RLlib", "sb3": "SB3"}
+"""The names of frameworks in the heads of wide tables."""
+
+
+def properties() -> str:
+    """The outcome of each framework for a property of an environment, computed from `envoi.adapters.losses`."""
+    heads = ("", "an environment with", *(SHORT.get(name, name) for name in TARGETS))
+    return table(heads, pair_losses.rows_of_properties())
+
+
+def pairs() -> str:
+    """The losses from each framework to each other one, as letters of properties."""
+    rows = ([SHORT.get(name, name), *cells] for name, *cells in pair_losses.rows_of_pairs())
+    return table(("from \\ to", *(SHORT.get(name, name) for name in TARGETS)), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "lost": lost,
+    "checked": checked,
+    "errors": errors,
+    "examples": examples,
+    "properties": properties,
+    "pairs": pairs,
+    **performance.TABLES,
+}
+OF_FRAMEWORKS = {"properties", "pairs"}
+"""Tables that ask the frameworks. Where one is not installed, as where the site is built, they stay as they are."""
 
 
 def current(text: str) -> str:
     """Returns the text of a page with its tables as the code has them now."""
-    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", text)
+    return MARKED.sub(_current_table, text)
+
+
+def _current_table(found: re.Match[str]) -> str:
+    if found[2] in OF_FRAMEWORKS and not pair_losses.installed():
+        return found[0]
+    return f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}"
 
 
 if __name__ == "__main__":
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in [*sorted(DOCS.rglob("*.md")), DOCS.parent / "README.md"]:
         before = path.read_text()
         if (after := current(before)) != before:
             path.write_text(after)
             print(f"wrote the tables of {path.relative_to(DOCS.parent)}")
+    for name, draw in performance.PICTURES.items():
+        (DOCS / "figures" / name).write_text(draw())

@@ -218,7 +218,7 @@ def _multi_core(env: MultiEnv) -> _Timed:
 
     def play(actions: Sequence[Any]) -> None:
         for action in actions:
-            step({agent: action[agent] for agent in env.agents if env.turn in (None, agent)})
+            step({agent: action[agent] for agent in env.acting})
             if not env.agents:
                 env.reset()
 

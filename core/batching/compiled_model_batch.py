@@ -43,7 +43,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         return ModelBatch  # a snapshot of one kind can be restored into the other
 
     def _class_step(self, action: Any, restart: Mask | None) -> Any:
-        return ModelBatch.step(self, action, restart)
+        return ModelBatch.step_values(self, action, restart)
 
     # The attributes of `ModelBatch` that the records replace.
 

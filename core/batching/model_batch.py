@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import alike, put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, make_batch_reset, make_batch_step
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
@@ -19,11 +19,15 @@ from ..protocol.reset_options import CONTEXT, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, lane_seeds
 from ..spec import Spec, zeros
+from ..spec.base import shown
 from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 if TYPE_CHECKING:
     from ..context import ContextSpace
     from .batch_model import BatchModel
+
+_SIZES = 64
+"""The number of different numbers of lanes for which the contexts of a reset are kept."""
 
 
 class ModelBatch(BatchEnv):
@@ -47,11 +51,16 @@ class ModelBatch(BatchEnv):
         self._declared_reward_spec = model.declared_reward_spec
         self._state: Any = None
         self._observation: Any = None
+        self._none_over: Mask = np.zeros(n, bool)  # never changed
+        self._no_columns = Infos(columns={}, n=n)
         self._over: Mask = np.ones(n, bool)
         self._some_over = True
         self._begun = False
         self._idle = zeros(model.action_spec)
-        self._context, self._columns = {}, {}
+        self._context: Mapping[str, Any] = {}
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._alike: dict[int, dict[str, NDArray[Any]]] = {}
+        self._alike_of = self._columns
         self._one_action = isinstance(model.action_spec, Spec)
         self.context = model.context
 
@@ -98,10 +107,25 @@ class ModelBatch(BatchEnv):
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
-        size = len(index)
-        # A slice of a column that has the same value in all lanes equals its elements at `index`, without a copy.
-        some = {name: column[index] if column.strides[0] else column[:size] for name, column in columns.items()}
-        return self.model.initial(rng, some, size)
+        if columns is self._columns:
+            return self.model.initial(rng, self._columns_at(index), len(index))
+        return self.model.initial(rng, {name: column[index] for name, column in columns.items()}, len(index))
+
+    def _columns_at(self, index: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many."""
+        if self._alike_of is not self._columns:
+            self._alike_of, self._alike = self._columns, {}
+        size, columns = len(index), self._columns
+        alike = self._alike.get(size)
+        if alike is None:
+            if len(self._alike) == _SIZES:
+                self._alike.clear()
+            self._alike[size] = alike = {
+                name: column[:size] for name, column in columns.items() if not column.strides[0]
+            }
+        if len(alike) == len(columns):
+            return alike
+        return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}
 
     def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Returns the context columns of an episode whose reset has options; see `reset_options.of_the_episode`."""
@@ -113,16 +137,28 @@ class ModelBatch(BatchEnv):
         return {**columns, **self._checked(rest, "options")}
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
-        # Counting is several times faster than `any` on the few bools of a mask.
-        restart = as_mask(restart, self.batch_size, "restart")
-        if restart is not None and not np.count_nonzero(restart):
-            restart = None
+        return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
+
+    def step_values(
+        self, action: Any, restart: Mask | None = None
+    ) -> tuple[Any, Any, Mask | None, Mask | None, Any, Infos]:
+        """Returns the six values of `step` as a tuple; flags and discounts are None if no lane has another than usual.
+
+        Args:
+            action: The actions of all lanes, with leaves of shape (n, …).
+            restart: The lanes to reset instead, shape (n,), bool; None for none.
+        """
+        n, model, streams, before = self.batch_size, self.model, self.streams, self._state
+        restart = as_mask(restart, n, "restart")
+        index = None if restart is None else restart.nonzero()[0]
+        if index is None or not index.size:
+            index = restart = None
         if self._some_over:
-            over = self._over if restart is None else self._over & ~restart
+            over = self._over if restart is None else np.greater(self._over, restart)
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
-        n, model, streams, before = self.batch_size, self.model, self.streams, self._state
-        index = None if restart is None else restart.nonzero()[0]
+        if self._one_action and np.shape(action)[:1] != (n,):  # numpy may stretch it to all lanes
+            raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
         if index is not None:
             # The dynamics also run in lanes that restart, with a valid action; the result is discarded.
             if self._one_action:
@@ -140,23 +176,36 @@ class ModelBatch(BatchEnv):
             else:
                 reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
-        terminated, truncated = self._flags(model.terminal(state)), self._flags(model.truncated(state))
+        terminated, truncated = self._ends(model.terminal(state), restart), self._ends(model.truncated(state), restart)
         discount = model.discount(state)
-        if isinstance(discount, (int, float)):
-            discount = np.full(n, float(discount))
-        if index is not None and restart is not None:
-            # Of bools, "greater" is "and not".
-            terminated = np.greater(terminated, restart)
-            truncated = np.greater(truncated, restart)
-            discount = discount if discount is None else _with(discount, index, 1)
-        if discount is None:
-            discount = 1.0 - terminated if np.count_nonzero(terminated) else np.ones(n)
-        infos = Infos(columns=model.info(state), n=n)
+        if discount is not None:
+            if isinstance(discount, (int, float)):
+                discount = np.full(n, float(discount))
+            if index is not None:
+                discount = _with(discount, index, 1)
+        columns = model.info(state)
+        infos = Infos(columns=columns, n=n) if columns else self._no_columns
+        over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
-        self._over = over = terminated | truncated
-        self._some_over = bool(np.count_nonzero(over))
-        return make_batch_step((observation, reward, terminated, truncated, discount, infos))
+        self._some_over = over is not None
+        if over is None:
+            self._over = self._none_over
+            return observation, reward, None, None, discount, infos
+        self._over = over.copy()  # the flags are the caller's
+        terminated = np.zeros(n, bool) if terminated is None else terminated
+        truncated = np.zeros(n, bool) if truncated is None else truncated
+        return observation, reward, terminated, truncated, discount, infos
+
+    def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
+        """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
+        if value is False:  # the default of `Model.truncated`
+            return None
+        flags = self._flags(value)
+        if restart is not None:
+            flags = np.greater(flags, restart)  # of bools, this is "and not"
+        # Counting is several times faster than `any` on the few bools of a mask.
+        return flags if np.count_nonzero(flags) else None
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
         chosen = as_mask(lanes, self.batch_size, "lanes")

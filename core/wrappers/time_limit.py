@@ -8,6 +8,7 @@ import numpy as np
 
 from ..wrapping.arguments import at_least
 from ..wrapping.change import Change, Specs
+from ..wrapping.elapsed_steps import ElapsedSteps
 from ..wrapping.lifted import Lifted
 
 
@@ -29,10 +30,17 @@ class TimeLimit(Lifted):
         super().__init__(env)
 
     def change(self, specs: Specs) -> Change:
-        none: Any = 0 if specs.lanes is None else np.zeros(specs.lanes, np.int64)
+        if specs.lanes is not None:
+            none = ElapsedSteps(np.zeros(specs.lanes, np.int64))
+            return Change(
+                shared=True,
+                begin=lambda observation: none,
+                remember=lambda elapsed, action, observation, reward: elapsed.stepped(),
+                truncated=lambda flags, elapsed: elapsed.cut(flags, self.max_episode_steps),
+            )
         return Change(
             shared=True,
-            begin=lambda observation: none,
+            begin=lambda observation: 0,
             remember=lambda elapsed, action, observation, reward: elapsed + 1,
             truncated=lambda flag, elapsed: flag | (elapsed >= self.max_episode_steps),
         )

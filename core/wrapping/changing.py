@@ -21,7 +21,7 @@ class Changing(Around[Inside]):
 
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
-        *("_change", "_shared", "_inner_step", "_layer_plan", "_six_values"),
+        *("_change", "_shared", "_inner_step", "_layer_plan", "_no_flags", "_six_values"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
 

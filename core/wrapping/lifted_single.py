@@ -9,14 +9,15 @@ import numpy as np
 from .. import tree
 from ..errors import EpisodeError, SpecError
 from ..lane_values import put, take
-from ..protocol.batch_env import as_mask
-from ..protocol.env import Env, Reset, Step, full_step, make_step
+from ..protocol.batch_env import as_mask, full_lanes_step
+from ..protocol.env import Env, Reset, Step, full_step
 from ..protocol.episode import ENDED_LANES, OVER
-from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, library_name, parts_or_call
+from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, fast_step, library_name, parts_or_call
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
 from .changing import Changing
+from .elapsed_steps import ElapsedSteps
 from .wrapper import Wrapper
 
 
@@ -28,6 +29,8 @@ class LiftedEnv(Changing[Env], Wrapper):
     _memory: Any = None
     _cut: Any = None
     _layer_plan: LayerPlan | None = None
+    _inner_step: Any = None  # of a batch: the fast step of the environment inside
+    _no_flags: Any = None  # of a batch: a mask of no lane, never changed
     _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
@@ -37,7 +40,10 @@ class LiftedEnv(Changing[Env], Wrapper):
         for name in SPECS:
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
-        self._has_lanes = env.batch_size is not None
+        self._has_lanes, self._shared = env.batch_size is not None, change.shared
+        if env.batch_size is not None:  # with more attributes, CPython would read all of them more slowly
+            self._inner_step = fast_step(env)
+            self._no_flags = np.zeros(env.batch_size, bool)
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
@@ -67,12 +73,22 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         if self._has_lanes:
-            return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
+            n = cast("int", self.batch_size)
+            return full_lanes_step(self._step_lanes(action, as_mask(restart, n, "restart")), self.discount_spec, n)
         if restart is not None:
             raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
         if self._six_values is None:
             self._six_values = assemble(_six_values, unbound=self)
         return full_step(self._six_values(self, action))
+
+    def step_values(self, action: Any, restart: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """Returns the six values of a batch's `step`, flags and discounts None for the defaults; see `full_lanes_step`.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""
@@ -128,14 +144,17 @@ class LiftedEnv(Changing[Env], Wrapper):
         return self._end is not None
 
     def step_lanes(self, action: Any, lanes: Any) -> Step:
-        return self._step_lanes(action, None, as_mask(lanes, self.batch_size, "lanes"))
+        n = cast("int", self.batch_size)
+        return full_lanes_step(self._step_lanes(action, None, as_mask(lanes, n, "lanes")), self.discount_spec, n)
 
-    def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> Step:
-        if np.count_nonzero(self._cut):  # a wrapper may cut lanes off in a `step` of its own, too
-            over = self._cut if restart is None else self._cut & ~restart
+    def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
+        none = self._no_flags
+        # A wrapper may cut lanes off in a `step` of its own, too.
+        if self._cut is not none and np.count_nonzero(self._cut):
+            over = self._cut if restart is None else np.greater(self._cut, restart)
             if lanes is not None:
                 over = over & lanes
-            if over.any():
+            if np.count_nonzero(over):
                 raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if restart is not None:
             if np.count_nonzero(restart):
@@ -143,14 +162,13 @@ class LiftedEnv(Changing[Env], Wrapper):
             else:
                 restart = None
         idle = restart if lanes is None else ~lanes
-        if idle is not None and (self._act is not None or self._remember is not None):
+        if idle is not None and (self._act is not None or (self._remember is not None and not self._shared)):
             action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
         inner_action = action if self._act is None else self._act(action)
-        env: Any = self.env
         if lanes is None:
-            values = env.step(inner_action) if restart is None else env.step(inner_action, restart)
+            values = self._inner_step(inner_action, restart)
         else:
-            values = env.step_lanes(inner_action, lanes)
+            values = cast("Any", self.env).step_lanes(inner_action, lanes)
         observation, reward, terminated, truncated, discount, info = values
         before = memory = self._memory
         if self._remember is not None:
@@ -166,13 +184,18 @@ class LiftedEnv(Changing[Env], Wrapper):
             reward = self._pay(reward, memory)
             reward = reward if idle is None else zeroed(reward, idle, self.reward_spec, zero=0)
         if self._end is not None:
-            truncated = self._end(truncated, memory)
-            truncated = truncated if idle is None else truncated & ~idle
-            self._cut = truncated if lanes is None else np.where(lanes, truncated, self._cut)
+            flags = none if terminated is None else truncated
+            cut = self._end(flags, memory)
+            if cut is not flags:
+                truncated = cut if idle is None else np.greater(cut, idle)
+                if terminated is None:
+                    terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
+            cut = none if truncated is None else truncated
+            self._cut = cut if lanes is None else np.where(lanes, cut, self._cut)
         if self._tell is not None:
             info = cast("Infos", info).adding(self._tell(memory), lanes)
         self._memory = memory
-        return make_step((seen, reward, terminated, truncated, discount, cast("Any", info)))
+        return seen, reward, terminated, truncated, discount, info
 
     def _seen(self, observation: Any, memory: Any) -> Any:
         return observation if self._see is None else self._see(observation, memory)
@@ -180,6 +203,8 @@ class LiftedEnv(Changing[Env], Wrapper):
     def _merged(self, memory: Any, other: Any, lanes: Any) -> Any:
         """Returns a memory of all lanes, with another one at some of them."""
         index = lanes.nonzero()[0]
+        if isinstance(memory, ElapsedSteps):
+            return memory.merged(other, index)
         return put(memory, index, take(other, index))
 
     @property

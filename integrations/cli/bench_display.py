@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-import envoi
-from envoi.adapters import FRAMEWORKS, load
+from envoi.adapters import load
 from envoi.atomic_write import write_atomically
 
 from ..errors import one_line
+from ..machine_facts import machine_facts
 from ..step_times import StepTime, step_times
 
 
@@ -49,18 +45,6 @@ def run_bench(
         write_atomically(picture, _chart(name, times))
 
 
-def machine() -> dict[str, Any]:
-    """Returns versions, the kind of machine and the date, for files of measurements."""
-    versions: dict[str, str] = {"envoi": envoi.__version__, "python": platform.python_version()}
-    for package in ("numpy", *dict.fromkeys(row.package for row in FRAMEWORKS.values() if row.package != "envoi")):
-        try:
-            versions[package] = version(package.replace("_", "-"))
-        except PackageNotFoundError:
-            continue
-    kind = {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()}
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": kind, "versions": versions}
-
-
 def _measured(times: list[StepTime]) -> list[StepTime]:
     return [one for one in times if not one.refused]
 
@@ -88,7 +72,7 @@ def _report(name: str, times: list[StepTime]) -> dict[str, Any]:
         else {"form": one.form, "ns": one.ns, "added": one.added, "quartiles": one.quartiles}
         for one in times
     ]
-    return {"env": name, "base": times[0].form, **machine(), "forms": rows}
+    return {"env": name, "base": times[0].form, **machine_facts(), "forms": rows}
 
 
 def _chart(name: str, times: list[StepTime]) -> bytes:

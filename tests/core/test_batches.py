@@ -15,6 +15,8 @@ from envoi import BatchModel, Infos, Lanes, ModelBatch, SpecError, TimeLimit, Va
 from envoi.adapters import to_gymnasium_vector, to_tf_agents
 from envoi.lane_values import lane, put, stack, take
 from envoi.models import MODELS, CartPole, Catch, make
+from envoi.protocol.batch_env import full_lanes_step
+from envoi.protocol.fast_steps import fast_step
 from envoi.seeding import lane_seeds
 
 N = 4
@@ -156,6 +158,36 @@ def test_a_time_limit_counts_each_lane_for_itself(limit):
         over = step.terminated | step.truncated
 
 
+masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
+moves = st.tuples(st.sampled_from(["restart", "reset", "pause"]), masks, st.integers(1, 6))
+
+
+@settings(max_examples=40)
+@given(st.lists(moves, min_size=5, max_size=25))
+def test_elapsed_steps_are_those_of_an_array_that_counts(sequence):
+    limited = TimeLimit(in_a_loop(Walk), 3)
+    limited.reset(seed=1)
+    counts, over = np.zeros(N, np.int64), np.zeros(N, bool)
+    for kind, mask, limit in sequence:
+        limited.max_episode_steps = limit  # applies to the episodes that have begun
+        action = np.ones(N, np.int64)
+        if kind == "reset":
+            limited.reset(mask=mask | over)
+            counts[mask | over], over = 0, np.zeros(N, bool)
+            continue
+        if kind == "restart":
+            begun, acts = mask | over, ~(mask | over)
+            step = limited.step(action, restart=begun)
+            counts[begun] = 0
+        else:
+            acts = ~(mask | over)
+            step = limited.step_lanes(action, acts)
+        counts[acts] += 1
+        np.testing.assert_array_equal(step.truncated, acts & (counts >= limit))
+        ended = step.terminated | step.truncated
+        over = ended if kind == "restart" else over | ended
+
+
 @pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])
 @settings(max_examples=20)
 @given(st.lists(st.booleans(), min_size=N, max_size=N), st.integers(0, 99))
@@ -174,6 +206,22 @@ def test_a_mask_touches_its_lanes_and_no_others(make_env, chosen, seed):
         same = exact(lane(env.observation_spec, seen, i)) == exact(lane(env.observation_spec, begun.observation, i))
         assert same == (not mask_then[i])
         assert (begun.info[i] == {}) == (not mask_then[i])
+
+
+@pytest.mark.parametrize("name", ["cartpole", "catch", "gridworld"])
+def test_the_fast_step_of_a_batch_leaves_out_what_is_as_usual(name):
+    fast = TimeLimit(envoi.batch(make(name), N, compiled=False), 9)
+    fast.reset(seed=1)
+    full, step, over, quiet = copy.deepcopy(fast), fast_step(fast), None, set()
+    for _ in range(30):
+        action = full.sample_action()
+        values, expected = step(action, over), full.step(action, over)
+        ends = expected.terminated | expected.truncated
+        assert (values[2] is None) == (values[3] is None) == (not ends.any())
+        assert exact(full_lanes_step(values, fast.discount_spec, N)) == exact(expected)
+        over = ends
+        quiet.add(values[2] is None)
+    assert quiet == {True, False}
 
 
 @pytest.mark.parametrize("make_env", [lambda: in_a_loop(Walk), lambda: envoi.batch(Flock(), N)], ids=["loop", "model"])

@@ -36,7 +36,8 @@ PLAIN = {
     "several": envoi.models.Pursuit,
 }
 FRAMEWORKS = {
-    name: lambda name=name: convert(limited(small_models.Walk()), name) for name in ("gymnasium", "dm_env", "pettingzoo")
+    name: lambda name=name: convert(limited(small_models.Walk()), name)
+    for name in ("gymnasium", "dm_env", "pettingzoo")
 } | {"vector": lambda: convert(envoi.batch(small_models.Walk(), 3, compiled=False), "gymnasium_vector")}
 COMPILED = {"compiled": lambda: envoi.batch(envoi.models.CartPole(), 3, compiled=True)}
 

@@ -1,0 +1,1 @@
+"""The rows of `benchmarks/conversion.py`, a file for each framework that environments come from."""

@@ -1,0 +1,1 @@
+"""Parts that benchmarks share: environments that do nothing, loops over them, interleaved rounds, rows and files."""

@@ -1,0 +1,59 @@
+"""The elapsed steps of the episodes of many lanes, counted together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ElapsedSteps:
+    """The number of steps of each lane's episode, an immutable value.
+
+    All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
+    array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
+
+    Args:
+        offsets: The count of each lane less `common`, int64 of shape (n,); never changed.
+        common: The part of the counts that all lanes share.
+        bound: A number that no offset exceeds.
+    """
+
+    __slots__ = ("_bound", "_common", "_offsets")
+
+    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
+        self._offsets, self._common, self._bound = offsets, common, bound
+
+    def stepped(self) -> ElapsedSteps:
+        """Returns the counts after one more step of all lanes."""
+        return ElapsedSteps(self._offsets, self._common + 1, self._bound)
+
+    def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
+        """Returns these counts, with those of `other` in some lanes.
+
+        Args:
+            other: Counts of as many lanes.
+            index: The indices of these lanes.
+        """
+        offsets, apart = self._offsets.copy(), other._common - self._common
+        some = other._offsets[index]
+        some += apart
+        offsets[index] = some
+        return ElapsedSteps(offsets, self._common, max(self._bound, other._bound + apart))
+
+    def cut(self, flags: Any, limit: int) -> Any:
+        """Returns flags, set in the lanes that have reached a limit; the same object if no lane can have.
+
+        Args:
+            flags: bool of shape (n,).
+            limit: A number of steps.
+        """
+        if self._bound + self._common < limit:
+            return flags
+        self._bound = int(self._offsets.max())
+        return flags | (self.counts() >= limit)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Returns the number of steps of each lane, of shape (n,)."""
+        return self._offsets + self._common

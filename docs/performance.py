@@ -1,0 +1,241 @@
+"""The figures of the latest published run of the benchmarks, as tables, pictures and the README's chart.
+
+All of them follow from `docs/figures/performance.json`, which `make bench-publish` writes; nothing is edited by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "benchmarks")]
+
+from measuring.table import figure, spread, times  # noqa: E402 (found there)
+from svg_charts import Bar, Line, bar_chart, line_chart  # noqa: E402
+
+Row = dict[str, Any]
+FIGURES = DOCS / "figures" / "performance.json"
+
+
+def published() -> dict[str, Any]:
+    """Returns the published run."""
+    return json.loads(FIGURES.read_text())
+
+
+def rows(*benchmarks: str) -> Iterator[Row]:
+    """Yields the rows of some benchmarks, those that the run has."""
+    found = published()["benchmarks"]
+    for name in benchmarks:
+        yield from found.get(name, {"rows": ()})["rows"]
+
+
+def row(benchmark: str, title: str, peer: str, lanes: int | None = None) -> Row | None:
+    """Returns one row, or None if the run does not have it.
+
+    Args:
+        benchmark: The benchmark.
+        title: The title of the row.
+        peer: The name of the peer.
+        lanes: The number of lanes.
+    """
+    for one in rows(benchmark):
+        if one["row"] == title and one["lanes"] == lanes and one["peer"] and one["peer"]["name"] == peer:
+            return one
+    return None
+
+
+# Tables.
+
+
+def markdown(*benchmarks: str) -> str:
+    """Returns the rows of some benchmarks as a table of Markdown."""
+    found = list(rows(*benchmarks))
+    if not found:
+        return "This run does not have them.\n"
+    units = {one["unit"] for one in found}
+    unit = units.pop() if len(units) == 1 else ""
+    lines = [f"| what | ours{f', {unit}' if unit else ''} | beside | theirs | times as cheap | goal |"]
+    lines.append("|---|---:|---|---:|---|---|")
+    title = ""
+    for one in found:
+        peer, own = one["peer"] or {"name": "", "median": None}, _title(one)
+        ours = figure(one["ours"]["median"]) + ("" if unit else f" {one['unit']}")
+        repeats, title = own == title, own
+        theirs = "" if peer["median"] is None else figure(peer["median"])
+        compared = spread(one["ratio"]) if one["ratio"] else ""
+        cells = ("" if repeats else own, "" if repeats else ours, peer["name"], theirs, compared, _goal(one))
+        lines.append("|" + "|".join(f" {cell} " for cell in cells) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def _title(one: Row) -> str:
+    return one["row"] if one["lanes"] is None else f"{one['row']}; {one['lanes']:,} lane{'s' * (one['lanes'] != 1)}"
+
+
+def _goal(one: Row) -> str:
+    least, most = one["goal"]["ratio"], one["goal"]["ours"]
+    parts = [f"≥ {least:.3g}"] if least is not None else []
+    parts += [f"ours ≤ {most:,g}"] if most is not None else []
+    return f"{', '.join(parts)}: {'met' if one['met'] else '**missed**'}" if parts else ""
+
+
+def measured() -> str:
+    """Says when, on what and with which versions the published run was made."""
+    run = published()
+    machine, found = run["machine"], run["benchmarks"]
+    where = (
+        f"Measured on {run['date'][:10]} on a machine with {machine['cores']} cores ({machine['cpu']}, "
+        f"{machine['system']} {machine['machine']}), with {_versions(run['versions'])}."
+    )
+    lines = [where]
+    for name, one in found.items():
+        if "versions" in one or "machine" in one:
+            kind = one.get("machine", machine)
+            lines.append(f"`{name}`: on {kind['cpu']}, with {_versions(one.get('versions', run['versions']))}.")
+    clocks: dict[str, list[str]] = {}
+    for name, one in found.items():
+        clocks.setdefault(one["clock"], []).append(f"`{name}` ({one['rounds']} rounds)")
+    lines += [f"{clock[0].upper()}{clock[1:]}: {', '.join(names)}." for clock, names in clocks.items()]
+    missing = {peer: name for name, one in found.items() for peer in one["missing"]}
+    lines += [f"Not installed, and so not measured: {', '.join(missing)}."] if missing else []
+    return "\n\n".join(lines) + "\n"
+
+
+def _versions(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
+
+
+def missed() -> str:
+    """Lists the goals that the published run misses."""
+    found = [one for name in published()["benchmarks"] for one in rows(name) if one["met"] is not None]
+    late = [one for one in found if not one["met"]]
+    lines = [f"{len(found) - len(late)} of {len(found)} goals are met."]
+    lines += ["Missed are:\n"] if late else []
+    for one in late:
+        beside = f" beside {one['peer']['name']}" if one["peer"] else ""
+        ratio = f"{spread(one['ratio'])} times as cheap, " if one["ratio"] else ""
+        lines.append(
+            f"- {_title(one)}{beside}: {ratio}ours {figure(one['ours']['median'])} {one['unit']}; {_goal(one)}"
+        )
+    return "\n".join(lines).replace(": **missed**", "") + "\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "measured": measured,
+    "missed": missed,
+    "speed_conversions": lambda: markdown("conversion", "conversion_tf"),
+    "speed_wrappers": lambda: markdown("wrappers"),
+    "speed_contexts": lambda: markdown("contexts"),
+    "speed_batches": lambda: markdown("batches", "batches_envpool"),
+    "speed_loops": lambda: markdown("loop", "workers"),
+    "speed_rllib": lambda: markdown("rllib_sampling", "rllib_multi_agent"),
+    "speed_imports": lambda: markdown("imports"),
+    "memory": lambda: markdown("memory", "memory_tf"),
+}
+
+
+# The README's chart.
+
+VECTOR = "gymnasium CartPoleVectorEnv"
+CHARTED = [  # a title, the row, its lanes, the peer
+    ("64 lanes of CartPole, compiled", "batches", "CartPole, compiled", 64, VECTOR),
+    ("64 lanes of CartPole, compiled", "batches_envpool", "CartPole, compiled", 64, "envpool, 1 thread"),
+    (
+        "RLlib samples 64 of them",
+        "rllib_sampling",
+        "envoi CartPole, envoi's runner, envoi's batch",
+        64,
+        "RLlib's runner",
+    ),
+    ("gymnasium → TF-Agents", "conversion_tf", "gymnasium → TF-Agents", None, "GymWrapper"),
+    ("dm_env → gymnasium", "conversion", "dm_env → gymnasium", None, "Shimmy"),
+    ("PettingZoo parallel → AEC", "conversion", "PettingZoo parallel → AEC", None, "PettingZoo"),
+    ("a flat observation", "wrappers", "flat observations", None, "gymnasium's FlattenObservation"),
+    ("a reset to another context", "contexts", "reset of Pendulum, hidden", None, "CARL, a dict"),
+]
+BLOCKS = " ▏▎▍▌▋▊▉█"
+
+
+def chart() -> str:
+    """Returns bars in text: how many times as cheap some of envoi's parts are as those of its peers."""
+    run = published()
+    found = [(title, row(name, one, peer, lanes)) for title, name, one, lanes, peer in CHARTED]
+    shown = [(title, one["peer"]["name"], one["ratio"]["median"]) for title, one in found if one and one["ratio"]]
+    most = max(ratio for *_, ratio in shown if ratio is not None)
+    lines = [f"{'times as cheap as':>50}     ({run['machine']['cpu']}, {run['date'][:10]})"]
+    for title, peer, ratio in shown:
+        eighths = round(24 * 8 * (most if ratio is None else ratio) / most)
+        bar = "█" * (eighths // 8) + BLOCKS[eighths % 8].strip()
+        lines.append(f"{title:<31} {peer:<31} {bar} {times(ratio)}")
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+TABLES["chart"] = chart
+
+
+# Pictures.
+
+
+def batches() -> str:
+    """The steps a second of batches of CartPole, by the number of lanes."""
+    names = {"envoi, compiled": "envoi, compiled", "envoi, numpy": "envoi, numpy alone"}
+    points: dict[str, dict[float, float]] = {}
+    for one in rows("batches", "batches_envpool"):
+        if one["ours"]["name"] in names:
+            for side in (one["ours"], one["peer"]):
+                points.setdefault(side["name"], {}).setdefault(one["lanes"], 1000 / side["median"])
+    lines = [
+        Line(names.get(name, name), found, name in names, name == "envoi, numpy") for name, found in points.items()
+    ]
+    return line_chart(
+        "CartPole in batches, through gymnasium's vector form",
+        "lanes",
+        "million steps of a lane per second of CPU time",
+        lines,
+    )
+
+
+def conversions() -> str:
+    """The time that conversions add to a step."""
+    groups: dict[str, list[Bar]] = {}
+    for one in rows("conversion", "conversion_tf", "wrappers"):
+        if one["peer"] is None or one["lanes"] is not None or "over none" in one["row"]:
+            continue
+        bars = groups.setdefault(one["row"], [])
+        for side in (one["peer"],) if bars else (one["ours"], one["peer"]):
+            value = side["median"]
+            shown = figure(value) if value > 0 else "nothing"
+            bars.append(Bar(side["name"], value, shown, side is one["ours"]))
+    return bar_chart(
+        "What a conversion adds to a step",
+        "nanoseconds of CPU time added to a step (logarithmic)",
+        list(groups.items()),
+        is_log=True,
+    )
+
+
+def rllib() -> str:
+    """How fast env runners sample under RLlib, with 64 lanes."""
+    groups: dict[str, dict[str, Bar]] = {}
+    for one in rows("rllib_sampling", "rllib_multi_agent"):
+        if one["lanes"] == 64:
+            bars = groups.setdefault(one["row"].partition(", ")[0], {})
+            for side in (one["peer"], one["ours"]):
+                rate = 1e6 / side["median"]
+                bars.setdefault(side["name"], Bar(side["name"], rate, f"{rate:,.0f}", side["name"].startswith("envoi")))
+    titled = [
+        (f"{name}, steps of {'agents' if ':' in name else 'lanes'}", list(bars.values()))
+        for name, bars in groups.items()
+    ]
+    return bar_chart("Env runners of RLlib, 64 lanes", "steps per second of CPU time, policies included", titled)
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "batches.svg": batches,
+    "conversions.svg": conversions,
+    "rllib.svg": rllib,
+}

@@ -1,0 +1,178 @@
+"""Benchmarks compare costs as they say, and the documentation shows the published run; nothing is timed here."""
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.append(str(ROOT / "benchmarks"))
+
+import summary  # noqa: E402 (found there)
+from measuring.rows import Group, Pair, layer, measure, rows_of  # noqa: E402
+from measuring.table import lines  # noqa: E402
+
+ROW = {"row", "lanes", "unit", "ours", "peer", "ratio", "goal", "met"}
+
+
+def costs(*values):
+    """A case with these costs, in turn; the first warms up."""
+    return lambda: iter(values).__next__
+
+
+def absent():
+    raise ImportError("No module named 'peer'")
+
+
+def test_ratios_are_those_of_single_rounds():
+    base, ours, theirs = costs(9, 10, 20, 30), costs(9, 12, 24, 36), costs(9, 14, 36, 36)
+    (row,) = measure(layer("a row", base, ours, {"a peer": theirs}, least=2, most=5, unit="ns"), 3).rows
+    assert row.keys() == ROW
+    assert row["ours"] == {"name": "envoi", "median": 4, "quartiles": [2, 6]}
+    assert row["peer"] == {"name": "a peer", "median": 6, "quartiles": [4, 16]}
+    assert row["ratio"] == {"median": 2, "quartiles": [1, 4]}  # 2, 4 and 1
+    assert row["met"] is True
+
+
+def test_cases_are_played_in_turn():
+    played = []
+
+    def case(name):
+        return lambda: lambda: played.append(name) or 1.0
+
+    measure(Group({"a": case("a"), "b": case("b")}, [Pair("row", "a", "b")]), 2)
+    assert played == ["a", "b"] * 3
+
+
+@pytest.mark.parametrize(
+    ("ours", "least", "most", "met"),
+    [(4, 2, None, True), (4, 2.1, None, False), (4, 2, 3.9, False), (4, None, 4, True), (4, None, None, None)],
+)
+def test_a_goal_is_a_ratio_or_a_cost_or_both(ours, least, most, met):
+    cases = {"ours": costs(*[ours] * 3), "peer": costs(*[8] * 3)}
+    (row,) = measure(Group(cases, [Pair("row", "ours", "peer", least=least, most=most)]), 2).rows
+    assert row["met"] is met
+
+
+def test_what_adds_nothing_has_no_ratio_but_meets_its_goal():
+    same = costs(5, 5, 5)
+    (row,) = measure(layer("row", same, costs(5, 5, 5), {"peer": costs(7, 7, 7)}, least=2), 2).rows
+    assert row["ratio"] == {"median": None, "quartiles": [None, None]}
+    assert row["met"] is True
+    assert "free" in "\n".join(lines([row]))
+    (row,) = measure(layer("row", same, costs(6, 6, 6), {"peer": costs(5, 5, 5)}, least=2), 2).rows
+    assert row["ratio"] is None  # the peer costs nothing
+    assert row["met"] is None
+
+
+def test_a_peer_that_is_missing_is_named_and_ours_is_measured_all_the_same():
+    found = measure(layer("row", costs(1, 1, 1), costs(3, 3, 3), {"peer": absent}, least=2, most=5), 2)
+    assert found.missing == {"peer": "No module named 'peer'"}
+    (row,) = found.rows
+    assert row["peer"] is None
+    assert row["ours"]["median"] == 2
+    assert row["met"] is True
+    assert not measure(layer("row", costs(1, 1, 1), absent, {"peer": costs(1, 1, 1)}), 2).rows
+
+
+def test_only_the_cases_of_the_rows_that_are_asked_for_are_made():
+    group = Group({"a": absent, "b": absent, "c": absent}, [Pair("Row one", "a", "b"), Pair("row two", "a", "c")])
+    (one,) = rows_of(iter([group]), "row ONE", "")
+    assert one.cases.keys() == {"a", "b"}
+    (two,) = rows_of(iter([group]), "", "C")
+    assert [pair.row for pair in two.pairs] == ["row two"]
+    assert not list(rows_of(iter([group]), "three", ""))
+
+
+def script(name, *arguments):
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments], capture_output=True, text=True
+    )
+
+
+def test_a_script_writes_a_file_that_the_summary_reads(tmp_path):
+    done = script("wrappers", "--rounds", "2", "--only", "flat actions", "--json", str(tmp_path / "wrappers.json"))
+    assert done.returncode == 0, done.stderr
+    assert "flat actions" in done.stdout
+    (tmp_path / "other.json").write_text("[1]")
+    published = tmp_path / "figures" / "performance.json"
+    done = script("summary", str(tmp_path), "--publish", str(published))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(published.read_text())
+    assert document == json.loads((tmp_path / "summary.json").read_text())
+    assert [row["row"] for row in document["benchmarks"]["wrappers"]["rows"]] == ["flat actions"]
+    assert document["benchmarks"].keys() == {"wrappers"}
+    assert {"envoi", "numpy", "gymnasium"} <= document["versions"].keys()
+    assert document["machine"].keys() == {"cpu", "cores", "system", "machine"}
+
+
+def test_wrong_arguments_are_refused(tmp_path):
+    for name, arguments, message in [
+        ("run", ["batchs"], "no such benchmark; expected some of"),
+        ("wrappers", ["--rounds", "1"], "expected at least 2"),
+        ("summary", [str(tmp_path)], "no benchmark has written there"),
+    ]:
+        done = script(name, *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_files_of_other_versions_keep_them():
+    one = {"date": "2026-01-02", "machine": {"cpu": "a"}, "versions": {"numpy": "2", "ray": "2"}, "clock": "c"}
+    one |= {"rounds": 3, "seconds": 1.0, "missing": {}, "rows": []}
+    other = one | {"date": "2026-01-03", "versions": {"numpy": "1"}, "seconds": 2.0}
+    document = summary.merged({"one": one, "other": other})
+    assert document["versions"] == one["versions"]
+    assert "versions" not in document["benchmarks"]["one"]
+    assert document["benchmarks"]["other"]["versions"] == {"numpy": "1"}
+    assert document["date"] == "2026-01-03"
+    assert document["seconds"] == 3.0
+
+
+# What is published. That the tables are those of the run is in `test_docs.py`, with the other generated tables.
+
+PUBLISHED = json.loads((DOCS / "figures" / "performance.json").read_text())
+PAGES = runpy.run_path(str(DOCS / "performance.py"))
+
+
+def test_the_readme_shows_the_published_run():
+    text = (ROOT / "README.md").read_text()
+    assert runpy.run_path(str(DOCS / "tables.py"))["current"](text) == text, "call `make bench-publish`"
+    assert "times as cheap as" in text
+
+
+def test_pictures_show_the_published_run_and_fit_their_cards():
+    for name, draw in PAGES["PICTURES"].items():
+        picture = (DOCS / "figures" / name).read_text()
+        assert picture == draw(), f"{name}: call `make bench-publish`"
+        root = ElementTree.fromstring(picture)
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            width, x = len(text.text) * 0.62 * float(text.get("font-size")), float(text.get("x"))
+            start = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+            assert start >= 0, text.text
+            assert start + width <= float(root.get("width")) + 0.1 * width, text.text
+        assert f"figures/{name}" in (DOCS / "performance.md").read_text()
+
+
+def test_the_published_run_has_all_that_the_page_describes_and_no_names_of_machines():
+    assert {"imports", "conversion", "wrappers", "contexts", "batches", "loop", "workers"} <= PUBLISHED[
+        "benchmarks"
+    ].keys()
+    assert PUBLISHED["machine"].keys() == {"cpu", "cores", "system", "machine"}
+    for name, one in PUBLISHED["benchmarks"].items():
+        assert one["rows"], name
+        assert all(row.keys() == ROW for row in one["rows"]), name
+    assert "/home" not in (text := json.dumps(PUBLISHED))
+    assert "/tmp" not in text
+
+
+def test_all_goals_that_are_missed_are_listed():
+    found = [row for one in PUBLISHED["benchmarks"].values() for row in one["rows"] if row["met"] is False]
+    listed = PAGES["missed"]()
+    assert listed.count("\n- ") == len(found)
+    assert all(row["row"] in listed for row in found)
