@@ -16,10 +16,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import small_models  # noqa: E402
+import small_models
 
-import envoi  # noqa: E402
-from envoi.adapters import convert  # noqa: E402
+import envoi
+from envoi.adapters import convert
 
 TIMEOUT = 60
 
@@ -61,7 +61,7 @@ def step(env, core):
     several = isinstance(core, envoi.MultiEnv)
     action = core.sample_actions() if several else core.sample_action()
     if hasattr(env, "possible_agents") and not several:
-        action = {agent: action for agent in env.agents}
+        action = dict.fromkeys(env.agents, action)
     return env.step(action)
 
 

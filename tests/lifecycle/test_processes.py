@@ -1,5 +1,6 @@
 """Environments that continue in another process have the values that they have here, by every start method."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ SCRIPT = Path(__file__).with_name("other_processes.py")
 def run(method, envs):
     """Runs the script, with warnings as errors."""
     command = [sys.executable, "-W", "error", str(SCRIPT), method, envs]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # later Pythons warn if a fork is not
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=alone)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
 
