@@ -42,6 +42,7 @@ def runs(script, *options):
     assert done.returncode == 0, done.stdout[-500:] + done.stderr
 
 
+@pytest.mark.deep
 def test_no_command_warns():
     runs(COMMANDS, "-W", "error")
 
