@@ -23,6 +23,8 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,9 @@ GOAL = 2.0
 
 N = 8
 """Lanes of batches."""
+
+SLOW = ("numba", "pettingzoo", "stable_baselines3", "ray.rllib.env.multi_agent_env", "tf_agents.environments")
+"""Modules that take long to import: all processes get them from the first."""
 
 
 def over_and_over(make: Callable[[], Any], reset: str = "reset") -> Case:
@@ -66,17 +71,20 @@ def cartpoles(**options: Any) -> envoi.BatchEnv:
 
 
 def snapshots(make: Callable[[], Any]) -> Case:
-    """Steps, each after a snapshot that is restored once."""
+    """Steps, every twentieth after a snapshot that is restored then."""
 
     def case():
         env = make()
 
         def play():
             env.reset()
-            for _ in range(null.EPISODE):
-                before = env.snapshot()
-                env.step(1)
-                env.restore(before)
+            for number in range(null.EPISODE):
+                if number % 20:
+                    env.step(1)
+                else:
+                    before = env.snapshot()
+                    env.step(1)
+                    env.restore(before)
 
         return play
 
@@ -266,6 +274,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures there too")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    for module in SLOW:
+        with suppress(ImportError):
+            import_module(module)
+    gc.freeze()  # the collections of the other processes leave alone what these imports made
     rows, missing, start = list[dict[str, Any]](), dict[str, str](), time.monotonic()
     for name, (package, *_) in cases().items():
         if asked.only not in name:

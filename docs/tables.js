@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
         code.replaceChildren(...code.innerText.split(/(?<=[_/.:=,])/).flatMap(part => [part, document.createElement("wbr")]))
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())
     if (names.length > 5) table.dataset.matrix = ""
-    if (names.length < 2 || names.length > 5) continue
+    if (names.length < 2 || names.length > 6) continue
     table.dataset.columns = names.length
     for (const row of table.querySelectorAll("tbody tr"))
       [...row.cells].forEach((cell, index) => { if (names.length > 2 && index) cell.dataset.name = names[index] })

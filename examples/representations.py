@@ -24,15 +24,14 @@ class Room:
 class Collect(envoi.Model):
     """Collect all coins of a room; states and observations are objects."""
 
-    observation_spec = envoi.Foreign(Room)
-    action_spec = envoi.Discrete(4)
+    observation_spec, action_spec = envoi.Foreign(Room), envoi.Discrete(4)
 
     def initial(self, rng, context):
-        return Room((0, 0), frozenset(tuple(place) for place in rng.integers(1, SIZE, (5, 2)).tolist()))
+        return Room((0, 0), frozenset(map(tuple, rng.integers(1, SIZE, (5, 2)).tolist())))
 
     def transition(self, state, action, rng):
-        row, column = np.clip(np.add(state.place, MOVES[action]), 0, SIZE - 1).tolist()
-        return Room((row, column), state.coins - {(row, column)})
+        place = tuple(np.clip(np.add(state.place, MOVES[action]), 0, SIZE - 1).tolist())
+        return Room(place, state.coins - {place})
 
     def observe(self, state, rng):
         return state
@@ -44,28 +43,18 @@ class Collect(envoi.Model):
         return not state.coins
 
 
-def planes(room):
-    """One plane for the collector, one for coins."""
-    result = np.zeros((2, SIZE, SIZE), np.float32)
-    for plane, places in enumerate(({room.place}, room.coins)):
-        for row, column in places:
-            result[plane, row, column] = 1
-    return result
+def cells(room):
+    """0 for nothing, 1 for a coin, 2 for the collector: categories, not quantities."""
+    kinds = dict.fromkeys(room.coins, 1) | {room.place: 2}
+    return np.array([[kinds.get((row, column), 0) for column in range(SIZE)] for row in range(SIZE)])
 
 
-PLANES = envoi.Representation(planes, envoi.Array((2, SIZE, SIZE), "float32", 0, 1))
-CELLS = envoi.Representation(  # 0 for nothing, 1 for a coin, 2 for the collector: categories, not quantities
-    lambda room: np.where(planes(room)[0] == 1, 2, planes(room)[1].astype(int)),
-    envoi.MultiDiscrete(np.full((SIZE, SIZE), 3)),
-)
+CELLS = envoi.Representation(cells, envoi.MultiDiscrete(np.full((SIZE, SIZE), 3)))
+PLANES = envoi.Representation(lambda room: cells(room) == [[[1]], [[2]]], envoi.Array((2, SIZE, SIZE), "bool"))
 
 if __name__ == "__main__":
-    env = envoi.Represented(envoi.TimeLimit(Collect(), 500), state=CELLS, observation={"planes": PLANES})
-    env.reset(seed=1)
-    print(f"inside: a {type(env.env.state).__name__}; outside:\n{env.state}")
-    form, rng, coins, over = to_gymnasium(env), np.random.default_rng(0), 0.0, False
+    form = to_gymnasium(envoi.Represented(Collect(), state=CELLS, observation={"planes": PLANES}))
     form.reset(seed=1)
-    while not over:
-        observation, reward, terminated, truncated, _ = form.step(int(rng.integers(4)))
-        coins, over = coins + reward, terminated or truncated
-    print(f"{coins:.0f} coins taken, {observation['planes'][1].sum():.0f} left in a {form.observation_space['planes']}")
+    print(f"inside: a {type(form.core.env.state).__name__}; outside:\n{form.core.state}")
+    coins = sum(form.step(action)[1] for action in (2, 0, 0, 0))  # down, then along the row
+    print(f"{coins:.0f} coin taken; planes of coins and collector:\n{form.core.observation['planes'].astype(int)}")

@@ -31,6 +31,9 @@ Play = Callable[[Sequence[Any]], None]
 ROUND = 0.15
 """Seconds of CPU time that a form has in each round, about."""
 
+MOST = 5000
+"""The most actions of a round."""
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -81,6 +84,7 @@ def step_times(
     *,
     rounds: int = 9,
     lanes: int = 16,
+    show: Callable[[str], None] = lambda text: None,
 ) -> list[StepTime]:
     """Measures a step of an environment in its own API, in the core and in every form.
 
@@ -89,6 +93,7 @@ def step_times(
         forms: The names of frameworks; None for all that are installed.
         rounds: The number of interleaved rounds, at least 2.
         lanes: The number of lanes in forms of many lanes.
+        show: Called with what is measured now.
 
     Returns:
         The times. The first is the base: the source by its own API, if it is an environment of gymnasium or dm_env,
@@ -111,12 +116,19 @@ def step_times(
         core = make()
         timed.update(_bases(make, core))
         for name in known:
+            show(f"making the form of {name}")
             try:
-                timed.update(_form(make, core, name, lanes))
+                found = _form(make, core, name, lanes)
+                timed.update(found)
+                if not found and forms is not None:
+                    refused[name] = _why_not(core, name)
             except envoi.EnvoiError as error:
                 refused[name] = str(error).splitlines()[0]
         actions = _actions(core, timed[next(iter(timed))])
-        return [*_measured(timed, actions, rounds), *(StepTime(name, refused=why) for name, why in refused.items())]
+        return [
+            *_measured(timed, actions, rounds, show),
+            *(StepTime(name, refused=why) for name, why in refused.items()),
+        ]
 
 
 def _is_installed(name: str) -> bool:
@@ -124,11 +136,12 @@ def _is_installed(name: str) -> bool:
     return row.stands_alone or importlib.util.find_spec(row.package) is not None
 
 
-def _measured(timed: dict[str, _Timed], actions: list[Any], rounds: int) -> list[StepTime]:
+def _measured(timed: dict[str, _Timed], actions: list[Any], rounds: int, show: Callable[[str], None]) -> list[StepTime]:
     found = {name: StepTime(name) for name in timed}
     for number in range(rounds + 1):  # the first warms up
         for name, one in timed.items():
             some = actions if one.lanes == 1 else actions[: max(8, len(actions) // one.lanes)]
+            show(f"round {number} of {rounds}: {name}")
             one.reset()
             start = time.thread_time_ns()
             one.play(some)
@@ -142,18 +155,28 @@ def _measured(timed: dict[str, _Timed], actions: list[Any], rounds: int) -> list
 
 def _actions(core: Env | MultiEnv, base: _Timed) -> list[Any]:
     """Returns random actions, as many as the base takes in about `ROUND` seconds."""
-    core.reset(seed=0)
     if isinstance(core, MultiEnv):
-        spec = core.action_spec
-        rng = np.random.default_rng(0)
-        few = [{agent: envoi.sample(spec[agent], rng) for agent in core.possible_agents} for _ in range(50)]
-    else:
-        few = [core.sample_action() for _ in range(50)]
+        return _legal_actions(core)
+    core.reset(seed=0)
+    few = [core.sample_action() for _ in range(50)]
     base.reset()
     start = time.thread_time()
     base.play(few)
     each = max(time.thread_time() - start, 1e-7) / len(few)
-    return few * max(1, min(100, int(ROUND / each / len(few))))
+    return few * max(1, min(MOST // len(few), int(ROUND / each / len(few))))
+
+
+def _legal_actions(core: MultiEnv) -> list[Any]:
+    """Returns random actions of a game for about `ROUND` seconds, those of agents that act as their masks allow."""
+    start, rng, spec, found = time.thread_time(), np.random.default_rng(0), core.action_spec, list[Any]()
+    infos = core.reset(seed=0).infos
+    while len(found) < 50 or (len(found) < MOST and time.thread_time() - start < ROUND):
+        acting = core.sample_actions(infos)
+        found.append({agent: envoi.sample(spec[agent], rng) for agent in core.possible_agents} | acting)
+        infos = core.step(acting).infos
+        if not core.agents:
+            infos = core.reset().infos
+    return found
 
 
 def _bases(make: Callable[[], Any], core: Any) -> dict[str, _Timed]:
@@ -184,6 +207,15 @@ def _form(make: Callable[[], Any], core: Any, name: str, lanes: int) -> dict[str
     form = convert(make(), name)
     form = form() if name == "rllib" else form  # an `EnvCreator`
     return {name: _PLAYERS[name](form)} if n is None else {f"{name}, {n} lanes": _PLAYERS[name](form, n)}
+
+
+def _why_not(core: Any, name: str) -> str:
+    """Returns why an environment has no row of a form."""
+    if name not in _PLAYERS:
+        return "its steps are turns, which compare with no other form"
+    if isinstance(core, MultiEnv):
+        return "measured for environments of one agent only"
+    return "for environments of several agents" if name == "pettingzoo" else "not measured for batches"
 
 
 def _lanes_of(core: Any) -> int | None:

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.append(str(ROOT / "benchmarks"))
 
-import summary  # noqa: E402 (found there)
+import memory  # noqa: E402 (found there)
+import summary  # noqa: E402
 from measuring.rows import Group, Pair, layer, measure, rows_of  # noqa: E402
 from measuring.table import lines  # noqa: E402
 
@@ -132,6 +133,20 @@ def test_files_of_other_versions_keep_them():
     assert document["benchmarks"]["other"]["versions"] == {"numpy": "1"}
     assert document["date"] == "2026-01-03"
     assert document["seconds"] == 3.0
+
+
+def test_memory_that_grows_is_found_with_the_line_that_allocates(monkeypatch):
+    kept, found = [], []
+    leaks = {"leaks": ("numpy", lambda: lambda: kept.append(bytearray(100_000)), 1)}
+    monkeypatch.setattr(memory, "cases", lambda: leaks)
+
+    class Answers:
+        put = staticmethod(found.append)
+
+    memory.grown("leaks", 20_000, Answers)
+    ((added, left),) = found
+    assert added == pytest.approx(10, abs=1)  # a hundred calls of 200 steps
+    assert Path(__file__).name in left[0]
 
 
 # What is published. That the tables are those of the run is in `test_docs.py`, with the other generated tables.

@@ -1,6 +1,8 @@
 """The code of every page runs and prints what the page shows, its commands exist, and the site has every page."""
 
+import ast
 import contextlib
+import importlib
 import io
 import re
 import runpy
@@ -9,7 +11,7 @@ import sys
 import tomllib
 import warnings
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 
 import pytest
 import yaml
@@ -214,12 +216,39 @@ def test_the_picture_has_all_frameworks():
     assert re.findall(r'data-environment="(\w+)"', picture) == ["core", *FRAMEWORKS]
 
 
+NOT_SHOWN = {
+    *(
+        "CategoricalContextFeature",
+        "NormalFloatContextFeature",
+        "UniformFloatContextFeature",
+        "UniformIntegerContextFeature",
+    ),
+    *(
+        "StructuredBCCatalog",
+        "StructuredCatalog",
+        "StructuredDQNCatalog",
+        "StructuredPPOCatalog",
+        "StructuredSACCatalog",
+    ),
+    *("StructuredTQCCatalog", "Algorithm", "Hyperparameter", "fill"),
+}
+"""CARL's and ConfigSpace's names for features, a row of `ALGORITHMS`, what `configure` chooses, and a helper."""
+
+
 def test_every_public_name_is_in_the_reference():
     listed = re.findall(r"^::: envoi\.([\w.]+)$", "\n".join((DOCS / p).read_text() for p in PAGES), re.MULTILINE)
     assert len(listed) == len(set(listed))
     names = [name for name in listed if "." not in name]
     assert sorted(names) == envoi.__all__
-    conversions = {name.partition(".")[2] for name in listed if name.startswith("adapters.")}
+    shown = {name.rpartition(".")[2] for name in listed}
+    for package in ("context", "models", "wrappers", "integrations.check", "integrations.rllib"):
+        module = importlib.import_module(f"envoi.{package}")
+        kinds = [one for name in module.__all__ if isinstance(one := getattr(module, name), type | FunctionType)]
+        assert {kind.__name__ for kind in kinds} - shown <= NOT_SHOWN, package
+    source = ast.parse((ROOT / "integrations" / "rllib" / "modules" / "__init__.py").read_text())
+    (modules,) = (ast.literal_eval(node.value) for node in source.body if isinstance(node, ast.Assign))
+    assert set(modules) - shown <= NOT_SHOWN
+    conversions = {name.partition(".")[2] for name in listed if re.fullmatch(r"adapters\.\w+", name)}
     public = set(envoi.adapters.__all__) - {"FRAMEWORKS", "SCHEMES", "TARGETS"}
     assert conversions == public
 

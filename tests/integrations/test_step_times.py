@@ -83,6 +83,49 @@ def test_a_form_that_refuses_an_environment_says_why():
     assert found["gymnasium"].ns
 
 
+@pytest.mark.parametrize(
+    ("make", "form", "reason"),
+    [
+        (Counted, "pettingzoo", "for environments of several agents"),
+        (lambda: load("envoi:nim"), "gymnasium", "measured for environments of one agent only"),
+        (lambda: load("envoi:nim"), "pettingzoo_aec", "its steps are turns"),
+        (lambda: envoi.batch(Counted, 2), "rllib", "not measured for batches"),
+    ],
+)
+def test_a_form_that_is_asked_for_and_not_measured_says_why(make, form, reason, monkeypatch):
+    monkeypatch.setattr("envoi.integrations.step_times.ROUND", 0.001)
+    found = {one.form: one for one in step_times(make, [form], rounds=2)}
+    assert reason in found[form].refused
+
+
+def test_games_in_turns_are_played_by_legal_actions(monkeypatch):
+    class Strict(envoi.models.Nim):
+        def transition(self, state, actions, rng):
+            assert all(self.mask(state, agent)[action] for agent, action in actions.items())
+            return super().transition(state, actions, rng)
+
+    monkeypatch.setattr("envoi.integrations.step_times.ROUND", 0.001)
+    assert [one.form for one in step_times(Strict, ["pettingzoo"], rounds=2)] == ["core", "pettingzoo"]
+
+
+def test_progress_says_what_is_measured(monkeypatch):
+    monkeypatch.setattr("envoi.integrations.step_times.ROUND", 0.001)
+    shown = []
+    step_times(Counted, ["gymnasium"], rounds=2, show=shown.append)
+    assert shown[-1] == "round 2 of 2: gymnasium"
+
+
+def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(tmp_path, capsys):
+    for arguments, message in [
+        (["--json", str(tmp_path / "no" / "x.json")], "expected a file in a folder that exists"),
+        (["--out", str(tmp_path / "x.txt")], "expected a name that ends in .png or .svg"),
+    ]:
+        assert main(["bench", "envoi:catch", *arguments]) == 2
+        found = capsys.readouterr()
+        assert message in found.err
+        assert not found.out
+
+
 def test_wrong_settings_are_refused():
     with pytest.raises(UnknownName, match="did you mean 'gymnasium'"):
         step_times(Counted, ["gymnasum"])
@@ -105,6 +148,8 @@ def test_the_command_prints_a_table_and_writes_its_files(tmp_path, capsys, monke
     assert len(report["forms"][1]["added"]) == 3
     assert {"envoi", "numpy", "gymnasium"} <= report["versions"].keys()
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["bench", "envoi:catch", "--form", "gymnasium", "--rounds", "2", "--json", "-"]) == 0
+    assert [row["form"] for row in json.loads(capsys.readouterr().out)["forms"]] == ["core", "gymnasium"]
     assert main(["bench", "envoi:cach"]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert main(["bench", "envoi:catch", "--form", "gymnasum"]) == 2
