@@ -224,6 +224,16 @@ FOREIGN = [envoi.models.Nim().snapshot(), envoi.batch(envoi.models.Catch(), 4, c
 """Snapshots that no subject can restore."""
 
 
+def subjects(table, deep):
+    """Returns the names of subjects as parameters of a test.
+
+    Args:
+        table: The subjects by name.
+        deep: Parts of names; subjects that have one are tested at full depth only.
+    """
+    return [pytest.param(name, marks=[pytest.mark.deep] * any(part in name for part in deep)) for name in table]
+
+
 def live(subject: Subject, examples: int = 2, steps: int = 8) -> None:
     """Runs the machine with a subject.
 

@@ -112,7 +112,7 @@ def use_workers(lanes, pipe):
 
 
 def check_workers(method):
-    """A batch in workers belongs to the process that made it; a fork of that is told so, and closes nothing."""
+    """A batch in workers belongs to the process that made it; a fork of that is refused, and closes nothing."""
     before = shared_memory()
     loop = begun(envoi.batch(small_models.Walk, 2, compiled=False))
     lanes = begun(envoi.batch(small_models.Walk, 2, workers=2, start_method=method))

@@ -87,7 +87,7 @@ def test_forms_and_imports_in_threads_of_their_own_do_not_meet(name):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", forms.FORMS)
-def test_a_form_goes_on_in_another_thread(name):
+def test_a_form_continues_in_another_thread(name):
     seeds = (3, None, None)
     here, elsewhere, given = forms.made(name), forms.made(name), []
     for seed in seeds:
