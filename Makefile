@@ -5,6 +5,7 @@
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
 # make test-all  run all tests at full depth, those that need TF-Agents included
+# make soak      play a million steps of every form, beside the core by itself: about four minutes
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
@@ -30,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix lint docs docs-serve docs-tables \
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix soak lint docs docs-serve docs-tables \
 	bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
@@ -52,6 +53,9 @@ test-envpool: $(ENVPOOL_VENV)/ready
 test-all: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full
 	$(MAKE) test-tf
+
+soak: $(VENV)/ready
+	$(BIN)/python tests/lifecycle/soak.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

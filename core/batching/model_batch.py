@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported
+from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import alike, put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
@@ -19,6 +19,7 @@ from ..protocol.reset_options import CONTEXT, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, lane_seeds
 from ..spec import Spec, zeros
+from ..spec.base import shown
 from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class ModelBatch(BatchEnv):
             over = self._over if restart is None else np.greater(self._over, restart)
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
+        if self._one_action:
+            self._check_number(action)
         if index is not None:
             # The dynamics also run in lanes that restart, with a valid action; the result is discarded.
             if self._one_action:
@@ -208,7 +211,15 @@ class ModelBatch(BatchEnv):
         # Counting is several times faster than `any` on the few bools of a mask.
         return flags if np.count_nonzero(flags) else None
 
+    def _check_number(self, action: Any) -> None:
+        """Refuses actions of another number than that of the lanes, which numpy may stretch."""
+        n = self.batch_size
+        if np.shape(action)[:1] != (n,):
+            raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
+
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
+        if self._one_action:
+            self._check_number(action)
         chosen = as_mask(lanes, self.batch_size, "lanes")
         if not self._begun or (self._over & chosen).any():
             self._refuse(self._over & chosen)

@@ -24,6 +24,7 @@ from ..protocol.fast_steps import (
 )
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
+from ..spec.base import shown
 from .change import SPECS, Specs
 from .changing import Changing
 from .elapsed_steps import ElapsedSteps
@@ -251,6 +252,9 @@ def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
         lanes: The mask of the lanes to be zeroed, shape (n,).
         spec: The spec of one lane's value.
         zero: The zero of each leaf; None for the value nearest to zero that the spec allows.
+
+    Raises:
+        SpecError: There are values of another number of lanes.
     """
 
     def some(leaf: Spec, all_lanes: Any) -> Any:
@@ -259,6 +263,8 @@ def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
             values = cast("tuple[Any, ...]", all_lanes)
             return tuple(nothing if idle else own for idle, own in zip(lanes.tolist(), values, strict=True))
         result = np.array(all_lanes)
+        if result.shape[:1] != lanes.shape:
+            raise SpecError(f"expected a value for each of {len(lanes)} lanes, got {shown(all_lanes)}")
         result[lanes] = nothing
         return result
 

@@ -412,3 +412,23 @@ def test_options_speak_of_one_episode():
         env.reset(options={"drift": 0.5})
         env.reset()
         assert env.state.drift == 0.25
+
+
+def test_options_of_a_reset_of_some_lanes_reach_these_lanes():
+    some = np.array([True, False, True])
+    for lanes in (envoi.batch(Walk(), 3, compiled=False), envoi.batch(Flock(), 3, compiled=False)):
+        lanes.reset(seed=0)
+        lanes.reset(mask=some, options={"drift": 0.5})
+        drifts = lanes.state.drift if isinstance(lanes, envoi.ModelBatch) else [one.drift for one in lanes.state]
+        assert np.array_equal(drifts, [0.5, 0.25, 0.5])
+
+
+@pytest.mark.parametrize("model", [Walk, Flock])
+@pytest.mark.parametrize("action", [np.zeros(1, int), np.zeros(4, int), [0, 0]])
+def test_actions_of_another_number_than_that_of_the_lanes_are_refused(model, action):
+    lanes = envoi.batch(model(), 3, compiled=False)
+    lanes.reset(seed=0)
+    before = exact(lanes.observation)
+    with pytest.raises(envoi.SpecError, match="action: expected one for each of 3 lanes, got"):
+        lanes.step(action)
+    assert exact(lanes.observation) == before

@@ -14,6 +14,7 @@ from machine import Subject
 
 import envoi
 from envoi.adapters.gymnasium_vector import ToGymnasiumVector
+from envoi.adapters.shared.introspection import Content
 
 # Calls of forms: ("reset", seed, options, mask), ("step", seed of the action).
 
@@ -87,8 +88,8 @@ def form(name):
         partial(play, name),
         calls(name),
         looks(name),
-        lambda form: form.content(),
-        lambda form, held: form.put_back(held),
+        lambda form: Content([form]),
+        lambda form, held: held.put_back([form]),
         errors=ERRORS,
         begins_by_step=forms.FORMS[name].step is forms.step_dm,
     )

@@ -197,7 +197,7 @@ class Lives(RuleBasedStateMachine):
 
 def call_has_mask(call):
     """Returns True for a call of some of the lanes."""
-    return call[0] == "pause" or (call[0] in ("step", "reset") and call[3] is not None)
+    return call[0] == "pause" or (call[0] in ("step", "reset") and call[3:] not in ((), (None,)))
 
 
 def _over_after(over, call, found):
@@ -224,20 +224,30 @@ FOREIGN = [envoi.models.Nim().snapshot(), envoi.batch(envoi.models.Catch(), 4, c
 """Snapshots that no subject can restore."""
 
 
-def live(subject: Subject, examples: int = 2, steps: int = 12) -> None:
+def subjects(table, deep):
+    """Returns the names of subjects as parameters of a test.
+
+    Args:
+        table: The subjects by name.
+        deep: Parts of names; subjects that have one are tested at full depth only.
+    """
+    return [pytest.param(name, marks=[pytest.mark.deep] * any(part in name for part in deep)) for name in table]
+
+
+def live(subject: Subject, examples: int = 2, steps: int = 8) -> None:
     """Runs the machine with a subject.
 
     Args:
         subject: The environment.
         examples: How many sequences of calls in the quick profile; fifteen times as many at full depth.
-        steps: How many calls in each; three times as many at full depth.
+        steps: How many calls in each; four times as many at full depth.
     """
     factor = int(os.environ.get("LIVES", "1"))  # for a long run by hand
     run_state_machine_as_test(
         lambda: Lives(subject),
         settings=settings(
             max_examples=factor * (15 * examples if deep() else examples),
-            stateful_step_count=3 * steps if deep() else steps,
+            stateful_step_count=4 * steps if deep() else steps,
             deadline=None,
             phases=[p for p in Phase if p is not Phase.shrink or "LIVES" not in os.environ],
             suppress_health_check=list(HealthCheck),

@@ -2,10 +2,10 @@
 
 import pytest
 from core_subjects import SUBJECTS
-from machine import live
+from machine import live, subjects
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", subjects(SUBJECTS, deep=(" of one", " of batch")))
 def test_values_follow_from_the_history_alone(name):
     live(SUBJECTS[name]())

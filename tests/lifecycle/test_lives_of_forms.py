@@ -3,7 +3,7 @@
 import forms
 import pytest
 from form_subjects import SUBJECTS
-from machine import live
+from machine import live, subjects
 
 from envoi.adapters import FRAMEWORKS
 
@@ -14,7 +14,7 @@ pytestmark = [
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", subjects(SUBJECTS, deep=("import of ",)))
 def test_values_follow_from_the_history_alone(name):
     live(SUBJECTS[name]())
 

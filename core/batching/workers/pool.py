@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import EpisodeError
+from ...errors import EpisodeError, WorkerError
 from ...protocol.env import Env
 from ...spec import SpecTree
 from .handle import Worker, error_of, shut_down, waiting
@@ -59,7 +59,8 @@ class WorkerPool:
         self.folder = tempfile.mkdtemp(prefix="envoi-workers-")
         self.workers: dict[int, Worker] = {}
         self._memory: dict[str, Rows] = {}
-        self._finish = weakref.finalize(self, shut_down, self.workers, self._memory, self.folder, os.getpid())
+        self._owner = os.getpid()
+        self._finish = weakref.finalize(self, shut_down, self.workers, self._memory, self.folder, self._owner)
 
     # Processes and memory.
 
@@ -150,6 +151,10 @@ class WorkerPool:
         """
         if not self.is_open:
             raise EpisodeError(f"{command}: the batch is closed")
+        if os.getpid() != self._owner:  # both would read from the same pipes
+            raise WorkerError(
+                f"{command}: the lanes belong to process {self._owner}, of which this one is a fork; make a batch here"
+            )
         self._ticket += 1
         self.workers[index].ask(self._ticket, command, *arguments)
         return self._ticket
