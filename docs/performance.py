@@ -58,17 +58,28 @@ def markdown(*benchmarks: str) -> str:
         return "This run does not have them.\n"
     units = {one["unit"] for one in found}
     unit = units.pop() if len(units) == 1 else ""
-    lines = [f"| what | ours{f', {unit}' if unit else ''} | beside | theirs | times as cheap | goal |"]
-    lines.append("|---|---:|---|---:|---|---|")
-    title = ""
+    has_lanes = any(one["lanes"] is not None for one in found)
+    head = [
+        "what",
+        *["lanes"] * has_lanes,
+        f"ours{f', {unit}' if unit else ''}",
+        "beside",
+        "theirs",
+        "times as cheap",
+        "goal",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * has_lanes + "---:|---|---:|---|---|"]
+    before: tuple[Any, ...] = ()
     for one in found:
-        peer, own = one["peer"] or {"name": "", "median": None}, _title(one)
+        peer = one["peer"] or {"name": "", "median": None}
         ours = figure(one["ours"]["median"]) + ("" if unit else f" {one['unit']}")
-        repeats, title = own == title, own
+        lanes = [f"{one['lanes']:,}" if one["lanes"] is not None else ""] * has_lanes
+        named = (one["row"], *lanes, ours)
         theirs = "" if peer["median"] is None else figure(peer["median"])
         compared = spread(one["ratio"]) if one["ratio"] else ""
-        cells = ("" if repeats else own, "" if repeats else ours, peer["name"], theirs, compared, _goal(one))
+        cells = (*([""] * len(named) if named == before else named), peer["name"], theirs, compared, _goal(one))
         lines.append("|" + "|".join(f" {cell} " for cell in cells) + "|")
+        before = named
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +111,8 @@ def measured() -> str:
     for name, one in found.items():
         clocks.setdefault(one["clock"], []).append(f"`{name}` ({one['rounds']} rounds)")
     lines += [f"{clock[0].upper()}{clock[1:]}: {', '.join(names)}." for clock, names in clocks.items()]
-    missing = {peer: name for name, one in found.items() for peer in one["missing"]}
+    there = {name for one in rows(*found) for name in (one["row"], (one["peer"] or {}).get("name"))}
+    missing = dict.fromkeys(peer for one in found.values() for peer in one["missing"] if peer not in there)
     lines += [f"Not installed, and so not measured: {', '.join(missing)}."] if missing else []
     return "\n\n".join(lines) + "\n"
 
