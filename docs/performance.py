@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -59,26 +60,20 @@ def markdown(*benchmarks: str) -> str:
     units = {one["unit"] for one in found}
     unit = units.pop() if len(units) == 1 else ""
     has_lanes = any(one["lanes"] is not None for one in found)
-    head = [
-        "what",
-        *["lanes"] * has_lanes,
-        f"ours{f', {unit}' if unit else ''}",
-        "beside",
-        "theirs",
-        "times as cheap",
-        "goal",
-    ]
-    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * has_lanes + "---:|---|---:|---|---|"]
-    before: tuple[Any, ...] = ()
+    has_peers = any(one["peer"] for one in found)
+    columns = [("what", "---"), ("lanes", "---:"), (f"ours{f', {unit}' if unit else ''}", "---:"), ("beside", "---")]
+    columns += [("theirs", "---:"), ("times as cheap", "---"), ("goal", "---")]
+    kept = [True, has_lanes, True, has_peers, has_peers, has_peers, True]
+    lines = [f"| {' | '.join(name for name, _ in compress(columns, kept))} |"]
+    lines.append(f"|{'|'.join(rule for _, rule in compress(columns, kept))}|")
+    before: tuple[str, ...] = ()
     for one in found:
-        peer = one["peer"] or {"name": "", "median": None}
         ours = figure(one["ours"]["median"]) + ("" if unit else f" {one['unit']}")
-        lanes = [f"{one['lanes']:,}" if one["lanes"] is not None else ""] * has_lanes
-        named = (one["row"], *lanes, ours)
-        theirs = "" if peer["median"] is None else figure(peer["median"])
+        named = (one["row"], "" if one["lanes"] is None else f"{one['lanes']:,}", ours)
+        peer = (one["peer"]["name"], figure(one["peer"]["median"])) if one["peer"] else ("", "")
         compared = spread(one["ratio"]) if one["ratio"] else ""
-        cells = (*([""] * len(named) if named == before else named), peer["name"], theirs, compared, _goal(one))
-        lines.append("|" + "|".join(f" {cell} " for cell in cells) + "|")
+        cells = (*(("", "", "") if named == before else named), *peer, compared, _goal(one))
+        lines.append("|" + "|".join(f" {cell} " for cell in compress(cells, kept)) + "|")
         before = named
     return "\n".join(lines) + "\n"
 
