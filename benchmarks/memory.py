@@ -190,7 +190,7 @@ def cases() -> dict[str, tuple[str, Case, int]]:
     }
     many = {
         "a loop of lanes": ("numpy", lambda: envoi.batch(null.NullModel(), N, compiled=False)),
-        "a BatchModel": ("numpy", lambda: envoi.batch(null.NullBatchModel(), N)),
+        "a BatchModel": ("numpy", lambda: envoi.batch(null.NullBatchModel(), N, compiled=False)),
         "workers": ("numpy", lambda: adapters.to_gymnasium_vector(envoi.batch(null.NullModel, N, workers=2))),
         "gymnasium vector, compiled": ("numba", lambda: adapters.to_gymnasium_vector(cartpoles(compiled=True))),
         "gymnasium vector, numpy": ("gymnasium", lambda: adapters.to_gymnasium_vector(cartpoles(compiled=False))),
