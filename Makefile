@@ -3,6 +3,7 @@
 # make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
+# make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make lint      run ruff, and pyright on the built wheel
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
@@ -17,6 +18,7 @@ VENV := .venv
 TF_VENV := .venv-tf
 ENVPOOL_VENV := .venv-envpool
 DOCS_VENV := .venv-docs
+MATRIX_VENV := .venv-matrix
 BIN := $(VENV)/bin
 RUN ?= runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
@@ -28,8 +30,8 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras lint docs docs-serve docs-tables bench bench-tf bench-envpool bench-memory bench-publish \
-	learning clean
+.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix lint docs docs-serve docs-tables \
+	bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -78,6 +80,10 @@ docs-serve: docs-tables
 
 test-extras: $(VENV)/ready
 	$(BIN)/pytest tests/extras
+
+# pyenv hides the versions that it does not name.
+test-matrix: $(MATRIX_VENV)/ready
+	PYENV_VERSION=$$(pyenv versions --bare 2>/dev/null | paste -sd:) $(MATRIX_VENV)/bin/nox
 
 # The peers that no test needs; without what they would bring along.
 PEERS := build/peers
@@ -148,10 +154,15 @@ $(DOCS_VENV)/ready: pyproject.toml constraints-docs.txt
 	$(DOCS_VENV)/bin/pip install -q -c constraints-docs.txt -e '.[docs]'
 	touch $@
 
+$(MATRIX_VENV)/ready:
+	$(PYTHON) -m venv $(MATRIX_VENV)
+	$(MATRIX_VENV)/bin/pip install -q 'nox[uv]==2026.10.20' 'uv==0.13.9'
+	touch $@
+
 $(ENVPOOL_VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ENVPOOL_VENV)
 	$(ENVPOOL_VENV)/bin/pip install -q -c constraints.txt -e '.[envpool,numba]' 'envpool==1.2.5' pytest hypothesis
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TF_VENV) $(ENVPOOL_VENV) $(DOCS_VENV) build .cache *.egg-info
+	rm -rf $(VENV) $(TF_VENV) $(ENVPOOL_VENV) $(DOCS_VENV) $(MATRIX_VENV) .nox build .cache *.egg-info

@@ -59,7 +59,13 @@ class Framework:
             MissingBackend: The framework is not installed.
         """
         if not self.stands_alone and importlib.util.find_spec(self.package) is None:
-            raise MissingBackend(f"{self.package} is not installed; pip install 'envoi[{self.extra}]'")
+            text = f"{self.package} is not installed; pip install 'envoi[{self.extra}]'"
+            raise MissingBackend(text, name=self.package)
+        return self.adapter
+
+    @property
+    def adapter(self) -> ModuleType:
+        """The module `envoi.adapters.<name>`; some can be imported where their framework is not installed."""
         return importlib.import_module(f"envoi.adapters.{self.name}")
 
 
@@ -124,7 +130,7 @@ def is_of(env: Any, name: str) -> bool:
         name: The framework's name.
     """
     row = FRAMEWORKS[name]
-    if not (row.in_use and row.load().recognises(env)):
+    if not (row.in_use and row.adapter.recognises(env)):
         return False
     return not any(is_of(env, other.name) for other in FRAMEWORKS.values() if name in other.extends)
 
@@ -165,7 +171,7 @@ def from_env(env: Any) -> Env | MultiEnv:
         return env
     row = home(env)
     if row is not None:
-        return getattr(row.load(), f"from_{row.name}")(env)
+        return getattr(row.adapter, f"from_{row.name}")(env)
     if isinstance(env, str):
         raise SpecError(f"env: expected an environment, got a name; load({env!r}) makes one of it")
     if isinstance(env, type):

@@ -21,7 +21,8 @@ from envoi.integrations.check.themes import REQUIREMENTS_OF
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
-import performance  # noqa: E402 (found there)
+import pair_losses  # noqa: E402 (found there)
+import performance  # noqa: E402
 
 ADAPTERS = DOCS.parent / "adapters"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -85,13 +86,45 @@ def examples() -> str:
     return table(("example", "shows"), ((f"`examples/{path.name}`", line) for path, line in texts))
 
 
-TABLES: dict[str, Callable[[], str]] = {"lost": lost, "checked": checked, "errors": errors, "examples": examples}
-TABLES |= performance.TABLES
+SHORT = {"gymnasium_vector": "vector", "tf_agents": "TF-Agents", "pettingzoo": "PettingZoo", "pettingzoo_aec": "AEC"}
+SHORT |= {"rllib": "RLlib", "sb3": "SB3"}
+"""The names of frameworks in the heads of wide tables."""
+
+
+def properties() -> str:
+    """The outcome of each framework for a property of an environment, computed from `envoi.adapters.losses`."""
+    heads = ("", "an environment with", *(SHORT.get(name, name) for name in TARGETS))
+    return table(heads, pair_losses.rows_of_properties())
+
+
+def pairs() -> str:
+    """The losses from each framework to each other one, as letters of properties."""
+    rows = ([SHORT.get(name, name), *cells] for name, *cells in pair_losses.rows_of_pairs())
+    return table(("from \\ to", *(SHORT.get(name, name) for name in TARGETS)), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "lost": lost,
+    "checked": checked,
+    "errors": errors,
+    "examples": examples,
+    "properties": properties,
+    "pairs": pairs,
+    **performance.TABLES,
+}
+OF_FRAMEWORKS = {"properties", "pairs"}
+"""Tables that ask the frameworks. Where one is not installed, as where the site is built, they stay as they are."""
 
 
 def current(text: str) -> str:
     """Returns the text of a page with its tables as the code has them now."""
-    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", text)
+    return MARKED.sub(_current_table, text)
+
+
+def _current_table(found: re.Match[str]) -> str:
+    if found[2] in OF_FRAMEWORKS and not pair_losses.installed():
+        return found[0]
+    return f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}"
 
 
 if __name__ == "__main__":

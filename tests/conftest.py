@@ -5,6 +5,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+from absent import pytest_pycollect_makemodule, pytest_runtest_call, pytest_runtest_setup  # noqa: F401
 from depth import LONGEST
 from hypothesis import settings
 

@@ -28,6 +28,11 @@ LONGEST = (
 """The files that run first, longest first, so that no process is left with one of them at the end."""
 
 
+def deep() -> bool:
+    """Returns True in the profile `full`."""
+    return settings.get_current_profile_name() == "full"
+
+
 def examples(count: int, least: int = 20, **others: Any) -> settings:
     """Returns the settings of a property that needs `count` examples at full depth.
 
@@ -38,6 +43,6 @@ def examples(count: int, least: int = 20, **others: Any) -> settings:
         least: The fewest examples of the quick profile; below 20 for those that each take most of a second.
         **others: Further settings, the same in both profiles.
     """
-    if settings.get_current_profile_name() != "full":
+    if not deep():
         count = min(count, max(least, count // 10), 100)
     return settings(max_examples=count, **others)

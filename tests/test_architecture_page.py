@@ -16,7 +16,7 @@ EXAMPLE, SOURCE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 def test_all_packages_are_in_the_picture():
     shown, folder = {}, None
     for line in PICTURE.splitlines():
-        first, _, packages = line[:16].strip(), line[16:], re.match(r" *((?:\w+  ?)*)", line[16:])[1].split()
+        first, _, packages = line[:15].strip(), line[15:], re.match(r" *((?:\w+  ?)*)", line[15:])[1].split()
         folder = first or folder
         if not line.startswith("─"):
             shown.setdefault(folder, []).extend(packages)

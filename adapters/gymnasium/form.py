@@ -36,6 +36,7 @@ class ToGymnasium(CoreGenerator, AnyForm, gymnasium.Env[Any, Any]):
 
     _framework = NAME
     _planned = ("_encode", "_decode", "_five_values")
+    _memory = ("_np_random_seed",)
 
     def __init__(self, core: Env, validate: bool = False) -> None:
         # -1 means unknown; for None, gymnasium would replace the generator when its seed is read.

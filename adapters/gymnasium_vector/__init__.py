@@ -165,7 +165,8 @@ def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
     """
     # If it is unknown at this point, the first step in which an agent waits raises an error.
     if acts_at_once(env) is False:
-        raise LossyConversion("agents", "turns", repr(env), target, "use a form of several agents")
+        names = ", ".join(map(str, env.possible_agents))
+        raise LossyConversion("agents", "turns", names, target, "use a form of several agents")
     return agent_lanes(env, target)
 
 

@@ -64,7 +64,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
     _framework = NAME
     _of_lanes = True
     _planned = ("_encode", "_encode_one", "_decode", "_step", "_attributes", "_written")
-    _memory = ("_over", "_last", "begun")
+    _memory = ("_over", "_last", "begun", "_np_random_seed")
 
     def __init__(
         self, core: Env, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, validate: bool = False

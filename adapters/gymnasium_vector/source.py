@@ -268,13 +268,13 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
+        self._streams = Streams.from_generator(generator)  # before a core batch inside takes numbers from it
         base = self.unwrapped
         if isinstance(base.np_random, np.random.Generator):
             base.np_random = generator
         else:
             seeds = lane_seeds(int(deepcopy(generator).integers(2**63)), self.batch_size)
             base.set_attr("np_random", [np.random.default_rng(seed) for seed in seeds])
-        self._streams = Streams.from_generator(generator)
 
     def _hold_source(self) -> Any:
         self._check_copies()

@@ -74,7 +74,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     """
 
     _planned = ("codecs", "_encode", "_decode", "_masks", "_is_plain", "_step", "_encode_state")
-    _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags")
+    _memory = ("_begun", "_recorded", "_held", "_last", "_quiet_flags", "_np_random_seed")
 
     def __init__(
         self,

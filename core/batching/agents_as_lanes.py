@@ -114,6 +114,8 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             SpecError: Seeds differ; seed or options are given for some of the lanes; or the agents act in turns.
         """
         mask = as_mask(mask, self.batch_size, "mask")
+        if mask is not None and not mask.all() and not self._begun:
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
         if mask is not None and not mask.all() and self.env.agents:
             if seed is not None or options:
                 raise SpecError("seed, options: expected none for some of the lanes, because all share their episode")

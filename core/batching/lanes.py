@@ -12,7 +12,7 @@ from .. import tree
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, default_discounts, full_lanes_step, make_batch_reset
-from ..protocol.env import ENDED_LANES, Env, Reset, Step
+from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
@@ -38,6 +38,7 @@ class Lanes(BatchEnv):
     lanes_can_wait = True
 
     _plan: _Plan | None = None  # made at the first step, and again by copies
+    _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env]) -> None:
         super().__init__(len(envs))
@@ -57,16 +58,36 @@ class Lanes(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
-        self._streams = batch_streams(seed, self.batch_size) or self._streams
+        streams = batch_streams(seed, self.batch_size) or self._streams
+        infos: list[Info] = [{} for _ in self.envs]
+        if mask is not None and not mask.all():
+            self._check_all_begun("reset", " in all lanes first, without a mask")
         observations: list[Any] = []
-        infos: list[Info] = []
         for index, env in enumerate(self.envs):
-            chosen = mask is None or mask[index]
-            observation, info = env.reset(seed=seeds[index], options=options) if chosen else (env.observation, {})
+            if mask is None or mask[index]:
+                observation, infos[index] = env.reset(seed=seeds[index], options=options)
+            else:
+                observation = env.observation
             observations.append(observation)
-            infos.append(info)
+        self._streams, self._all_begun = streams, True
         self._over = np.zeros(self.batch_size, bool) if mask is None else self._over & ~mask
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
+
+    def _check_all_begun(self, what: str, advice: str = "") -> None:
+        """Raises an EpisodeError, before any lane is reset, if one has not begun.
+
+        Args:
+            what: The method.
+            advice: The end of the message.
+        """
+        if self._all_begun:
+            return
+        try:
+            for env in self.envs:
+                _ = env.observation
+        except EpisodeError as error:
+            raise EpisodeError(f"{what}: {NOT_RESET}{advice}") from error
+        self._all_begun = True
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
@@ -85,6 +106,7 @@ class Lanes(BatchEnv):
         plan = self._planned()
         calls: Sequence[LaneCall] = plan.steps
         if restart is not None and np.count_nonzero(restart):
+            self._check_all_begun("step")
             calls = list(calls)
             for index in np.flatnonzero(restart).tolist():
                 calls[index] = plan.restarts[index]
@@ -242,7 +264,7 @@ class Lanes(BatchEnv):
             raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
-        self._over, self._streams = over, streams.copy()
+        self._over, self._streams, self._all_begun = over, streams.copy(), False
 
     def render(self) -> Any:
         """Returns a tuple of the lanes' pictures; see `Process.render`."""

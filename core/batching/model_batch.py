@@ -76,14 +76,15 @@ class ModelBatch(BatchEnv):
             if not mask.all():
                 raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
             mask = None
+        columns = self._columns_under(options) if options else self._columns
         self._streams = batch_streams(seed, n) or self._streams
         streams = self.streams
         if mask is None:
-            state, over = self._initial(None, options), np.zeros(n, bool)
+            state, over = self._initial(None, columns), np.zeros(n, bool)
         else:
             mask = mask.copy()  # the infos keep it
             index = np.flatnonzero(mask)
-            state, over = put(self._state, index, self._initial(index, options)), self._over & ~mask
+            state, over = put(self._state, index, self._initial(index, columns)), self._over & ~mask
         observation = model.observe(state, streams.observation)
         if mask is not None:
             # Lanes that were not reset keep their observation, also if observations are noisy.
@@ -94,9 +95,14 @@ class ModelBatch(BatchEnv):
         self._begun, self._some_over = True, bool(over.any())
         return make_batch_reset((observation, infos))
 
-    def _initial(self, index: NDArray[np.intp] | None, options: Mapping[str, Any] | None = None) -> Any:
-        """Returns initial states for the lanes `index`, or for all, each with its own context."""
-        columns = self._columns_under(options) if options else self._columns
+    def _initial(self, index: NDArray[np.intp] | None, under: Mapping[str, NDArray[Any]] | None = None) -> Any:
+        """Returns initial states for the lanes `index`, or for all, each with its own context.
+
+        Args:
+            index: The lanes; None for all.
+            under: The context columns of this episode; None for those of the coming ones.
+        """
+        columns = self._columns if under is None else under
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)

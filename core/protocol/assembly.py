@@ -189,7 +189,7 @@ _LINES = ("inward", "outward", "unless", "rarely", "otherwise", "quiet")
 
 _NOTHING = object()
 
-_WHY_AGAIN = "# a layer's functions were replaced since, for instance by another rewarder: assemble the step again"
+_WHY_AGAIN = "# a layer's functions were replaced, such as its rewarder: assemble again"
 
 _HOLE = re.compile(r"\$([A-Za-z_]+)")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..errors import SpecError
 from ..lane_values import lane
+from ..protocol.batch_env import as_mask
 from ..protocol.env import Env, Reset, Step
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
 from ..spec import Array, Spec, SpecTree, validate
@@ -45,20 +46,30 @@ class Validated(Wrapper):
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         if options:
             _check_options(self.env, options)
-        self._episode, self._step = self._episode + 1, 0
         result = super().reset(seed=seed, options=options, mask=mask)
+        self._episode, self._step = self._episode + 1, 0  # only now: a reset that is refused begins no episode
         self._check_result(result)
         return result
 
     def step(self, action: Any, restart: Any = None) -> Step:
+        if self.batch_size is not None:
+            restart = as_mask(restart, self.batch_size, "restart")
+        return self._checked(lambda: super(Validated, self).step(action, restart), action, restart)
+
+    def step_lanes(self, action: Any, lanes: Any) -> Step:
+        lanes = as_mask(lanes, self.batch_size, "lanes")
+        return self._checked(lambda: super(Validated, self).step_lanes(action, lanes), action, ~lanes)
+
+    def _checked(self, call: Callable[[], Step], action: Any, idle: Any) -> Step:
+        """Returns the result of a step; the actions, rewards and discounts of the lanes `idle` may be anything."""
         self._step += 1
         try:
-            self._check(self.action_spec, action, "action", restart)
-            result = super().step(action, restart)
+            self._check(self.action_spec, action, "action", idle)
+            result = call()
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise
-        self._check_result(result, restart)
+        self._check_result(result, idle)
         return result
 
     def check(self, result: Reset | Step, *, step: int, episode: int, restart: Any = None) -> None:
@@ -123,8 +134,8 @@ class ValidatedMulti(MultiWrapper):
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         if options:
             _check_options(self.env, options)
-        self._episode, self._step = self._episode + 1, 0
         result = self.env.reset(seed=seed, options=options)
+        self._episode, self._step = self._episode + 1, 0  # only now: a reset that is refused begins no episode
         self._check_result(result)
         return result
 

@@ -30,6 +30,7 @@ class LiftedEnv(Changing[Env], Wrapper):
     _cut: Any = None
     _layer_plan: LayerPlan | None = None
     _inner_step: Any = None  # of a batch: the fast step of the environment inside
+    _no_flags: Any = None  # of a batch: a mask of no lane, never changed
     _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
@@ -40,8 +41,9 @@ class LiftedEnv(Changing[Env], Wrapper):
             if getattr(change, name) is not None:
                 setattr(self, name, getattr(change, name))
         self._has_lanes, self._shared = env.batch_size is not None, change.shared
-        self._inner_step = fast_step(env) if self._has_lanes else None
-        self._no_flags: Any = np.zeros(env.batch_size or 0, bool)  # never changed
+        if env.batch_size is not None:  # with more attributes, CPython would read all of them more slowly
+            self._inner_step = fast_step(env)
+            self._no_flags = np.zeros(env.batch_size, bool)
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
@@ -147,9 +149,8 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def _step_lanes(self, action: Any, restart: Any, lanes: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
         none = self._no_flags
-        if self._cut is not none and np.count_nonzero(
-            self._cut
-        ):  # a wrapper may cut lanes off in a `step` of its own, too
+        # A wrapper may cut lanes off in a `step` of its own, too.
+        if self._cut is not none and np.count_nonzero(self._cut):
             over = self._cut if restart is None else np.greater(self._cut, restart)
             if lanes is not None:
                 over = over & lanes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
@@ -14,31 +15,39 @@ if TYPE_CHECKING:
     from .report import Report
 
 _STYLE = """
+:root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; color: #1c1c1c; background: #fff; max-width: 72rem; margin: 2rem auto;
        padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-p.state { font-size: 1.1rem; margin: .3rem 0 0; } .quiet { color: #666; }
-div.wide { overflow-x: auto; }
-table { border-collapse: collapse; }
-th, td { padding: .2rem .55rem; text-align: center; border-bottom: 1px solid #e4e4e4; }
-thead th { position: sticky; top: 0; background: #fff; border-bottom: 2px solid #999; }
-tbody th { text-align: left; font-weight: normal; min-width: 18rem; }
+h1 { font-size: 1.4rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 2rem 0 .3rem; }
+p { margin: .3rem 0; } p.state { font-size: 1.1rem; } .quiet { color: #666; }
+code { font-family: ui-monospace, monospace; font-size: .9em; } code.again { user-select: all; }
+ul { padding-left: 1.2rem; } li { margin: .6rem 0; overflow-wrap: anywhere; }
+dt { font-family: ui-monospace, monospace; margin-top: .5rem; } dd { margin-left: 1.5rem; overflow-wrap: anywhere; }
+table { border-collapse: collapse; table-layout: fixed; width: 100%; }
+th, td { padding: .25rem .3rem; text-align: center; border-bottom: 1px solid #e4e4e4; overflow-wrap: anywhere; }
+thead th { position: sticky; top: 0; background: #fff; font-size: .78rem; width: 5.7rem;
+           border-bottom: 2px solid #999; }
+thead th:first-child { width: auto; }
+tbody th { text-align: left; font-weight: normal; }
 body:has(#only:checked) .fine { display: none; }
 .passed { color: #1a7f37; } .failed { color: #fff; background: #c0262d; font-weight: bold; }
 .remark, .narrowed { color: #7a4b00; background: #fff1cc; } .refused, .missing { color: #555; background: #eee; }
-.skipped { color: #999; }
-li { margin: .35rem 0; overflow-wrap: anywhere; } code { font-family: ui-monospace, monospace; }
-dt { font-family: ui-monospace, monospace; margin-top: .5rem; } dd { margin-left: 1.5rem; }
+.skipped { color: #777; } td.narrowed, td.refused, td.missing { font-size: .8rem; }
+@media (max-width: 60rem) {
+  thead { display: none; }
+  tr { border-bottom: 1px solid #e4e4e4; display: flex; flex-wrap: wrap; gap: 0 1rem; padding: .35rem 0; }
+  th, td { border: 0; padding: 0 .3rem; } tbody th { flex: 0 0 100%; } td:empty { display: none; }
+  td::before { content: attr(data-name) " "; font-size: .85rem; }
+}
 @media (prefers-color-scheme: dark) {
-  body, thead th { background: #161616; color: #ddd; } th, td { border-color: #333; } .quiet { color: #999; }
+  body, thead th { background: #161616; color: #ddd; } tr, th, td { border-color: #333; } .quiet { color: #999; }
   .passed { color: #56d364; } .remark, .narrowed { color: #f0c66b; background: #3a2f12; }
-  .refused, .missing { color: #bbb; background: #2b2b2b; }
+  .refused, .missing { color: #bbb; background: #2b2b2b; } .skipped { color: #888; }
 }
 """.strip()
 
-_FILTER = (
-    f'<p><label><input type="checkbox" id="only"> show failures only</label></p><p class="quiet">{escape(LEGEND)}</p>'
-)
+_FILTER = '<p><label><input type="checkbox" id="only"> show failures only</label></p>'
+_CODE = re.compile(r"`([^`]*)`")
 _SECTIONS: tuple[tuple[Status, str], ...] = (
     ("failed", "Failures"),
     ("remark", "Remarks"),
@@ -69,7 +78,7 @@ def html_page(report: Report) -> str:
         found = report.having(status)
         if found:
             lines.append(f"<h2>{escape(title)}</h2><ul>{''.join(_item(report, one) for one in found)}</ul>")
-    lines.append(_FILTER)
+    lines.append(f'<h2>All checks</h2>{"" if report.passed else _FILTER}<p class="quiet">{escape(LEGEND)}</p>')
     for theme in THEMES:
         lines += _theme(report, theme)
     noted = [result for result in report.results if result.notes]
@@ -84,11 +93,19 @@ def html_page(report: Report) -> str:
 
 def _item(report: Report, result: Result) -> str:
     where = "" if result.subject == "env" else f"{escape(result.subject)}, "
-    again = f"<br><code>{escape(report.command(result.subject))}</code>" if result.status == "failed" else ""
+    again = ""
+    if result.status == "failed":
+        command = escape(report.command(result.subject))
+        again = f'<br>repeat it, with the same seeds: <code class="again">{command}</code>'
     return (
-        f"<li><b>{where}<code>{escape(result.key)}</code></b>: {escape(result.reason)} "
-        f'<span class="quiet">{escape(result.sentence)}</span>{again}</li>'
+        f"<li><b>{where}<code>{escape(result.key)}</code></b>: {_prose(result.reason)}"
+        f'<br><span class="quiet">{_prose(result.sentence)}</span>{again}</li>'
     )
+
+
+def _prose(text: str) -> str:
+    """Returns a sentence as HTML, with its names in backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _theme(report: Report, theme: Theme) -> Iterator[str]:
@@ -99,29 +116,30 @@ def _theme(report: Report, theme: Theme) -> Iterator[str]:
     used = [index for index in range(len(report.columns)) if any(found[index] for _, found in rows)]
     fine = " fine" if all(_is_fine(found) for _, found in rows) else ""
     yield f'<section class="theme{fine}"><h2>{escape(theme.title)}</h2>'
-    yield f'<p class="quiet">{escape(theme.sentence)}</p><div class="wide">'
-    heads = "".join(f"<th>{escape(report.columns[index])}</th>" for index in used)
+    yield f'<p class="quiet">{escape(theme.sentence)}</p>'
+    heads = "".join(f"<th>{escape(report.columns[index]).replace('_', '_<wbr>')}</th>" for index in used)
     yield f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"
     for key, found in rows:
         given = next(result for result in found if result is not None)
         numbers = ", ".join(map(str, given.contract))
-        contract = f" (contract {numbers})" if numbers else ""
-        cells = "".join(_cell(found[index]) for index in used)
+        contract = f" (fidelity requirement {numbers})" if numbers else ""
+        cells = "".join(_cell(found[index], report.columns[index]) for index in used)
         kind = ' class="fine"' if _is_fine(found) else ""
         yield (
             f"<tr{kind}><th><code>{escape(key)}</code><br>"
-            f'<span class="quiet">{escape(given.sentence)}{contract}</span></th>{cells}</tr>'
+            f'<span class="quiet">{_prose(given.sentence)}{contract}</span></th>{cells}</tr>'
         )
-    yield "</tbody></table></div></section>"
+    yield "</tbody></table></section>"
 
 
 def _is_fine(found: list[Result | None]) -> bool:
     return not any(result is not None and result.status == "failed" for result in found)
 
 
-def _cell(result: Result | None) -> str:
+def _cell(result: Result | None, column: str) -> str:
     if result is None:
         return "<td></td>"
     kind = "missing" if result.status == "not installed" else result.status
     title = escape(result.reason or result.status, quote=True)
-    return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'
+    name = escape(column, quote=True)
+    return f'<td class="{kind}" data-name="{name}" title="{title}">{escape(MARKS[result.status])}</td>'

@@ -1,4 +1,4 @@
-"""The report of a check: a table of text, JSON, JUnit XML, and an HTML page."""
+"""The report of a check: a table of text, JSON, JUnit XML, an HTML page, and a badge."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from envoi.adapters import SCHEMES
 from envoi.atomic_write import write_atomically
 
+from .badge import badge_format, badge_json, badge_svg
 from .html_report import html_page
 from .junit_report import junit_xml
 from .outcome import LISTED, MARKS, RAN, Status
@@ -170,6 +171,18 @@ class Report:
     def write_junit(self, path: str | Path) -> None:
         """Writes the report as JUnit XML; the file is replaced as a whole."""
         write_atomically(Path(path), self.to_junit())
+
+    def write_badge(self, path: str | Path) -> None:
+        """Writes a badge for a README; the file is replaced as a whole.
+
+        Args:
+            path: File for the badge: `.svg` for a picture, `.json` for an endpoint of shields.io.
+
+        Raises:
+            envoi.EnvoiError: The file has another suffix.
+        """
+        path = Path(path)
+        write_atomically(path, badge_svg(self) if badge_format(path) == ".svg" else badge_json(self))
 
     def to_html(self) -> str:
         """Returns the report as one self-contained HTML page."""

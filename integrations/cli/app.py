@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.metadata import version
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import envoi
 from envoi.errors import nearest
@@ -19,7 +22,55 @@ class _EndOfFile(Exception):
     """An EOFError of a command, which click would take for Ctrl-D at a prompt, that is for an interruption."""
 
 
-class _Commands(TyperGroup):
+NARROW = 80
+"""Columns of a terminal below which help is plain: rich's tables would cut the names of options there."""
+
+
+class _Help:
+    """The help of all commands: flags show no type, and a narrow terminal gets plain text."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = cast("Any", super()).get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        mode, columns = self.rich_markup_mode, get_terminal_size().columns
+        if columns < NARROW:
+            self.rich_markup_mode = None
+            formatter.width = columns
+            formatter.write_dl = partial(_write_below, formatter)
+        try:
+            cast("Any", super()).format_help(ctx, formatter)
+        finally:
+            self.rich_markup_mode: Any = mode
+
+
+def _write_below(formatter: Any, rows: Iterable[tuple[str, str]], **_: Any) -> None:
+    """Writes names, each with its text on the lines below it, where click's columns would break words."""
+    indent = " " * (formatter.current_indent + 4)
+    for name, text in rows:
+        formatter.write(f"{indent[4:]}{name}\n")
+        formatter.write(
+            fill(
+                text,
+                formatter.width,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            + "\n"
+        )
+
+
+class Command(_Help, TyperCommand):
+    """A command."""
+
+
+class _Commands(_Help, TyperGroup):
     """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
 
     ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
@@ -60,6 +111,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
     except _usage_error() as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # which has printed it
+            return 2
         raise envoi.EnvoiError(_usage_message(error)) from error
     except _EndOfFile as error:
         raise cast("EOFError", error.__cause__) from None
@@ -103,8 +156,9 @@ def command(name: str, **settings: Any) -> Any:
 
     def add(function: Any) -> Any:
         paragraphs = (function.__doc__ or "").split("\n\n")
-        settings["help"] = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        return app.command(name, **settings)(function)
+        first, *_ = lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
+        texts = {"help": "\n\n".join(lines), "short_help": first}
+        return app.command(name, **{"cls": Command, **texts, **settings})(function)
 
     return add
 
@@ -115,7 +169,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Start with: [bold]envoi train gymnasium:CartPole-v1 --stop-return 450[/bold]")
+@app.callback(epilog="Start with: envoi train gymnasium:CartPole-v1 --stop-return 450")
 def _envoi(
     show_version: Annotated[
         bool, flag("--version", "Show the version.", callback=_print_version, is_eager=True)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 import envoi
 
+from ..check.badge import badge_format
 from ..check.outcome import LEGEND, LISTED, MARKS
 from ..check.report import Report
 from ..check.requirement import Result
 from ..check.run_checks import check_env
 from ..errors import one_line
-from .console import output_console
+from .console import Spinning, output_console
 
 PATIENCE = 2.0
 """Seconds before progress is shown."""
@@ -44,28 +44,60 @@ _STYLES = {
 }
 
 
+class ReportFiles(NamedTuple):
+    """The files that a report is written to; None for no file.
+
+    Attributes:
+        json: File for the report as JSON.
+        html: File for the report as a page.
+        junit: File for the report as JUnit XML.
+        badge: File for the badge, `.svg` or `.json`.
+    """
+
+    json: Path | None = None
+    html: Path | None = None
+    junit: Path | None = None
+    badge: Path | None = None
+
+    def refuse_unwritable(self) -> None:
+        """Raises an error before the check if a report could not be written after it."""
+        for path in self:
+            if path is None:
+                continue
+            if path.is_dir():
+                raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
+            if not path.absolute().parent.is_dir():
+                raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
+        if self.badge is not None:
+            badge_format(self.badge)
+
+    def write(self, report: Report) -> Iterator[Path]:
+        """Writes the files of a report, and yields each path after its file is written."""
+        writers = (report.write_json, report.write_html, report.write_junit, report.write_badge)
+        for path, write in zip(self, writers, strict=True):
+            if path is not None:
+                write(path)
+                yield path
+
+
 def run_check(
     env: str,
+    files: ReportFiles,
     *,
     frameworks: Sequence[str] | None,
     seed: int,
     episodes: int,
     steps: int,
-    json: Path | None,
-    html: Path | None,
-    junit: Path | None = None,
 ) -> int:
     """Checks an environment, and prints and writes the report.
 
     Args:
         env: Name of the environment.
+        files: The files for the report.
         frameworks: The frameworks whose forms are checked; None for all that are installed.
         seed: The checks use the seeds after this one.
         episodes: Episodes of each rollout.
         steps: Most steps of an episode.
-        json: File for the report as JSON; None for no file.
-        html: File for the report as a page; None for no file.
-        junit: File for the report as JUnit XML; None for no file.
 
     Returns:
         The exit code.
@@ -73,9 +105,7 @@ def run_check(
     Raises:
         envoi.EnvoiError: There is no such environment or framework, or a file cannot be written.
     """
-    files = [path for path in (json, html, junit) if path is not None]
-    for path in files:
-        _refuse_unwritable(path)
+    files.refuse_unwritable()
     settings: dict[str, Any] = {"frameworks": frameworks, "seed": seed, "episodes": episodes, "steps": steps}
     try:
         with one_line(), _Progress() as progress:
@@ -85,20 +115,10 @@ def run_check(
         return 130
     console = output_console()
     print_report(report, console)
-    for path, write in ((json, report.write_json), (html, report.write_html), (junit, report.write_junit)):
-        if path is not None:
-            write(path)
-            console.print(f"written to {escape(str(path))}", style="dim", soft_wrap=True)
+    for path in files.write(report):
+        console.print(f"written to {escape(str(path))}", style="dim", soft_wrap=True)
     console.print(Text(report.conclusion, style="bold green" if report.passed else "bold red"), soft_wrap=True)
     return 0 if report.passed else 1
-
-
-def _refuse_unwritable(path: Path) -> None:
-    """Raises an error before the check if its report could not be written after it."""
-    if path.is_dir():
-        raise envoi.EnvoiError(f"{path} is a folder; give the name of a file")
-    if not path.absolute().parent.is_dir():
-        raise envoi.EnvoiError(f"{path}: there is no folder {path.parent}")
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -153,14 +173,13 @@ class _Progress:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._began = self._last = time.monotonic()
         self._done = 0
-        self._status: Status | None = None
+        self._spinning = Spinning(self._console)
 
     def __enter__(self) -> _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._spinning.stop()
 
     def show(self, subject: str, key: str) -> None:
         """Shows the check that comes next.
@@ -175,10 +194,7 @@ class _Progress:
             return
         line = f"checking {subject}: {key} ({self._done} checks, {now - self._began:.0f} s)"
         if self._console.is_terminal:
-            if self._status is None:
-                self._status = self._console.status("")
-                self._status.start()
-            self._status.update(escape(line))
+            self._spinning.show(line)
         elif self._last == self._began or now - self._last >= PLAIN_SECONDS:
             self._last = now
             self._console.print(escape(line))

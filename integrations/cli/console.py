@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 PATIENCE = 2.0
@@ -27,21 +29,41 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
+class Spinning:
+    """A line on a terminal with a spinner, which vanishes when it stops.
+
+    rich's own status takes `sys.stdout` over, and gives back the one that it found. If a check had redirected that when
+    the status began, everything printed later would be lost; so this one leaves it alone.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._spinner = Spinner("dots")
+        self._live = Live(self._spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+    def show(self, text: str) -> None:
+        """Shows a text beside the spinner, cut to one line."""
+        self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
+        self._live.start()
+
+    def stop(self) -> None:
+        """Takes the line away."""
+        self._live.stop()
+
+
 @contextmanager
 def working() -> Iterator[Callable[[str], None]]:
     """Provides a function that shows, after two seconds, what a command is doing: a status on a terminal's stderr."""
     console = Console(file=sys.stderr, highlight=False)
-    began, status = time.monotonic(), console.status("")
+    began, spinning = time.monotonic(), Spinning(console)
 
     def show(text: str) -> None:
         if console.is_terminal and time.monotonic() - began >= PATIENCE:
-            status.update(Text(f"{text} … {time.monotonic() - began:.0f} s"))
-            status.start()
+            spinning.show(f"{text} … {time.monotonic() - began:.0f} s")
 
     try:
         yield show
     finally:
-        status.stop()
+        spinning.stop()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -19,9 +20,11 @@ from envoi.wrapping.wrapper import Wrapper
 
 from ..errors import one_line
 from .console import output_console, print_json
-from .spec_text import describe_specs
+from .spec_text import describe_specs, shorten_numbers
 
 STEPS = 20
+NARROW = 60
+"""Columns of a terminal below which losses stand below their framework, not beside it."""
 
 
 def print_info(name: str, *, as_json: bool = False) -> None:
@@ -47,7 +50,14 @@ def print_info(name: str, *, as_json: bool = False) -> None:
     console = output_console()
     console.print(Text(name, style="bold"))
     console.print(_table(facts, seeds))
-    console.print(_loss_table(lost))
+    console.print()
+    shown = _common_first(lost)
+    if console.width < NARROW:
+        for target, lines in shown.items():
+            console.print(Text(target, style="dim"))
+            console.print(Padding(_loss_text(lines), (0, 0, 0, 2)))
+        return
+    console.print(_loss_table(shown))
 
 
 def _table(facts: Mapping[str, list[tuple[str, str]]], seeds: str) -> Table:
@@ -66,11 +76,35 @@ def _loss_table(lost: Mapping[str, list[str] | str]) -> Table:
     table.add_column("framework", no_wrap=True)
     table.add_column("losses")
     for target, lines in lost.items():
-        if isinstance(lines, str):
-            table.add_row(target, Text(lines, style="dim"))
-        else:
-            table.add_row(target, Text("\n".join(lines) or "nothing", style="" if lines else "green"))
+        table.add_row(target, _loss_text(lines))
     return table
+
+
+def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | str]:
+    """Returns the losses with those of all frameworks, such as what an import lacks, once and first."""
+    lists = [lines for lines in lost.values() if not isinstance(lines, str)]
+    common = [line for line in (lists[0] if lists else ()) if all(line in lines for lines in lists)]
+    rest = {
+        target: lines if isinstance(lines, str) else [line for line in lines if line not in common]
+        for target, lines in lost.items()
+    }
+    return {"all": common, **rest} if common else rest
+
+
+def _loss_text(lines: list[str] | str) -> Text:
+    """Returns the losses in a framework as text; of a framework that is not installed, how to install it."""
+    if isinstance(lines, str):
+        return Text(lines, style="dim", overflow="fold")
+    return Text("\n".join(_together(lines)) or "nothing", style="" if lines else "green", overflow="fold")
+
+
+def _together(lines: list[str]) -> list[str]:
+    """Returns losses with those that differ in their path alone, as of agents with equal specs, in one line."""
+    paths: dict[str, list[str]] = {}
+    for line in lines:
+        path, _, loss = line.partition(": ")
+        paths.setdefault(loss, []).append(path)
+    return [f"{', '.join(of)}: {loss}" for loss, of in paths.items()]
 
 
 def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
@@ -90,7 +124,8 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
     space = getattr(env, "context_space", None)
     if space is not None:
         facts["context"] = [
-            (name, f"{feature}, {feature.default_value!r} by default") for name, feature in space.features.items()
+            (name, shorten_numbers(f"{feature}, {feature.default_value!r} by default"))
+            for name, feature in space.features.items()
         ]
     limit = _time_limit(env)
     if limit is not None:
@@ -98,7 +133,9 @@ def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
     facts["lanes"] = [("", _lanes(env))]
     modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
     rate = env.metadata.get("render_fps")
-    facts["rendering"] = [("", f"{modes}; {rate:g} frames a second" if rate and modes != "none" else modes)]
+    facts["rendering"] = [
+        ("", f"{modes}; {rate:g} frame{'' if rate == 1 else 's'} a second" if rate and modes != "none" else modes)
+    ]
     return facts
 
 

@@ -29,18 +29,19 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
         print_json(values)
         return
     console = output_console()
-    console.print(_table(runs, folder, narrow=console.width < 96))
+    console.print(_table(runs, console.width))
     for run in runs:
         if run.message:
             console.print(Text(f"{run.path!s}: {run.message}", style="dim"), soft_wrap=True)
 
 
-def _table(runs: list[ListedRun], folder: Path, *, narrow: bool) -> Table:
+def _table(runs: list[ListedRun], width: int) -> Table:
     """Returns the table; in a narrow terminal without the columns that matter least."""
+    narrow = width < 96
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("run", overflow="fold")
     table.add_column("state", no_wrap=True)
-    for name in ["best return", "steps", "age"]:
+    for name in ["best return" if width >= 60 else "best", "steps", "age"]:
         table.add_column(name, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("trials", justify="right")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from envoi import Array, Discrete, Foreign, MultiBinary, MultiDiscrete
 from envoi.tree import leaves
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(?:e[+-]?\d+)?")
 
 SHORT = 6
 """The most elements whose bounds are listed one by one."""
@@ -26,6 +29,11 @@ def describe_specs(specs: Any, name: str) -> list[tuple[str, str]]:
         called = "" if own is None or str(own) in path else f" ({own})"
         found.append((path.removeprefix(name), describe_spec(spec) + called))
     return found
+
+
+def shorten_numbers(text: str) -> str:
+    """Returns a text in which numbers with many decimals have four significant digits."""
+    return _LONG_NUMBER.sub(lambda found: _number(float(found[0])), text)
 
 
 def describe_spec(spec: Any) -> str:

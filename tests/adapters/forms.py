@@ -13,10 +13,9 @@ import cloudpickle
 import dm_env
 import gymnasium
 import numpy as np
+from absent import is_absent, optional
 from gymnasium.vector import VectorEnv
 from pettingzoo import AECEnv, ParallelEnv
-from ray.rllib.env.multi_agent_env import MultiAgentEnv
-from stable_baselines3.common.vec_env import VecEnv
 from traces import exact as exact_value
 
 import envoi
@@ -27,12 +26,15 @@ from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVect
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 from envoi.adapters.rllib import RLlibEnv
-from envoi.adapters.rllib.multi_form import RLlibMultiEnv
-from envoi.adapters.rllib.multi_source import FromRLlibMulti
 from envoi.adapters.rllib.vector_form import RLlibVectorEnv
-from envoi.adapters.sb3 import FromSB3, ToSB3
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
 from envoi.lane_values import stack
+
+MultiAgentEnv = optional("ray.rllib.env.multi_agent_env", "MultiAgentEnv")
+RLlibMultiEnv = optional("envoi.adapters.rllib.multi_form", "RLlibMultiEnv")
+FromRLlibMulti = optional("envoi.adapters.rllib.multi_source", "FromRLlibMulti")
+VecEnv = optional("stable_baselines3.common.vec_env", "VecEnv")
+ToSB3, FromSB3 = (optional("envoi.adapters.sb3", name) for name in ("ToSB3", "FromSB3"))
 
 LANES = 3
 
@@ -682,6 +684,7 @@ FORMS = {
     "rllib several": Form("several", rllib_several, FromRLlibMulti, StrangeRLlib),
 }
 """Every form; `rllib` in the spaces of gymnasium, which narrow nothing."""
+PRESENT = [name for name, row in FORMS.items() if not is_absent(row.read)]
 
 
 def core_of(name):
@@ -776,7 +779,7 @@ def core_steps(env, rng, steps=7):
 
 def digest():
     """The traces of every form and every import, made in this process."""
-    return {name: (native_trace(name, made(name)), core_trace(imported(name))) for name in FORMS}
+    return {name: (native_trace(name, made(name)), core_trace(imported(name))) for name in PRESENT}
 
 
 def carried_on(parcel):

@@ -9,6 +9,8 @@ from gymnasium import spaces
 import envoi
 from envoi import Array, Discrete
 
+TAXI = "Taxi-v3" if "Taxi-v3" in gymnasium.registry else "Taxi-v4"  # gymnasium 1.4 has the latter only
+
 
 class Line(NamedTuple):
     """One step of a script."""

@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from absent import needs
 from context_features import actions_of, alone, imported, trajectory
 from traces import exact
 
@@ -199,6 +200,7 @@ def test_nor_do_they_in_threads():
     assert [results[index] for index in range(len(envs))] == [[each] * 5 for each in apart]
 
 
+@needs("Box2D")
 def test_the_modules_of_gymnasium_stay_as_they_are():
     modules = [
         sys.modules[f"gymnasium.envs.box2d.{m}"]

@@ -12,6 +12,7 @@ import pytest
 from absl.testing import absltest
 from dm_env import test_utils
 from dm_sources import Wrapping
+from scripted import TAXI, Line, Scripted
 from traces import exact
 
 import envoi
@@ -292,7 +293,7 @@ class TaxiTest(Conformance, absltest.TestCase):
     steps = 210
 
     def make_object_under_test(self):
-        return to_dm_env(load("gymnasium:Taxi-v3"))
+        return to_dm_env(load(f"gymnasium:{TAXI}"))
 
 
 class ReExportedControlTest(Conformance, absltest.TestCase):
@@ -307,8 +308,6 @@ class ReExportedByGymnasiumTest(Conformance, absltest.TestCase):
 
 class SeveralRewardsTest(Conformance, absltest.TestCase):
     def make_object_under_test(self):
-        from scripted import Line, Scripted
-
         class Several(Scripted):
             reward_spec = {"a": envoi.Array((2,), "float32"), "b": envoi.Array((), "int8")}
 

@@ -18,13 +18,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from absent import optional
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from scripted import TAXI
 
 import envoi
 from envoi import LossyConversion, TimeLimit, Validated, models
-from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium, to_gymnasium_vector, to_rllib
+from envoi.adapters import TARGETS, convert, from_env, load, losses, to_gymnasium, to_gymnasium_vector
 from envoi.adapters.dm_env import ToDmEnv
 from envoi.adapters.gymnasium import ToGymnasium
 from envoi.adapters.gymnasium.source import bare
@@ -34,6 +36,8 @@ from envoi.adapters.rllib import bind_worker
 from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents.form import ToTFAgents
 from envoi.tree import leaves
+
+to_rllib = optional("envoi.adapters", "to_rllib")
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # for pygame
 
@@ -131,7 +135,7 @@ SOURCES = (
     Source("gymnasium:CartPole-v1", SHORT, cycles="max_episode_steps"),
     Source("gymnasium:FrozenLake-v1", SHORT),
     Source("gymnasium:Blackjack-v1"),
-    Source("gymnasium:Taxi-v3", SHORT, cycles="max_episode_steps"),
+    Source(f"gymnasium:{TAXI}", SHORT, cycles="max_episode_steps"),
     Source("gymnasium:Pendulum-v1", SHORT, cycles="max_episode_steps"),
     Source("gymnasium:MountainCar-v0", limit=25, cycles="limit"),
     Source("gymnasium:Acrobot-v1", limit=25, cycles="limit"),
@@ -630,7 +634,7 @@ def test_a_loop_like_cleanrls_with_gymnasiums_vector_wrappers(name):
     envs.close()
 
 
-@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", "gymnasium:Taxi-v3", "envoi:catch"])
+@pytest.mark.parametrize("name", ["gymnasium:CartPole-v1", f"gymnasium:{TAXI}", "envoi:catch"])
 def test_bsuites_loop_and_agent_play_our_forms_of_dm_env(name):
     """An agent and a loop of the kind that Acme has too: specs, `select_action`, `update`."""
     base = importlib.import_module("bsuite.baselines.base")

@@ -12,17 +12,19 @@ import golden
 import numpy as np
 import pytest
 import scripted_games
+from absent import optional
 from traces import exact
 
 import envoi
-from envoi.adapters import FRAMEWORKS, TARGETS, to_gymnasium_vector, to_sb3
+from envoi.adapters import FRAMEWORKS, TARGETS, to_gymnasium_vector
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector
 from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 from envoi.adapters.rllib import WorkerSeeds
-from envoi.adapters.rllib.multi_form import RLlibMultiEnv
-from envoi.adapters.rllib.multi_source import FromRLlibMulti
-from envoi.adapters.sb3 import FromSB3
+
+RLlibMultiEnv = optional("envoi.adapters.rllib.multi_form", "RLlibMultiEnv")
+FromRLlibMulti = optional("envoi.adapters.rllib.multi_source", "FromRLlibMulti")
+to_sb3, FromSB3 = (optional("envoi.adapters.sb3", name) for name in ("to_sb3", "FromSB3"))
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
 

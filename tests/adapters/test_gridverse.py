@@ -1,7 +1,12 @@
 """Outer environments of gym-gridverse, known by their methods."""
 
+import contextlib
 import copy
+import io
+import os
 import pickle
+import re
+from pathlib import Path
 
 import gridverse_like
 import gymnasium
@@ -163,3 +168,26 @@ def test_it_converts_to_gymnasium():
     check_env(env, skip_render_check=True)
     with pytest.raises(envoi.EpisodeError, match="call reset"):
         to_gymnasium(gridverse_like.make()).step(0)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming_from" / "gridverse.md"
+
+
+def test_the_page_runs_with_gym_gridverse_itself(tmp_path, monkeypatch):
+    """Runs where gym-gridverse is installed; `ENVOI_GRIDVERSE` is the folder `yaml` of its repository."""
+    pytest.importorskip("gym_gridverse")
+    folder = os.environ.get("ENVOI_GRIDVERSE")
+    if folder is None:
+        pytest.skip("ENVOI_GRIDVERSE does not name the folder of gym-gridverse's worlds")
+    monkeypatch.chdir(folder)
+    names = {}
+    blocks = re.findall(r"```py\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for code, printed in blocks:
+        with contextlib.redirect_stdout(output := io.StringIO()):
+            exec(compile(code, PAGE.name, "exec"), names)
+        assert output.getvalue() == printed
+
+    from envoi.integrations.check import check_env
+
+    check_env(lambda: envoi.TimeLimit(from_env(names["make"]()), 100), frameworks=["gymnasium"]).raise_if_failed()

@@ -15,14 +15,14 @@ from depth import examples
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import Ends, Line, Returning, Scripted, Source
+from scripted import TAXI, Ends, Line, Returning, Scripted, Source
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, SnapshotUnsupported, SpecError
 from envoi.adapters import from_env, from_gymnasium, load, losses, to_gymnasium
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium
 
-REAL = ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
+REAL = ["CartPole-v1", TAXI, "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "MountainCar-v0"]
 
 
 class Passing(gymnasium.Wrapper):
@@ -505,7 +505,7 @@ def test_a_copy_taken_fresh_or_in_mid_episode_continues_as_the_original(how, kin
         "to checked": lambda: to_gymnasium(Ends(), validate=True),
         "from": lambda: from_gymnasium(Source(*[Line()] * 9)),
         "through": lambda: through(load("envoi:gridworld")),
-        "real": lambda: load("gymnasium:Taxi-v3"),
+        "real": lambda: load(f"gymnasium:{TAXI}"),
     }[kind]
     env = make()
     action = 5 if kind == "from" else 1
@@ -633,7 +633,7 @@ def test_a_snapshot_of_our_own_form_in_a_wrapper_keeps_its_core_the_same_object(
 
 
 def test_a_snapshot_of_another_kind_of_source_is_refused():
-    cart, taxi = load("gymnasium:CartPole-v1"), load("gymnasium:Taxi-v3")
+    cart, taxi = load("gymnasium:CartPole-v1"), load(f"gymnasium:{TAXI}")
     cart.reset(seed=0)
     taxi.reset(seed=0)
     with pytest.raises(SnapshotUnsupported, match="CartPole"):
@@ -668,7 +668,7 @@ def test_a_rewarder_replaces_the_reward_of_an_imported_environment_and_reaches_g
     assert form.step(1)[1] == float(env.state[0] - before[0] + 10)
 
 
-@pytest.mark.parametrize(("name", "state"), [("Taxi-v3", int), ("FrozenLake-v1", int), ("Pendulum-v1", np.ndarray)])
+@pytest.mark.parametrize(("name", "state"), [(TAXI, int), ("FrozenLake-v1", int), ("Pendulum-v1", np.ndarray)])
 def test_the_state_is_the_sources_own_where_it_has_one(name, state):
     env = load(f"gymnasium:{name}")
     env.reset(seed=0)

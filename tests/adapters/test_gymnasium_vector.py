@@ -13,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nested import numeric_specs, plain, specs, trees
-from scripted import Ends, Line, Scripted, Shaped
+from scripted import TAXI, Ends, Line, Scripted, Shaped
 from test_gymnasium import PICKLERS, discounts, exactly, infos, values
 
 import envoi
@@ -1067,7 +1067,7 @@ KINDS = {
 
 
 def taxi():
-    return gymnasium.make("Taxi-v3", max_episode_steps=2)
+    return gymnasium.make(TAXI, max_episode_steps=2)
 
 
 def Real(n, mode):
@@ -1220,7 +1220,7 @@ def acted(env, n, seed=0, steps=60):
     return [env.reset(seed=seed), *(env.step(np.array(row)) for row in actions)]
 
 
-REAL = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Taxi-v3", "MiniGrid-Empty-5x5-v0"]
+REAL = ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", TAXI, "MiniGrid-Empty-5x5-v0"]
 
 
 def made(name):
@@ -1270,7 +1270,7 @@ def test_a_native_vector_environment_lives_as_it_does_alone(n):
         to_gymnasium_vector(core, autoreset_mode=SAME)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("MiniGrid-Empty-5x5-v0", NEXT), ("Taxi-v3", SAME)])
+@pytest.mark.parametrize(("name", "mode"), [("MiniGrid-Empty-5x5-v0", NEXT), (TAXI, SAME)])
 def test_environments_in_other_processes_live_as_they_do_alone(name, mode):
     def source():
         return AsyncVectorEnv([lambda: made(name)] * 2, autoreset_mode=mode)

@@ -7,6 +7,7 @@ import gridverse_like
 import gymnasium
 import numpy as np
 import pytest
+from absent import optional
 from dm_env import StepType
 from dm_sources import Playing, Wrapping
 
@@ -25,13 +26,14 @@ from envoi.adapters import (
     to_gymnasium_vector,
     to_pettingzoo,
     to_pettingzoo_aec,
-    to_rllib,
     to_tf_agents,
 )
 from envoi.adapters.shared.loss import DroppedOptionsWarning
 from envoi.adapters.tf_agents import ArraySpec, BoundedArraySpec, FromTFAgents, PyEnvironment, TimeStep
 from envoi.errors import near_misses
 from envoi.models import Catch
+
+to_rllib = optional("envoi.adapters", "to_rllib")
 
 MIDDLE = (StepType.MID, 0.0, 1.0)
 LINES = [MIDDLE] * 90 + [(StepType.LAST, 1.0, 0.0)]

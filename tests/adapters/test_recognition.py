@@ -6,18 +6,20 @@ import dm_env
 import gymnasium
 import numpy as np
 import pytest
-from forms import FORMS, made, stranger
+from absent import optional
+from forms import FORMS, MultiAgentEnv, made, stranger
 from gymnasium.vector import SyncVectorEnv
 from pettingzoo import ParallelEnv
-from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from small_models import Walk
 
 import envoi
 from envoi import Env, LossyConversion, SpecError
-from envoi.adapters import TARGETS, convert, from_env, losses, registry, to_gymnasium, to_rllib
+from envoi.adapters import TARGETS, convert, from_env, losses, registry, to_gymnasium
 from envoi.adapters.gymnasium import ToGymnasium
 from envoi.adapters.rllib import RLlibEnv
 from envoi.integrations.check import check_env
+
+to_rllib = optional("envoi.adapters", "to_rllib")
 
 
 class Walkers(MultiAgentEnv):

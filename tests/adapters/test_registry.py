@@ -258,3 +258,10 @@ def test_importing_the_adapters_imports_no_framework_and_from_env_looks_at_none(
         "print([m for m in ('gymnasium', 'ray', 'torch') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_importing_an_adapter_without_its_framework_does_not_break_recognition(monkeypatch):
+    importlib.import_module("envoi.adapters.rllib")  # as for its codec, which needs no Ray
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert isinstance(from_env(gymnasium.make("CartPole-v1")), envoi.Env)
+    assert isinstance(from_env(envoi.adapters.rllib.RLlibEnv(Ends())), envoi.Env)

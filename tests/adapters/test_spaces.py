@@ -8,12 +8,13 @@ import gymnasium
 import nested
 import numpy as np
 import pytest
+from absent import optional
 from depth import examples
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scripted import Shaped
+from scripted import TAXI, Shaped
 
 import envoi
 from envoi import (
@@ -42,7 +43,6 @@ from envoi.adapters import (
     to_gymnasium,
     to_gymnasium_vector,
     to_pettingzoo,
-    to_rllib,
 )
 from envoi.adapters.gymnasium import from_space, to_space
 from envoi.adapters.gymnasium.specs import decoder, encoder
@@ -50,6 +50,8 @@ from envoi.adapters.gymnasium_vector.specs import batched_space
 from envoi.adapters.rllib.codec import Codec
 from envoi.adapters.shared.arrival import incoming
 from envoi.tree import leaves
+
+to_rllib = optional("envoi.adapters", "to_rllib")
 
 
 def encode(spec, value):
@@ -450,7 +452,7 @@ def test_integers_of_another_width_than_their_space_are_cast_for_it():
     assert to_space(OneOf([Discrete(2)])).contains(encode(OneOf([Discrete(2)]), (np.int32(0), 1)))
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Taxi-v3", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("name", ["CartPole-v1", TAXI, "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1"])
 def test_the_spaces_of_gymnasiums_own_environments_survive(name):
     env = gymnasium.make(name, disable_env_checker=True)
     for space in (env.observation_space, env.action_space):

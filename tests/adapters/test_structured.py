@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from absent import optional
 from depth import examples
 from gymnasium import spaces
 from hypothesis import given
@@ -10,11 +11,13 @@ from scripted import Ends, Shaped
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError, Text, sample
-from envoi.adapters import from_env, load, losses, to_rllib
+from envoi.adapters import from_env, load, losses
 from envoi.adapters.rllib import Codec
 from envoi.adapters.rllib.codec.images import is_image
 from envoi.adapters.rllib.codec.masks import Masks, has_masks
 from envoi.adapters.rllib.codec.structured import VECTOR, WORD_BINS, words
+
+to_rllib = optional("envoi.adapters", "to_rllib")
 
 
 def structured(observation):

@@ -6,16 +6,16 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from absent import optional
 from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
-from envoi.adapters import load, to_gymnasium, to_pettingzoo, to_rllib
+from envoi.adapters import load, to_gymnasium, to_pettingzoo
 from envoi.adapters.gymnasium import from_gymnasium
 from envoi.adapters.pettingzoo import from_pettingzoo
-from envoi.adapters.rllib import from_rllib
 from envoi.context import (
     Attributes,
     Categorical,
@@ -29,6 +29,8 @@ from envoi.context import (
     save_contexts,
 )
 from envoi.models import CartPole, Pendulum, Pursuit
+
+to_rllib, from_rllib = (optional("envoi.adapters.rllib", name) for name in ("to_rllib", "from_rllib"))
 
 MASSES = {"a": {"m": 2.0}, "b": {"m": 1.0}, "c": {"m": 0.5}}
 

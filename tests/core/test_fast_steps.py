@@ -432,7 +432,7 @@ def test_the_source_of_an_assembled_step_is_explained_with_a_comment_for_each_la
     assert text.splitlines()[:6] == [
         "def make(again, model, RUNNING, OVER):",
         "    def step(action):",
-        "        # a layer's functions were replaced since, for instance by another rewarder: assemble the step again",
+        "        # a layer's functions were replaced, such as its rewarder: assemble again",
         "        if again.is_due:",
         "            return again(action)",
         "        # Model: the functions that its author wrote",

@@ -23,6 +23,9 @@ from traces import exact, trace
 import envoi
 from envoi import EpisodeError, SnapshotUnsupported, SpecError, UnknownName, WorkerError
 
+# pytest-xdist has threads in each of its processes, so that CPython warns of every fork from 3.12 on.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
 N = 5
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from absent import needs
 
 PROBE = """
 import sys
@@ -77,6 +78,7 @@ BAD = {
 }
 
 
+@needs("ray")
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
@@ -136,6 +138,7 @@ def test_resume_refuses_a_folder_without_a_run(cli, tmp_path):
         assert why in err
 
 
+@needs("ray")
 def test_debug_shows_the_traceback(cli):
     with pytest.raises(LookupError):
         cli("train", "gymnasium:CartPoel-v1", "--debug")

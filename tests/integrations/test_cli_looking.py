@@ -1,5 +1,7 @@
 """The commands that show an env: `envs`, `info`, `render`, `play`, and completion."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -9,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import envoi
 from envoi.adapters import SCHEMES, load, names_of
 from envoi.integrations.cli import keyboard, pictures
+from envoi.integrations.cli.console import Spinning
 from envoi.integrations.cli.env_list import list_envs
-from envoi.integrations.cli.spec_text import describe_spec, describe_specs
+from envoi.integrations.cli.spec_text import describe_spec, describe_specs, shorten_numbers
 from envoi.models import Catch
 
 
@@ -345,3 +349,53 @@ main(["--show-completion"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "_ENVOI_COMPLETE=complete_" in done.stdout, done.stderr
+
+
+COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
+
+
+@pytest.mark.parametrize("columns", [40, 79, 80])
+def test_help_keeps_to_its_columns_and_cuts_no_option(cli, monkeypatch, columns):
+    import typer.main
+
+    from envoi.integrations.cli.commands import app
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    commands = {"": typer.main.get_command(app)}
+    commands |= commands[""].commands
+    assert set(commands) == set(COMMANDS)
+    for name, command in commands.items():
+        code, out, err = cli(*filter(None, [name]), "--help")
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines())) <= columns, name
+        assert all(option in out for param in command.params for option in param.opts if option.startswith("--")), name
+        assert "<bool>" not in out
+
+
+def test_without_a_command_there_is_only_help(cli):
+    code, out, err = cli()
+    assert code == 2
+    assert "Usage: envoi" in out + err
+    assert "envoi: " not in err
+
+
+def test_info_shortens_numbers_and_lists_equal_losses_of_agents_together(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    code, out, _ = cli("info", "envoi:pursuit")
+    assert code == 0
+    assert "…\n" not in out.replace(" ", "")
+    assert out.count("shape flattened") == 1
+    assert shorten_numbers("from 0.00030000000000000003 to 0.006, -8.907462370478262e-07") == (
+        "from 0.0003 to 0.006, -8.907e-07"
+    )
+
+
+def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
+    before, taken = sys.stdout, io.StringIO()
+    spinning = Spinning(Console(file=io.StringIO(), force_terminal=True))
+    with contextlib.redirect_stdout(taken):
+        spinning.show("checking")
+        sys.stdout.write("of a suite")
+    spinning.stop()
+    assert sys.stdout is before
+    assert taken.getvalue() == "of a suite"

@@ -4,14 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from absent import ABSENT
 
 import envoi
 from envoi import SpecError, UnknownName
-from envoi.adapters import load
+from envoi.adapters import FRAMEWORKS, load
 from envoi.integrations.cli import main
 from envoi.integrations.step_times import step_times
 
-FORMS = ["gymnasium", "gymnasium_vector", "dm_env", "tf_agents", "sb3"]
+OF_LANES = [name for name in ("gymnasium_vector", "sb3") if FRAMEWORKS[name].package not in ABSENT]
+FORMS = ["gymnasium", *OF_LANES, "dm_env", "tf_agents"]
 
 
 class Counted(envoi.Model):
@@ -57,7 +59,7 @@ def test_all_forms_play_the_same_actions():
     [
         (lambda: load("gymnasium:CartPole-v1"), "gymnasium, the source", FORMS),
         (lambda: load("envoi:pursuit"), "core", ["pettingzoo"]),
-        (lambda: envoi.batch(Counted, 3), "core", ["gymnasium_vector", "sb3"]),
+        (lambda: envoi.batch(Counted, 3), "core", OF_LANES),
     ],
 )
 def test_every_kind_of_environment_is_measured(make, base, forms, monkeypatch):

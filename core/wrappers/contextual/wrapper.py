@@ -44,7 +44,8 @@ class Contextual(Lifted):
     see more than the first context of a round, use `Random`, or choose by options.
     Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
 
-        env = Contextual(load("gymnasium:Pendulum-v1"), contexts={"light": {"m": 0.5}, "heavy": {"m": 2.0}})
+        masses = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
+        env = Contextual(load("gymnasium:Pendulum-v1"), contexts=masses)
 
     Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
 

@@ -31,19 +31,18 @@ def _check(
     json: Annotated[Path | None, _file(help="Write the report as JSON too.")] = None,
     html: Annotated[Path | None, _file(help="Write the report as a page too.")] = None,
     junit: Annotated[Path | None, _file(help="Write the report as JUnit XML too.")] = None,
+    badge: Annotated[Path | None, _file(help="Write a badge too: .svg, or .json for shields.io.")] = None,
     debug: Debug = False,
 ) -> None:
     """Check an env: its values, seeds and episodes, its form in each framework, and the frameworks' own suites.
 
-    The exit code is 1 if a check failed. In a test of your own, write
-    `envoi.integrations.check.check_env(make_env).raise_if_failed()`.
+    The exit code is 1 if a check failed. In a test of your own, call `check_env` of `envoi.integrations.check`.
     """
     del debug
-    from ..check_display import run_check
+    from ..check_display import ReportFiles, run_check
 
     chosen = None if frameworks is None else [name.strip() for name in frameworks.split(",") if name.strip()]
     chosen = [] if chosen == ["none"] else chosen
-    code = run_check(
-        env, frameworks=chosen, seed=seed, episodes=episodes, steps=steps, json=json, html=html, junit=junit
-    )
+    files = ReportFiles(json, html, junit, badge)
+    code = run_check(env, files, frameworks=chosen, seed=seed, episodes=episodes, steps=steps)
     raise typer.Exit(code)

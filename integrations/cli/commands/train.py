@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 import envoi
 
@@ -17,7 +16,7 @@ from ...rllib.run_folder import RunFolder
 from ...rllib.settings import DEFAULT_STOP_STEPS, TRACKERS, Settings
 from ...rllib.sweep import SCHEDULERS
 from ...rllib.training import Job
-from ..app import command
+from ..app import Command, command
 from ..option_types import ENV_EXAMPLES, Debug, completion, env_argument, flag, one_of, real, whole
 from ..train_options import SPEC_CHECKS, given_settings, new_job, rates, setting_names, spell_out
 
@@ -32,7 +31,7 @@ _text: Any = partial(typer.Option, metavar="NAME")
 _file: Any = partial(typer.Option, metavar="PATH")
 
 
-class _Train(TyperCommand):
+class _Train(Command):
     """The command, whose `--check-specs` may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
