@@ -190,7 +190,7 @@ def cases() -> dict[str, tuple[str, Case, int]]:
     }
     many = {
         "a loop of lanes": ("numpy", lambda: envoi.batch(null.NullModel(), N, compiled=False)),
-        "a BatchModel": ("numpy", lambda: envoi.batch(null.NullBatchModel(), N)),
+        "a BatchModel": ("numpy", lambda: envoi.batch(null.NullBatchModel(), N, compiled=False)),
         "workers": ("numpy", lambda: adapters.to_gymnasium_vector(envoi.batch(null.NullModel, N, workers=2))),
         "gymnasium vector, compiled": ("numba", lambda: adapters.to_gymnasium_vector(cartpoles(compiled=True))),
         "gymnasium vector, numpy": ("gymnasium", lambda: adapters.to_gymnasium_vector(cartpoles(compiled=False))),
@@ -211,11 +211,9 @@ def cases() -> dict[str, tuple[str, Case, int]]:
 
 def resident() -> float:
     """Returns the resident memory of this process and of those that it started, in megabytes."""
-    page = os.sysconf("SC_PAGE_SIZE")
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return (
-        sum(int(Path(f"/proc/{process}/statm").read_text().split()[1]) for process in ("self", *children)) * page / 1e6
-    )
+    found = (Path(f"/proc/{process}/smaps_rollup").read_text() for process in ("self", *children))  # statm is rounded
+    return sum(int(text.partition("\nRss:")[2].split()[0]) for text in found) * 1024 / 1e6
 
 
 def grown(name: str, steps: int, result: Any) -> None:
@@ -273,6 +271,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases whose name holds this")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     asked = parser.parse_args()
+    if not Path("/proc/self/smaps_rollup").exists():
+        parser.error("resident memory is read from /proc, which Linux has")
     warnings.simplefilter("ignore")
     for module in SLOW:
         with suppress(ImportError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,22 @@ def markdown(*benchmarks: str) -> str:
         return "This run does not have them.\n"
     units = {one["unit"] for one in found}
     unit = units.pop() if len(units) == 1 else ""
-    lines = [f"| what | ours{f', {unit}' if unit else ''} | beside | theirs | times as cheap | goal |"]
-    lines.append("|---|---:|---|---:|---|---|")
-    title = ""
+    has_lanes = any(one["lanes"] is not None for one in found)
+    has_peers = any(one["peer"] for one in found)
+    columns = [("what", "---"), ("lanes", "---:"), (f"ours{f', {unit}' if unit else ''}", "---:"), ("beside", "---")]
+    columns += [("theirs", "---:"), ("times as cheap", "---"), ("goal", "---")]
+    kept = [True, has_lanes, True, has_peers, has_peers, has_peers, True]
+    lines = [f"| {' | '.join(name for name, _ in compress(columns, kept))} |"]
+    lines.append(f"|{'|'.join(rule for _, rule in compress(columns, kept))}|")
+    before: tuple[str, ...] = ()
     for one in found:
-        peer, own = one["peer"] or {"name": "", "median": None}, _title(one)
         ours = figure(one["ours"]["median"]) + ("" if unit else f" {one['unit']}")
-        repeats, title = own == title, own
-        theirs = "" if peer["median"] is None else figure(peer["median"])
+        named = (one["row"], "" if one["lanes"] is None else f"{one['lanes']:,}", ours)
+        peer = (one["peer"]["name"], figure(one["peer"]["median"])) if one["peer"] else ("", "")
         compared = spread(one["ratio"]) if one["ratio"] else ""
-        cells = ("" if repeats else own, "" if repeats else ours, peer["name"], theirs, compared, _goal(one))
-        lines.append("|" + "|".join(f" {cell} " for cell in cells) + "|")
+        cells = (*(("", "", "") if named == before else named), *peer, compared, _goal(one))
+        lines.append("|" + "|".join(f" {cell} " for cell in compress(cells, kept)) + "|")
+        before = named
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +106,8 @@ def measured() -> str:
     for name, one in found.items():
         clocks.setdefault(one["clock"], []).append(f"`{name}` ({one['rounds']} rounds)")
     lines += [f"{clock[0].upper()}{clock[1:]}: {', '.join(names)}." for clock, names in clocks.items()]
-    missing = {peer: name for name, one in found.items() for peer in one["missing"]}
+    there = {name for one in rows(*found) for name in (one["row"], (one["peer"] or {}).get("name"))}
+    missing = dict.fromkeys(peer for one in found.values() for peer in one["missing"] if peer not in there)
     lines += [f"Not installed, and so not measured: {', '.join(missing)}."] if missing else []
     return "\n\n".join(lines) + "\n"
 
