@@ -151,6 +151,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         kind = cast("Any", type(lanes[0]))
         if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
             return False
+        if not plan.is_current(lanes):
+            return False
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
         if not runner.load([np.array(values) for values in columns], self._ended):
             return False
