@@ -353,6 +353,8 @@ def _nodes(value: Any, recorder: Recorder, dtype: np.dtype[Any] | None = None) -
     if array.dtype.kind not in "biuf":
         raise Unsupported(f"it computes with values of dtype {array.dtype}")
     target = dtype or array.dtype
+    if type(value) is int and target.kind in "iu" and not np.iinfo(target).min <= value <= np.iinfo(target).max:
+        raise Unsupported(f"it combines {target} and {value}, which {target} cannot hold; convert the array by astype")
     result = np.empty(array.shape, object)
     for place in np.ndindex(array.shape):
         result[place] = recorder.const(array[place], target)

@@ -440,6 +440,16 @@ class Summing(Reader):
         return np.sum(np.stack([state, action], axis=1), axis=1, initial=5)
 
 
+class Beyond(Reader):
+    def reward(self, state, action, next_state):
+        return np.where(state.astype(np.uint8) < 300, 1.0, 2.0)
+
+
+def test_numbers_beyond_the_bounds_of_a_dtype_are_refused():
+    with pytest.raises(NotCompilable, match=r"Beyond\.reward .*uint8 and 300, which uint8 cannot hold"):
+        envoi.batch(Beyond(), 2, compiled=True)
+
+
 def test_options_of_reductions_that_have_no_compiled_form_are_refused():
     with pytest.raises(NotCompilable, match=r"Summing\.reward .*np\.sum with options"):
         envoi.batch(Summing(), 2, compiled=True)
