@@ -101,26 +101,23 @@ class CompiledModel(Env):
         action: Any = self.action_spec
         read = ".item()" if isinstance(self.lanes, Lanes) and self.reward_spec == Env.reward_spec else "[0]"
         lines = [
-            # An action of another dtype is converted by the batch, or refused.
-            "$actions = $empty($shape, $dtype)",
-            "if getattr(action, 'dtype', $dtype) == $dtype and not isinstance(action, float):",
-            "    $actions[0] = action",
-            "else:",
-            "    $actions = $as_array(action)[None]",
-            "observation, $rewards, $ends, $cuts, $discounts, $infos = $lanes.step_values($actions)",
+            "$values = $step_alone(action)",
+            "if $values is None:",
+            "    $values = $step_values($with_axis(action, $dtype))",
+            "observation, $rewards, $ends, $cuts, $discounts, $infos = $values",
             "observation = observation[0]",
             f"reward = $rewards{read}",
             "terminated = False if $ends is None else bool($ends[0])",
             "truncated = False if $cuts is None else bool($cuts[0])",
             "discount = None if $discounts is None else $discounts[0]",
-            "info = $infos[0]",
+            "info = {} if $infos is None else $infos[0]",
         ]
-        names = {
-            "lanes": self.lanes,
-            "shape": (1, *action.shape),
+        lanes: Any = self.lanes
+        names: dict[str, Any] = {
+            "step_alone": lanes.step_alone,
+            "step_values": lanes.step_values,
+            "with_axis": _with_lane_axis,
             "dtype": action.dtype,
-            "empty": np.empty,
-            "as_array": np.asarray,
         }
         return (Part("CompiledModel: one call of a kernel", outward="\n".join(lines), names=names),)
 
@@ -201,6 +198,18 @@ class CompiledModel(Env):
     @property
     def unwrapped(self) -> Any:
         return self._model
+
+
+def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Returns an action of one lane as an array of all lanes, of its own dtype, for the batch to check.
+
+    Args:
+        action: The action; lists of floats, which have no dtype, and bools get that of the spec.
+        dtype: The dtype of the spec.
+    """
+    array = np.asarray(action)
+    plain = type(action) is bool or (type(action) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
+    return (array.astype(dtype) if plain else array)[None]
 
 
 def compiled(model: Env, compiled: Compiled = True) -> Env:

@@ -131,28 +131,16 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
             raise
 
     def _prepare(self, plan: Any) -> None:
-        from ..compiling.layout import Layout
         from ..compiling.runner import Runner
 
-        n, env = self.batch_size, self._lanes[0]
-        self._own = Layout({name: getattr(env, name) for name in plan.settings}, names=plan.settings)
-        examples = [self._own.empty(2), np.zeros((2, 8), np.int64), plan.context.empty(2), plan.layout.empty(2)]
-        runner = Runner(plan, self.action_spec, n, examples)
-        self._bits, self._streams_of = np.zeros((n, 8), np.int64), [None] * n
-        self._contexts, self._fresh, self._records_of_own = (
-            plan.context.empty(n),
-            plan.layout.empty(n),
-            self._own.empty(n),
-        )
-        self._fixed = [self._records_of_own, self._bits, self._contexts, self._fresh]
+        env, runner = self._lanes[0], Runner(plan, self.action_spec, self.batch_size)
+        self._streams_of: list[Any] = [None] * self.batch_size
         # The types of numbers in states, which follow from the functions and not from the records.
         rng = np.random.default_rng(0)
         begun = env.initial(rng, env.context)
         moved = env.transition(begun, lane(env.action_spec, self._one_of(runner.idle), 0), rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
-        self._prepared = frozenset(
-            ("_own", "_bits", "_streams_of", "_contexts", "_fresh", "_records_of_own", "_fixed", "_kinds")
-        )
+        self._prepared = frozenset(("_streams_of", "_kinds"))
         self._fit(plan, runner)
 
     def _one_of(self, leaves: Sequence[Any]) -> Any:
@@ -176,35 +164,34 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
             return False
         contexts = [env.context for env in lanes]
         pairs = (
-            (plan.context, self._contexts, [[context[name] for context in contexts] for name in plan.context.example]),
-            (self._own, self._records_of_own, [[getattr(env, name) for env in lanes] for name in plan.settings]),
+            ("contexts", plan.context, [[context[name] for context in contexts] for name in plan.context.example]),
+            ("settings", plan.own, [[getattr(env, name) for env in lanes] for name in plan.own.example]),
         )
-        for layout, records, values in pairs:
+        for name, layout, values in pairs:
             arrays = layout.converted([np.asarray(one) for one in values], self.batch_size)
             if arrays is None:
                 return False
-            layout.write(records, arrays)
+            layout.write(runner.arrays[name], arrays)
         if plan.uses_dynamics or plan.uses_observation:
-            self._find_streams(lanes)
+            self._find_streams(runner.arrays["bits"], lanes)
         self._observation = Lanes.observation.__get__(self)
         self._in_records = True
         return True
 
-    def _find_streams(self, lanes: Sequence[Any]) -> None:
+    def _find_streams(self, bits: Any, lanes: Sequence[Any]) -> None:
         from ..compiling.random_streams import addresses_of
 
         for index, env in enumerate(lanes):
             streams = env.streams
             if self._streams_of[index] is not streams:
-                self._bits[index, :4] = addresses_of(streams.dynamics)
-                self._bits[index, 4:] = addresses_of(streams.observation)
+                bits[index, :4] = addresses_of(streams.dynamics)
+                bits[index, 4:] = addresses_of(streams.observation)
                 self._streams_of[index] = streams
 
-    def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
-        if begins is not None and not runner.plan.begins:
-            layout = runner.plan.layout
-            for row, index in enumerate(begins.nonzero()[0].tolist()):
-                env = self._lanes[index]
-                state = env.initial(env.streams.dynamics, env.context)
-                layout.write(self._fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
-        return self._fixed
+    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+        layout, fresh = runner.plan.layout, runner.arrays["fresh"]
+        for row, index in enumerate([] if begins is None else begins.nonzero()[0].tolist()):
+            env = self._lanes[index]
+            state = env.initial(env.streams.dynamics, env.context)
+            layout.write(fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
+        return ()

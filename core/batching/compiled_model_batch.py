@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..compiling.comparison import check_equal
 from ..compiling.plan import Plan
 from ..compiling.random_streams import addresses_of
 from ..compiling.runner import Runner
-from ..compiling.vectorised import example_arguments, fixed_arguments, plan_of_batch_model
+from ..compiling.vectorised import plan_of_batch_model
 from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
@@ -78,62 +79,57 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
             raise
 
     def _prepare(self, plan: Plan) -> None:
-        n = self.batch_size
-        runner = Runner(plan, self.action_spec, n, example_arguments(plan))
-        rng = np.random.default_rng(0)
-        self._contexts, self._contexts_of = plan.context.empty(n), None
-        self._fresh = plan.layout.empty(n)
-        self._fixed = fixed_arguments(plan, self._contexts, self._fresh)
-        self._bits, self._bits_of = np.zeros(9, np.int64), None
+        n, rng = self.batch_size, np.random.default_rng(0)
         groups = (plan.transition_calls, plan.observe_calls, plan.initial_calls)
-        bits = [self._bits] if plan.generates else []
-        self._quiet = [*self._fixed, *bits, *(call(rng, n) for calls in groups for call in calls)]
-        self._no_calls = [call(rng, n) for call in plan.transition_calls]
-        self._no_first = [call(rng, n) for call in plan.initial_calls]
+        changing = [] if plan.generates else [_numbers(call, rng, 2) for calls in groups for call in calls]
+        runner = Runner(plan, self.action_spec, n, changing)
+        if plan.loops:
+            runner.arrays["loops"][:] = plan.addresses
+        for number, table in enumerate(plan.tables):
+            runner.arrays[f"table{number}"][...] = table
+        self._contexts_of, self._streams_of = None, None
+        # Numbers in the place of those that a step does not need.
+        self._no_calls = [_numbers(call, rng, n) for call in plan.transition_calls]
+        self._no_first = [_numbers(call, rng, n) for call in plan.initial_calls]
         self._settings = dict(vars(self.model))
-        self._prepared = frozenset(
-            (
-                "_contexts",
-                "_contexts_of",
-                "_fresh",
-                "_fixed",
-                "_bits",
-                "_bits_of",
-                "_quiet",
-                "_no_calls",
-                "_no_first",
-                "_settings",
-            )
-        )
+        self._prepared = frozenset(("_contexts_of", "_streams_of", "_no_calls", "_no_first", "_settings"))
         self._fit(plan, runner)
 
     def _usable(self) -> Runner | None:
         runner = self._runner
         if runner is None or self._rewarder is not None or not self._begun:
             return None
-        if not self._is_current():
+        try:
+            is_current = vars(self.model) == self._settings
+        except ValueError:  # of arrays, which cannot be compared
+            is_current = False
+        if not is_current:
             self._drop()
             return None
+        if self._in_records and self._contexts_of is self._columns and self._streams_of is self._streams:
+            return runner
+        return runner if self._into_records(runner) else None
+
+    def _into_records(self, runner: Runner) -> bool:
+        """Gives the kernel what has changed outside of it; returns False if it cannot step with that."""
+        plan = runner.plan
         if not self._in_records:
             if not runner.load([leaf for _, leaf in tree.leaves(self._tree)], self._ended):
-                return None
+                return False
             self._in_records = True
         if self._contexts_of is not self._columns:
-            layout = runner.plan.context
-            columns = layout.converted([self._columns[name] for name in layout.example], self.batch_size)
+            columns = plan.context.converted([self._columns[name] for name in plan.context.example], self.batch_size)
             if columns is None:
                 self._drop()
-                return None
-            layout.write(self._contexts, columns)
+                return False
+            if plan.begins:
+                plan.context.write(runner.arrays["contexts"], columns)
             self._contexts_of = self._columns
-        return runner
-
-    def _is_current(self) -> bool:
-        """Returns True if the settings of the model are those that the kernel was made for."""
-        try:
-            return vars(self.model) == self._settings
-        except ValueError:  # of arrays, which cannot be compared
-            return False
+        streams = self.streams
+        if plan.generates and self._streams_of is not streams:
+            runner.arrays["bits"][:] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))
+        self._streams_of = streams
+        return True
 
     def _drop(self) -> None:
         """Gives up the kernel, because the model has changed; another one may be compiled."""
@@ -143,33 +139,27 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         if self.choice.wanted is True:
             self.choice.compile(self._make_plan, self._start)
 
-    def _find_streams(self) -> None:
-        streams = self.streams
-        self._bits[:8] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))
-        self._bits_of = streams
-
-    def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.
-        n, plan, given = self.batch_size, runner.plan, self._fixed
-        if plan.generates:
-            if self._bits_of is not self._streams or self._streams is None:
-                self._find_streams()
-            self._bits[8] = acts
-            return self._quiet
-        if begins is None and not plan.transition_calls and not plan.observe_calls:
-            return self._quiet
-        if plan.transition_calls:
+        n, plan = self.batch_size, runner.plan
+        transition, first = self._no_calls, self._no_first
+        if acts and plan.transition_calls:
             rng = self.streams.dynamics
-            given = [*given, *([call(rng, n) for call in plan.transition_calls] if acts else self._no_calls)]
-        first = self._no_first
+            transition = [_numbers(call, rng, n) for call in plan.transition_calls]
         if begins is not None:
             index = begins.nonzero()[0]
-            if not plan.begins:
-                plan.layout.write(self._fresh[: len(index)], [leaf for _, leaf in tree.leaves(self._initial(index))])
-            elif plan.initial_calls and len(index):
+            if not len(index):
+                pass
+            elif not plan.begins:
+                fresh = runner.arrays["fresh"]
+                plan.layout.write(fresh[: len(index)], [leaf for _, leaf in tree.leaves(self._initial(index))])
+            elif plan.initial_calls:
                 rng, size = self.streams.dynamics, len(index)
-                first = [call(rng, size) for call in plan.initial_calls]
-        if plan.observe_calls:
-            rng = self.streams.observation
-            given = [*given, *(call(rng, n) for call in plan.observe_calls)]
-        return [*given, *first]
+                first = [_numbers(call, rng, size) for call in plan.initial_calls]
+        noise = [_numbers(call, self.streams.observation, n) for call in plan.observe_calls]
+        return [*transition, *noise, *first]
+
+
+def _numbers(call: Any, rng: np.random.Generator, size: int) -> np.ndarray[Any, Any]:
+    """Returns the numbers of a call for some lanes, as the kernel takes them."""
+    return np.ascontiguousarray(call(rng, size))

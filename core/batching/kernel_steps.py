@@ -14,6 +14,7 @@ from ..errors import NotCompilable
 from ..lane_values import put, take
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import Reset, Step
+from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 
@@ -84,12 +85,12 @@ class KernelSteps(BatchEnv):
         """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
         raise NotImplementedError
 
-    def _given(self, runner: Runner, begins: Mask | None, acts: bool) -> list[Any]:
-        """Returns the kernel's own arguments.
+    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+        """Returns the arrays of the kernel that differ from step to step; called where there are any.
 
         Args:
             runner: The runner.
-            begins: The lanes that begin an episode.
+            begins: The lanes that begin an episode; None for none.
             acts: False if no lane acts.
         """
         raise NotImplementedError
@@ -110,7 +111,7 @@ class KernelSteps(BatchEnv):
         from ..compiling.structures import rebuilder  # imported here, so that `import envoi` stays fast
 
         n = self.batch_size
-        self._observed = rebuilder(plan.observation)
+        self._observed = rebuilder(plan.observation) if tree.is_branch(plan.observation) else None
         self._informed = rebuilder(plan.info) if plan.info else None
         self._no_infos = Infos(columns={}, n=n)
         count = len(list(tree.leaves(plan.observation)))
@@ -124,7 +125,10 @@ class KernelSteps(BatchEnv):
             "_reward_at",
             "_discount_at",
             "_infos_at",
+            "_steps_alone",
         }
+        plain = self._observed is None and self._informed is None and not runner.asks
+        self._steps_alone = plain and n == 1 and not any(output.shape for output in plan.outputs[1:])
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
@@ -139,23 +143,32 @@ class KernelSteps(BatchEnv):
             action: As for `step`.
             restart: As for `step`.
         """
+        values = self.counted_step(action, restart)
+        return self._interpreted(action, restart) if values is None else values
+
+    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+        """Returns the values of `step_values`; None, before anything has changed, where that must be interpreted.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            count: The limit of steps of a wrapper around this batch; None for none.
+        """
         runner = self._usable()
         if runner is None:
-            return self._interpreted(action, restart)
-        if restart is None:
-            ran = self._run(runner, action, runner.none, runner.none, None, True)
+            return None
+        if runner.asks:
+            ran = self._run(runner, action, None if restart is None else runner.mask(restart, "restart"), True, count)
         else:
-            if type(restart) is not np.ndarray or restart.dtype != bool or restart.shape != runner.none.shape:
-                restart = as_mask(restart, self.batch_size, "restart")
-            if not restart.flags.carray:
-                restart = restart.copy()
-            ran = self._run(runner, action, restart, runner.none, restart, True)
+            ran = runner.step(action, restart, count)
         if ran is None:
-            return self._interpreted(action, restart)
+            return None
         ended, outputs = ran
+        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
+        self._in_class = False
         terminated = truncated = discount = None
         if ended:
-            terminated, truncated = runner.flags.copy()
+            terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
         if self._discount_at is not None:
             discount = outputs[self._discount_at]
             if terminated is None:
@@ -165,18 +178,42 @@ class KernelSteps(BatchEnv):
             infos = Infos(columns=self._informed(outputs[self._infos_at :]), n=self.batch_size)
         return self._observation, outputs[self._reward_at], terminated, truncated, discount, infos
 
+    def step_alone(self, action: Any) -> Any:
+        """Returns the values of `step_values` for a single lane, with infos None for an empty one.
+
+        The arrays of all values but the observation are changed by the next step.
+
+        Args:
+            action: The action of the lane, without the lane axis.
+
+        Returns:
+            The values; None, before anything has changed, where `step_values` must be called.
+        """
+        runner = self._usable()
+        if runner is None or not self._steps_alone:
+            return None
+        ran = runner.step_alone(action)
+        if ran is None:
+            return None
+        ended, self._observation, others = ran
+        self._in_class = False
+        ends = (runner.terminated, runner.truncated) if ended else (None, None)
+        return self._observation, others[0], *ends, None if self._discount_at is None else others[1], None
+
     def _run(
-        self, runner: Runner, action: Any, restart: Mask, hold: Mask, begins: Mask | None, acts: bool
-    ) -> tuple[int, list[Any]] | None:
+        self, runner: Runner, action: Any, begins: Mask | None, acts: bool, count: Count | None = None
+    ) -> tuple[int, Sequence[Any]] | None:
         """Runs the kernel; returns None for an action with which steps must be interpreted."""
-        actions = runner.actions(action)
+        actions = runner.actions(action) if acts else runner.idle
         if actions is None:
             return None
-        plan = runner.plan
-        if plan.takes_numbers or (begins is not None and plan.asks_at_restarts):  # before the random streams advance
-            runner.check(actions, restart, hold)
-        ended, outputs = runner.run(actions, restart, hold, self._given(runner, begins, acts))
-        self._observation = self._observed(outputs)
+        restart, changing = runner.none if begins is None else begins, ()
+        if runner.asks:
+            if acts:  # checked before the random streams advance
+                runner.check(actions, restart, count)
+            changing = self._changing(runner, begins, acts)
+        ended, outputs = runner.run(actions, restart, changing, count)
+        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
         self._in_class = False
         return ended, outputs
 
@@ -195,15 +232,17 @@ class KernelSteps(BatchEnv):
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
         chosen = as_mask(lanes, self.batch_size, "lanes")
         runner = self._usable()
-        still = ~chosen
-        before = None if runner is None else self._observation
-        ran = None if runner is None else self._run(runner, action, runner.none, still, None, True)
+        still, before, ran = ~chosen, None, None
+        if runner is not None:
+            before = self._observation
+            with runner.holding(still, True):
+                ran = self._run(runner, action, None, True)
         if runner is None or ran is None:
             self._leave_records()
             return super().step_lanes(action, lanes)
         outputs = ran[1]
         self._hold_observation(before, still)
-        terminated, truncated = runner.flags.copy()
+        terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
         discount = 1.0 - terminated if self._discount_at is None else outputs[self._discount_at]
         infos = self._infos(outputs, chosen.copy())
         return make_batch_step((self._observation, outputs[self._reward_at], terminated, truncated, discount, infos))
@@ -216,24 +255,28 @@ class KernelSteps(BatchEnv):
         mask: Mask | None = None,
     ) -> Reset:
         chosen = as_mask(mask, self.batch_size, "mask")
-        runner = None if seed is not None or options or chosen is None else self._usable()
-        if runner is None or chosen is None:
+        runner = None if seed is not None or options else self._usable()
+        if runner is None:
             self._leave_records()
             return super().reset(seed=seed, options=options, mask=mask)
-        chosen = chosen.copy()  # the infos keep it
-        still, before = ~chosen, self._observation
-        actions = runner.idle
-        outputs = runner.run(actions, chosen, still, self._given(runner, chosen, False))[1]
-        self._observation, self._in_class = self._observed(outputs), False
-        self._hold_observation(before, still)
-        return make_batch_reset((self._observation, self._infos(outputs, chosen)))
+        if chosen is None:
+            still, restart = runner.none, ~runner.none
+        else:
+            restart = chosen = chosen.copy()  # the infos keep it
+            still = ~chosen
+        before = self._observation
+        with runner.holding(still, False):
+            ran: Any = self._run(runner, None, restart, False)
+        if chosen is not None:
+            self._hold_observation(before, still)
+        return make_batch_reset((self._observation, self._infos(ran[1], chosen)))
 
     def _hold_observation(self, before: Any, still: Mask) -> None:
         """Keeps the observations of lanes that pause, which noise would change."""
         if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
 
-    def _infos(self, outputs: list[Any], mask: Mask) -> Infos:
+    def _infos(self, outputs: Sequence[Any], mask: Mask | None) -> Infos:
         columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
         return Infos(columns=columns, n=self.batch_size, mask=mask)
 

@@ -83,8 +83,9 @@ class ModelBatch(BatchEnv):
             state, over = self._initial(None, columns), np.zeros(n, bool)
         else:
             mask = mask.copy()  # the infos keep it
-            index = np.flatnonzero(mask)
-            state, over = put(self._state, index, self._initial(index, columns)), self._over & ~mask
+            index, state, over = np.flatnonzero(mask), self._state, self._over & ~mask
+            if len(index):
+                state = put(state, index, self._initial(index, columns))
         observation = model.observe(state, streams.observation)
         if mask is not None:
             # Lanes that were not reset keep their observation, also if observations are noisy.

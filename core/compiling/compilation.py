@@ -114,7 +114,7 @@ def compiled_functions(
     names: Mapping[str, Any],
     arguments: Mapping[str, Sequence[Any]],
     title: str,
-    sources: str = "",
+    digest: str,
     python_division: bool = False,
 ) -> dict[str, Callable[..., Any]]:
     """Compiles the functions of a text, or loads their machine code from disk.
@@ -124,16 +124,16 @@ def compiled_functions(
         names: The globals of these lines.
         arguments: For each function, arguments of the dtypes and layouts of all later calls.
         title: The model's name, for messages.
-        sources: Everything else that the code depends on, as text.
+        digest: The name of the kernel; see `kernel_digest`.
         python_division: If True, a division by zero raises an error as in Python; else it gives inf or nan.
 
     Returns:
-        The compiled functions by name, which take exactly such arguments.
+        The compiled functions by name. They are called without a look at their arguments' types, which must be
+        exactly those.
 
     Raises:
         NotCompilable: numba cannot compile one.
     """
-    digest = kernel_digest(text, sources)
     file = cache_folder() / f"{digest}.py"
     done = file.with_suffix(".done")
     with contextlib.ExitStack() as stack:
@@ -172,7 +172,10 @@ def _functions(
     try:
         for name, examples in arguments.items():
             signature = tuple(numba.typeof(value) for value in examples)
-            made[name] = space[name] = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            function = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            space[name] = function  # for the functions after it; it also keeps the machine code
+            (compiled,) = function.overloads.values()
+            made[name] = compiled.entry_point
     except NumbaError as error:
         raise NotCompilable(reason_of(error)) from error
     return made

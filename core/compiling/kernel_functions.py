@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types  # pyright: ignore[reportPrivateImportUsage]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -42,14 +42,42 @@ def clip(value: Any, low: Any, high: Any) -> Any:
 
 @njit(inline="always")
 def check_length(values: Any, count: Any) -> None:
-    """Raises an error if an observation has another number of elements than its spec.
+    """Raises an error if there are more or fewer values than there must be.
 
     Args:
-        values: The elements.
-        count: The number in the spec.
+        values: The elements of an observation, or an array of lanes.
+        count: The number in the spec, or of lanes.
     """
     if len(values) != count:
-        raise ValueError("observe returns another number of values than observation_spec has")
+        raise ValueError("another number of values than observation_spec has, or than there are lanes")
+
+
+@intrinsic
+def _pointer(typing: Any, address: Any, kind: Any) -> Any:
+    """Returns an address as a pointer to values of a dtype.
+
+    Args:
+        typing: numba's context.
+        address: The address.
+        kind: The dtype.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(kind.dtype)(types.int64, kind), build
+
+
+@njit(inline="always")
+def array_at(address: Any, shape: Any, kind: Any) -> Any:
+    """Returns the array at an address, whose elements lie in C order.
+
+    Args:
+        address: The address of the first element.
+        shape: The shape.
+        kind: The dtype.
+    """
+    return carray(_pointer(address, kind), shape)  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic
@@ -89,6 +117,7 @@ def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> A
 
 
 NAMES: dict[str, Any] = {
+    "array_at": array_at,
     "place": place,
     "check_length": check_length,
     "clip": clip,

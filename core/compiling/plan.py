@@ -6,14 +6,26 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
 from .expressions import CONVERSIONS
-from .kernel_text import Action, Output
+from .kernel_text import COMMON, RECORDS, Action, Held, Output
 from .layout import Layout
+
+
+class Functions(NamedTuple):
+    """The compiled functions of a kernel's text, which must be called with exactly the arrays of their signature.
+
+    Attributes:
+        kernel: Steps all lanes.
+        check: Checks that all lanes can act.
+    """
+
+    kernel: Callable[..., Any]
+    check: Callable[..., Any]
 
 
 @dataclass
@@ -29,6 +41,8 @@ class Plan:
         observation: The structure of an observation, with a zero array of one lane for each leaf.
         info: The same of an info.
         context: The records of contexts.
+        held: The arrays that the kernel is given by their addresses, besides the common ones.
+        in_place: True if next states replace those before; else they are in other records.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
         generates: True if the kernel generates all random numbers itself.
         transition_calls: The calls for random numbers of `transition`.
@@ -49,6 +63,8 @@ class Plan:
     observation: Any
     info: Any
     context: Layout
+    held: Sequence[Held] = ()
+    in_place: bool = False
     begins: bool = False
     generates: bool = False
     transition_calls: Sequence[Any] = ()
@@ -78,8 +94,9 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """The name of the kernel; equal for kernels that compile to the same code."""
-        return kernel_digest(self.text, self.sources)
+        """The name of the kernel; equal for kernels that compile to the same code and take the same arguments."""
+        arrays = [[(one.shape, one.dtype) for one in some] for some in (self.actions, self.outputs, self.all_held)]
+        return kernel_digest(self.text, repr((self.sources, arrays)))
 
     @property
     def is_on_disk(self) -> bool:
@@ -97,33 +114,32 @@ class Plan:
         found = [address for name, types in self.loops for address in _loop_address(getattr(np, name), types)]
         return np.array(found or [0], np.int64)
 
-    def new_outputs(self, n: int) -> list[np.ndarray[Any, Any]]:
-        """Returns new arrays of n lanes for the outputs."""
-        return [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
+    @property
+    def all_held(self) -> list[Held]:
+        """All arrays that the kernel is given by their addresses, in the order of its table."""
+        return [*(Held(name, (None,), self.layout.dtype) for name in RECORDS), *COMMON, *self.held]
 
-    def compile(self, examples: Sequence[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def compile(self, changing: Sequence[Any]) -> Functions:
         """Compiles the kernel, or loads it from disk.
 
         Args:
-            examples: The arguments before the actions that are the model's own.
-
-        Returns:
-            The functions `kernel` and `check` of the text.
+            changing: Arrays of two lanes like those that differ from step to step.
 
         Raises:
             NotCompilable: numba cannot compile it.
         """
         n = 2
-        records, bools = self.layout.empty(n), np.zeros(n, bool)
-        common = [records, records, bools, bools, bools, np.zeros((2, n), bool), *examples]
+        table, some, mask = np.zeros(1, np.int64), np.zeros(n, bool), np.zeros(2 * n, bool)[::2]
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
-        names = {**CONVERSIONS, **_kernel_names(), **self.names()}
+        outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
+        kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
+        names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
         arguments = {
-            "check": [bools, bools, bools, *actions],
-            "kernel": [*common, *actions, *self.new_outputs(n)],
+            "check": [table, mask, some, *actions],
+            "kernel": [table, mask, some, np.zeros(n, np.int64), 1, 1, *changing, *actions, *outputs],
         }
-        made = compiled_functions(self.text, names, arguments, self.title, self.sources, self.python_division)
-        return made["kernel"], made["check"]
+        made = compiled_functions(self.text, names, arguments, self.title, self.digest, self.python_division)
+        return Functions(made["kernel"], made["check"])
 
 
 def _kernel_names() -> dict[str, Any]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy import empty
+from numpy import empty, ndarray
 
 from .. import tree
 from ..errors import EpisodeError, SpecError
+from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
+from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
 from .kernel_text import Action
-from .plan import Plan
+from .plan import Functions, Plan
 
-_KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+_KERNELS: dict[str, Functions] = {}
 """The compiled kernels of this process, by their digests."""
+
+_BOOL = np.dtype(bool)
 
 
 class Runner:
@@ -26,28 +31,47 @@ class Runner:
         plan: The plan of the kernel.
         action_spec: The spec of a lane's action.
         n: The number of lanes.
-        examples: The kernel's own arguments, as in `Plan.compile`.
+        changing: Arrays of two lanes like those that differ from step to step.
 
     Attributes:
+        arrays: The arrays that the kernel is given by their addresses, by name; they stay where they are.
         over: The lanes that have ended, bool of shape (n,).
-        flags: The ends of the last step, `terminated` and `truncated`, bool of shape (2, n).
+        terminated: The lanes that terminated in the last step, bool of shape (n,); the next one changes it.
+        truncated: The lanes that it truncated, likewise.
+        asks: True if some arrays differ from step to step, or the states in which episodes begin are made outside.
         none: A mask of no lane; do not write into it.
         idle: Valid actions, leaf by leaf.
     """
 
-    def __init__(self, plan: Plan, action_spec: SpecTree, n: int, examples: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
         if plan.digest not in _KERNELS:
-            _KERNELS[plan.digest] = plan.compile(examples)
-        self.plan, self._n = plan, n
+            _KERNELS[plan.digest] = plan.compile(changing)
+        self.plan, self._n, self._in_place = plan, n, plan.in_place
         self._kernel, self._check = _KERNELS[plan.digest]
+        empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
+        self._launch = _launcher(self._kernel, len(plan.actions) + len(changing), empties)
         self.idle = [_idle(action, n) for action in plan.actions]
-        self._before, self._after = plan.layout.empty(n), plan.layout.empty(n)
-        self.over, self.none, self.flags = np.zeros(n, bool), np.zeros(n, bool), np.zeros((2, n), bool)
+        self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
+        self.over = self.arrays["over"]
+        self.terminated, _, self.truncated = self.arrays["ends"]
+        self.asks = plan.takes_numbers or plan.asks_at_restarts
+        self._before, self._after, *others = self.arrays.values()
+        rest = [array.ctypes.data for array in others]
+        one, other = self._before.ctypes.data, self._after.ctypes.data
+        self._table = np.array([n, one, other, *rest], np.int64)
+        self._next_table = self._table if plan.in_place else np.array([n, other, one, *rest], np.int64)
+        self.none, self._lanes = np.zeros(n, bool), (n,)
+        self._no_count: Count = self.none, np.zeros(n, np.int64), 0, 0
         self._action_spec = action_spec
         self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
         self._shape = (n, *self._one.shape) if self._one is not None else None
         self._dtype = None if self._one is None else self._one.dtype
-        self._empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
+        # For `step_alone`.
+        self._number = None if self._dtype is None or self._one is None or self._one.shape else self._dtype.type
+        self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
+        self._alone = self.idle[0].copy()
+        self._first, *others = empties
+        self._others = [empty(*other) for other in others]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
         """Takes over the states of all lanes.
@@ -84,56 +108,159 @@ class Runner:
         Raises:
             SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
         """
-        if type(action) is np.ndarray and action.dtype == self._dtype and action.shape == self._shape:
+        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
             return (action if action.flags.carray else action.copy(),)
         return self._converted(action)
+
+    def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
+        """Returns a mask of lanes as the kernel takes it.
+
+        Args:
+            mask: Bools of shape (n,); None for no lane.
+            what: The name of the argument in the message.
+
+        Raises:
+            SpecError: It has another shape or dtype.
+        """
+        if mask is None:
+            return self.none
+        if type(mask) is ndarray and mask.dtype is _BOOL and mask.ndim == 1 and len(mask) == self._n:
+            return mask
+        return as_mask(mask, self._n, what).view(ndarray)
+
+    def step(self, action: Any, restart: Any, count: Count | None) -> tuple[int, Sequence[Any]] | None:
+        """Steps all lanes by a kernel that asks for nothing.
+
+        Args:
+            action: The actions of all lanes.
+            restart: The lanes that begin an episode instead, bool of shape (n,); None for none.
+            count: The limit of steps; None for none.
+
+        Returns:
+            As `run`; None, before anything has changed, where `actions` returns None.
+
+        Raises:
+            EpisodeError: A lane that acts has ended.
+            SpecError: As `actions` and `mask`, or an action is out of its bounds.
+        """
+        # The common cases of `actions` and `mask` are repeated here, for calls take as long as what they find out.
+        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
+            actions = (action if action.flags.carray else action.copy(),)
+        else:
+            actions = self._converted(action)
+            if actions is None:
+                return None
+        if restart is None:
+            restart = self.none
+        elif type(restart) is not ndarray or restart.dtype is not _BOOL or restart.shape != self._lanes:
+            restart = self.mask(restart, "restart")
+        cut, offsets, common, limit = self._no_count if count is None else count
+        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, actions)
+        if ended < 0:
+            self._refuse(-1 - ended, actions, restart, cut)
+        if not self._in_place:
+            self._exchange()
+        return ended, outputs
+
+    def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
+        """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation.
+
+        Args:
+            action: The action of the lane, without the lane axis.
+
+        Returns:
+            1 if the lane ended, else 0; the observation, and the other outputs, which the next step changes. None,
+            before anything has changed, for an action of another type than its spec's.
+
+        Raises:
+            EpisodeError: The lane has ended.
+            SpecError: The action is out of its bounds.
+        """
+        kind, actions = type(action), self._alone
+        if kind is self._number or kind is self._python_number:
+            try:
+                actions[0] = action
+            except OverflowError:
+                return None
+        elif kind is ndarray and action.dtype is self._dtype and action.shape == actions.shape[1:]:
+            actions[0] = action
+        else:
+            return None
+        observation = empty(*self._first)
+        cut, offsets, common, limit = self._no_count
+        ended = self._kernel(self._table, cut, cut, offsets, common, limit, actions, observation, *self._others)
+        if ended < 0:
+            self._refuse(-1 - ended, (actions,), cut, cut)
+        if not self._in_place:
+            self._exchange()
+        return ended, observation, self._others
 
     def run(
         self,
         actions: Sequence[np.ndarray[Any, Any]],
         restart: np.ndarray[Any, Any],
-        hold: np.ndarray[Any, Any],
-        given: Sequence[Any],
-    ) -> tuple[int, list[Any]]:
+        changing: Sequence[Any] = (),
+        count: Count | None = None,
+    ) -> tuple[int, Sequence[Any]]:
         """Steps all lanes.
 
         Args:
             actions: The result of `actions`.
-            restart: The lanes that begin an episode instead.
-            hold: The lanes that pause.
-            given: The kernel's own arguments.
+            restart: The lanes that begin an episode instead, a result of `mask`.
+            changing: The kernel's own arguments.
+            count: The limit of steps; None for none.
 
         Returns:
-            The number of lanes that ended, whose ends are in `flags`, and the plan's outputs.
+            The number of lanes that ended, which are in `terminated` and `truncated`, and the plan's outputs.
 
         Raises:
             EpisodeError: As `check`.
             SpecError: As `check`.
         """
-        outputs = [empty(shape, dtype) for shape, dtype in self._empties]
-        ended = self._kernel(
-            self._before, self._after, restart, hold, self.over, self.flags, *given, *actions, *outputs
-        )
+        cut, offsets, common, limit = self._no_count if count is None else count
+        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, (*changing, *actions))
         if ended < 0:
-            self._refuse(-1 - ended, actions, restart, hold)
-        self._before, self._after = self._after, self._before
+            self._refuse(-1 - ended, actions, restart, cut)
+        if not self._in_place:
+            self._exchange()
         return ended, outputs
 
-    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, hold: Any) -> None:
+    def _exchange(self) -> None:
+        """Makes the next states those of the next step, and with the records exchanges the tables of addresses."""
+        self._before, self._after = self._after, self._before
+        self._table, self._next_table = self._next_table, self._table
+
+    @contextmanager
+    def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
+        """Lets some lanes pause, within a `with` block.
+
+        Args:
+            lanes: The mask of these lanes.
+            acts: False if none of the others acts.
+        """
+        hold, quiet = self.arrays["hold"], self.arrays["quiet"]
+        hold[:], quiet[0] = lanes, not acts
+        try:
+            yield
+        finally:
+            hold[:], quiet[0] = False, False
+
+    def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
         """Checks that all lanes can act, before the random streams advance.
 
         Args:
             actions: The result of `actions`.
-            restart: The lanes that begin an episode instead.
-            hold: The lanes that pause.
+            restart: The lanes that begin an episode instead, a result of `mask`.
+            count: The limit of steps; None for none.
 
         Raises:
             EpisodeError: A lane that acts has ended.
             SpecError: An action is out of its bounds.
         """
-        code = self._check(restart, hold, self.over, *actions)
+        cut = self.none if count is None else count[0]
+        code = self._check(self._table, restart, cut, *actions)
         if code < 0:
-            self._refuse(-1 - code, actions, restart, hold)
+            self._refuse(-1 - code, actions, restart, cut)
 
     def _converted(self, action: Any) -> list[np.ndarray[Any, Any]] | None:
         converted: list[np.ndarray[Any, Any]] = []
@@ -161,16 +288,48 @@ class Runner:
             converted.append(array if array.flags.carray else array.copy())
         return converted
 
-    def _refuse(self, code: int, actions: Sequence[Any], restart: Any, hold: Any) -> None:
+    def _refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
         """Raises the error of a kernel's result."""
         number, lane = divmod(code, self._n)
         if number == 0:
-            lanes = np.flatnonzero(self.over & ~restart & ~hold).tolist()
-            raise EpisodeError(f"step: {ENDED}" if self._n == 1 else f"step: in lanes {lanes}, {ENDED_LANES}")
+            waiting = restart | self.arrays["hold"]
+            over = cut & ~waiting
+            by_wrapper = bool(over.any())  # which refuses before what is inside
+            lanes = np.flatnonzero(over if by_wrapper else self.over & ~waiting).tolist()
+            alone = self._n == 1 and not by_wrapper
+            raise EpisodeError(f"step: {ENDED}" if alone else f"step: in lanes {lanes}, {ENDED_LANES}")
         own = self.plan.actions[number - 1]
         low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
         bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
         raise SpecError(f"{own.path}: expected values of {bounds}, got {actions[number - 1][lane]} in lane {lane}")
+
+
+def _launcher(kernel: Callable[..., Any], inputs: int, outputs: Sequence[tuple[Any, Any]]) -> Callable[..., Any]:
+    """Returns a function that calls a kernel with new arrays to fill, and returns its result and these arrays.
+
+    The function takes the common arguments, and one sequence of the other ones. It is written out for their number,
+    because a loop over two arrays takes longer than the call.
+
+    Args:
+        kernel: The kernel.
+        inputs: The number of arrays in that sequence.
+        outputs: The shapes and dtypes of the new arrays.
+    """
+    count = range(len(outputs))
+    common, new = "table, restart, cut, offsets, common, limit", "".join(f"new{k}, " for k in count)
+    text = "\n".join(
+        [
+            f"def make(kernel, empty, {''.join(f'shape{k}, dtype{k}, ' for k in count)}):",
+            f"    def launch({common}, inputs):",
+            f"        {''.join(f'input{k}, ' for k in range(inputs))} = inputs",
+            *(f"        new{k} = empty(shape{k}, dtype{k})" for k in count),
+            f"        return kernel({common}, {''.join(f'input{k}, ' for k in range(inputs))}{new}), ({new})",
+            "    return launch",
+        ]
+    )
+    space: dict[str, Any] = {}
+    exec(text, space)  # noqa: S102 (text of this function)
+    return space["make"](kernel, empty, *(value for pair in outputs for value in pair))
 
 
 def _idle(action: Action, n: int) -> np.ndarray[Any, Any]:

@@ -10,7 +10,7 @@ from .. import tree
 from ..authoring.model import Model
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 from .errors import NotCompilable
-from .kernel_text import Output, Sections, actions_of, kernel_text
+from .kernel_text import Held, Output, Sections, actions_of, kernel_text
 from .layout import Layout
 from .plan import Plan
 from .rewriting import Rewriter, jitted
@@ -22,12 +22,12 @@ class ScalarPlan(Plan):
     """The plan of a scalar model.
 
     Attributes:
-        settings: The names of the numbers among the model's attributes that the kernel reads.
+        own: The records of the numbers among the model's attributes that the kernel reads.
         uses_dynamics: True if the kernel uses the lanes' dynamics streams.
         uses_observation: True if it uses their observation streams.
     """
 
-    settings: tuple[str, ...] = ()
+    own: Layout
     uses_dynamics: bool = False
     uses_observation: bool = False
 
@@ -77,6 +77,13 @@ def plan_of_model(model: Any) -> ScalarPlan:
         rewriter.functions, rewriter.fields, rewriter.sources = held
     sections = _sections(model, layout, actions, outputs, rewriter, names, features, begins)
     context = _context_layout(features)
+    own = Layout({name: getattr(model, name) for name in rewriter.fields}, names=tuple(rewriter.fields))
+    sections.held = [
+        Held("settings", (None,), own.dtype),
+        Held("bits", (None, 8), np.dtype(np.int64)),
+        Held("contexts", (None,), context.dtype),
+        Held("fresh", (None,), layout.dtype),
+    ]
     plan = ScalarPlan(
         title=title,
         text=kernel_text(title, layout, actions, outputs, sections),
@@ -86,12 +93,13 @@ def plan_of_model(model: Any) -> ScalarPlan:
         observation=tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed),
         info={},
         context=context,
+        held=sections.held,
         begins=begins,
         names=jitted(rewriter),
         sources="\n".join(rewriter.sources),
         python_division=True,
     )
-    plan.settings = tuple(rewriter.fields)
+    plan.own = own
     used = rewriter.uses_generator
     plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
     plan.uses_observation = names["observe"] in used
@@ -201,7 +209,6 @@ def _sections(
         ["if not hold[i]:", *(f"    {line}" for line in [*own, *observe])],
         end,
     )
-    sections.arguments = ["settings", "bits", "contexts", "fresh"]
     return sections
 
 

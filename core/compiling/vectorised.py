@@ -11,11 +11,13 @@ from .. import tree
 from ..authoring.model import Model
 from .errors import NotCompilable
 from .expressions import Node, Writer, exact_functions, read_inputs
-from .kernel_text import Output, Sections, actions_of, kernel_text, scalars
+from .kernel_text import Held, Output, Sections, actions_of, kernel_text, scalars
 from .lane_arrays import LaneArray
 from .layout import Layout
 from .plan import Plan
 from .tracing import LANES, Part, RandomCall, Tracer
+
+_INTEGER = np.dtype(np.int64)
 
 
 def plan_of_batch_model(model: Any, columns: Mapping[str, Any]) -> Plan:
@@ -80,6 +82,7 @@ class _Program:
         self._bind(act, [*moved.nodes, *reward.nodes], calls)
         names = act.write(moved.nodes)
         act.lines += [f"z{k} = {name}" for k, name in enumerate(names)]
+        kept = frozenset(k for k, name in enumerate(names) if name == f"s{k}")
         self._store(act, outputs, "reward", reward)
         self._bind(observe, [*seen.nodes, *info.nodes, *(node for part in ends for node in part.nodes)], noise)
         for k, leaf in _leaves(seen.result):
@@ -98,16 +101,27 @@ class _Program:
             begin.lines += [f"z{k} = {name}" for k, name in enumerate(begin.write(begun.nodes))]
         else:
             begin.lines += [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(self.layout.fields)]
-        sections = Sections(act.lines, begin.lines, observe.lines, end.lines)
+        sections = Sections(act.lines, begin.lines, observe.lines, end.lines, kept=kept)
+        # A kernel of traced functions raises an error only where it indexes a table.
+        sections.in_place = not recorder.tables
         own = all(call.in_kernel for call in (*calls, *noise, *first)) and (calls or noise or first)
         if own:
             sections.setup = self._numbers(calls, noise, first)
-        sections.arguments = ["loops"] if recorder.loops else []
-        sections.arguments.append("contexts" if begun is not None else "fresh")
-        sections.arguments += [f"table{k}" for k in range(len(recorder.tables))]
-        sections.arguments += ["bits"] if own else []
-        for stream, some in (("d", calls), ("o", noise), ("k", first)):
-            sections.arguments += [f"{stream}{k}" for k in range(len(some))]
+        context = Layout({name: column[0] for name, column in self.columns.items()}, "c")
+        tables = [np.ascontiguousarray(table).copy() for table in recorder.tables]
+        sections.held = [Held("loops", (2 * len(recorder.loops),), _INTEGER)] if recorder.loops else []
+        sections.held.append(
+            Held("fresh", (None,), self.layout.dtype) if begun is None else Held("contexts", (None,), context.dtype)
+        )
+        sections.held += [Held(f"table{k}", table.shape, table.dtype) for k, table in enumerate(tables)]
+        drawn = [(f"{stream}{k}", call) for stream, some in (("d", calls), ("o", noise), ("k", first))
+                 for k, call in enumerate(some)]  # fmt: skip
+        if own:
+            rng = np.random.default_rng(0)
+            sections.held.append(Held("bits", (8,), _INTEGER))
+            sections.held += [Held(name, call.size, call(rng, 1).dtype) for name, call in drawn]
+        else:
+            sections.arguments = [name for name, _ in drawn]
         text = kernel_text(self.title, self.layout, self.actions, outputs, sections)
         text = "\n".join([*self._loop_functions(), text])
         return Plan(
@@ -118,14 +132,16 @@ class _Program:
             outputs=outputs,
             observation=seen.result,
             info=info.result,
-            context=Layout({name: column[0] for name, column in self.columns.items()}, "c"),
+            context=context,
+            held=sections.held,
+            in_place=sections.in_place,
             begins=begun is not None,
             generates=bool(own),
             names=_generators if own else dict,
             transition_calls=calls,
             observe_calls=noise,
             initial_calls=first,
-            tables=[np.ascontiguousarray(table).copy() for table in recorder.tables],
+            tables=tables,
             loops=recorder.loops,
         )
 
@@ -135,7 +151,7 @@ class _Program:
         """Returns the lines that generate all random numbers, in the order in which the functions ask for them."""
         dynamics = "(bits[0], bits[1], bits[2], bits[3])"
         lines = [f"    {line}" for k, call in enumerate(calls) for line in call.lines(f"d{k}", "n", dynamics)]
-        lines = ["if bits[8]:", *lines] if lines else []
+        lines = ["if not quiet[0]:", *lines] if lines else []
         if first:
             lines += ["new = 0", "for i in range(n):", "    if restart[i]:", "        new += 1"]
         for k, call in enumerate(first):
@@ -269,28 +285,7 @@ def _share(part: Part, number: int, leaf: Any) -> Part:
     return Part(part.nodes[start : start + np.size(leaf)], leaf)
 
 
-def example_arguments(plan: Plan) -> list[Any]:
-    """Returns the arguments of a traced kernel that are the model's own, for two lanes."""
-    rng = np.random.default_rng(0)
-    groups = (plan.transition_calls, plan.observe_calls, plan.initial_calls)
-    numbers = [call(rng, 2) for calls in groups for call in calls]
-    bits = [np.zeros(9, np.int64)] if plan.generates else []
-    return [*fixed_arguments(plan, plan.context.empty(2), plan.layout.empty(2)), *bits, *numbers]
-
-
 def _generators() -> Mapping[str, Any]:
     from .random_functions import NAMES  # imported here, because it needs numba
 
     return NAMES
-
-
-def fixed_arguments(plan: Plan, contexts: Any, fresh: Any) -> list[Any]:
-    """Returns those of the kernel's own arguments that are the same at each step.
-
-    Args:
-        plan: The plan.
-        contexts: The records of the lanes' contexts.
-        fresh: The records of states in which lanes begin, if the kernel does not find them itself.
-    """
-    tables = [table.copy() for table in plan.tables]
-    return [*([plan.addresses] if plan.loops else []), contexts if plan.begins else fresh, *tables]

@@ -30,6 +30,7 @@ Several agents and batches have too many kinds of steps for that. Their classes 
 | `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
+| `counted_step(actions, restart, count)` | `step_values` with a limit of steps | `counted_step` | batches, compiled |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
 """  # noqa: E501 (a table)
@@ -37,7 +38,7 @@ A method is used unless a user's `step` contradicts it: `_beside_step` has the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..errors import SpecError
 from .assembly import VALUES as VALUES
@@ -115,6 +116,27 @@ def parts_or_call(env: Env) -> tuple[Part, ...]:
 
 def _called(env: Env) -> StepValues:
     return _beside_step(env, "step_values", env.step)
+
+
+Count: TypeAlias = tuple[Any, Any, int, int]
+"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, offsets, common, limit)`.
+
+`cut` are the lanes that it has ended, bool of shape (n,). After the step, a lane's episode has taken `offsets + common`
+steps; a step sets the offsets of lanes that begin an episode, int64 of shape (n,), to `-common`. A lane is truncated
+after `limit` steps, at least 1.
+"""
+
+
+def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
+    """Returns a batch's step under a limit of steps, or None.
+
+    `(actions, restart, count)` returns the same as `step_values`, with the flags that the limit sets, or None before
+    anything has changed, where the limit must be applied outside.
+
+    Args:
+        env: A batch.
+    """
+    return _beside_step(env, "counted_step", None)
 
 
 # Several agents.

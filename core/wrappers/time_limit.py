@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..wrapping.arguments import at_least
 from ..wrapping.change import Change, Specs
-from ..wrapping.elapsed_steps import ElapsedSteps
 from ..wrapping.lifted import Lifted
 
 
@@ -26,21 +23,18 @@ class TimeLimit(Lifted):
     """
 
     def __init__(self, env: Any, max_episode_steps: int) -> None:
-        self.max_episode_steps = at_least(max_episode_steps, 1, "max_episode_steps")
+        self._max_episode_steps = at_least(max_episode_steps, 1, "max_episode_steps")
         super().__init__(env)
 
+    @property
+    def max_episode_steps(self) -> int:
+        """The limit; can be set, also within an episode."""
+        return self._max_episode_steps
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: int) -> None:
+        self._max_episode_steps = at_least(limit, 1, "max_episode_steps")
+        self._plan()
+
     def change(self, specs: Specs) -> Change:
-        if specs.lanes is not None:
-            none = ElapsedSteps(np.zeros(specs.lanes, np.int64))
-            return Change(
-                shared=True,
-                begin=lambda observation: none,
-                remember=lambda elapsed, action, observation, reward: elapsed.stepped(),
-                truncated=lambda flags, elapsed: elapsed.cut(flags, self.max_episode_steps),
-            )
-        return Change(
-            shared=True,
-            begin=lambda observation: 0,
-            remember=lambda elapsed, action, observation, reward: elapsed + 1,
-            truncated=lambda flag, elapsed: flag | (elapsed >= self.max_episode_steps),
-        )
+        return Change(limit=self._max_episode_steps)

@@ -11,13 +11,16 @@ begins with the first observation, and each step makes a new one from the last.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
 
 from .. import tree
 from ..errors import SpecError
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
+from .elapsed_steps import ElapsedSteps
 
 _OfOne: TypeAlias = Callable[[Any], Any]
 _OfTwo: TypeAlias = Callable[[Any, Any], Any]
@@ -66,6 +69,8 @@ class Change:
         remember: `(memory, action, observation, reward) -> memory`, from the agent's own action and the values inside.
         note: `(memory, info) -> memory`, from the info inside, at resets and steps, after the above; not where shared.
         truncated: `(flag, memory) -> flag`, bools in a batch. For several agents the memory must be shared.
+        limit: The number of steps after which episodes are truncated, in place of a memory to truncate by. Compiled
+            batches count the steps in their kernels.
         info: `(memory) -> entries` to be added to the info, or `() -> entries` where there is no memory; in a batch
             each with one element a lane.
         shared: If True, all agents share one memory, and per-agent arguments of `begin` and `remember` are None.
@@ -83,13 +88,14 @@ class Change:
     remember: Callable[[Any, Any, Any, Any], Any] | None = None
     note: Callable[[Any, Any], Any] | None = None
     truncated: Callable[[Any, Any], Any] | None = None
+    limit: int | None = None
     info: Callable[..., Mapping[str, Any]] | None = None
     shared: bool = False
     by_lane: bool = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is None or isinstance(value, bool):
+            if value is None or isinstance(value, bool) or name == "limit":
                 continue
             if name.endswith("_spec"):
                 strange = [leaf for _, leaf in tree.leaves(value) if not isinstance(leaf, Spec)]
@@ -97,9 +103,45 @@ class Change:
                     raise SpecError(f"change: {name}: expected specs of envoi, got {shown(strange[0])}")
             elif not callable(value):
                 raise SpecError(f"change: {name}: expected a function, got {shown(value)}")
+        if self.limit is not None:
+            given = [name for name in ("begin", "remember", "note", "truncated") if getattr(self, name) is not None]
+            if given:
+                raise SpecError(f"change: expected no {given[0]} beside limit, which counts steps itself")
         for name in ("remember", "note", "truncated"):
             if self.begin is None and getattr(self, name) is not None:
                 raise SpecError(f"change: expected begin beside {name}, for that takes a memory")
+
+    def counting(self, lanes: int | None) -> Change:
+        """Returns the change with functions that count the steps up to `limit`, if there is one.
+
+        Args:
+            lanes: The number of lanes; None where values have no lane axis.
+        """
+        limit = self.limit
+        if limit is None:
+            return self
+        none: Any = 0 if lanes is None or self.by_lane else ElapsedSteps(np.zeros(lanes, np.int64))
+
+        def begin(observation: Any) -> Any:
+            return none
+
+        def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
+            return elapsed + 1
+
+        def truncated(flag: Any, elapsed: Any) -> Any:
+            return flag | (elapsed >= limit)
+
+        if isinstance(none, ElapsedSteps):
+
+            def remember(elapsed: Any, action: Any, observation: Any, reward: Any) -> Any:
+                return elapsed.stepped()
+
+            def truncated(flag: Any, elapsed: Any) -> Any:
+                return elapsed.cut(flag, limit)
+
+        see, pay, tell = self.with_memory()
+        own: dict[str, Any] = {"observation": see, "reward": pay, "info": tell}
+        return replace(self, limit=None, shared=True, begin=begin, remember=remember, truncated=truncated, **own)
 
     def with_memory(self) -> tuple[_OfTwo | None, _OfTwo | None, _OfOne | None]:
         """Returns `observation`, `reward` and `info` as functions that take a memory last, also where there is none."""

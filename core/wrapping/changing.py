@@ -22,8 +22,11 @@ class Changing(Around[Inside]):
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
         *("_change", "_shared", "_inner_step", "_layer_plan", "_no_flags", "_six_values"),
+        *("_step_limit", "_step_counted", "_highest"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
+
+    _step_limit: int | None = None
 
     def __init__(self, env: Inside) -> None:
         super().__init__(env)
@@ -51,7 +54,7 @@ class Changing(Around[Inside]):
         raise NotImplementedError
 
     def _checked_change(self, specs: Specs) -> Change:
-        """Returns the change for these specs, whose functions take all lanes.
+        """Returns the change for these specs, whose functions take all lanes, and keeps its limit of steps.
 
         Raises:
             SpecError: `change` returns something else.
@@ -61,7 +64,8 @@ class Changing(Around[Inside]):
             raise SpecError(
                 f"change: expected an envoi.Change, got {shown(change)}; return one from the method `change`"
             )
-        return over_lanes(change, specs)
+        self._step_limit = change.limit
+        return over_lanes(change.counting(specs.lanes), specs)
 
     @property
     def rewarder(self) -> Rewarder:

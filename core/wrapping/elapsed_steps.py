@@ -18,16 +18,28 @@ class ElapsedSteps:
         offsets: The count of each lane less `common`, int64 of shape (n,); never changed.
         common: The part of the counts that all lanes share.
         bound: A number that no offset exceeds.
+
+    Attributes:
+        offsets: The count of each lane less `common`.
+        common: The part of the counts that all lanes share.
     """
 
-    __slots__ = ("_bound", "_common", "_offsets")
+    __slots__ = ("_bound", "common", "offsets")
 
     def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
-        self._offsets, self._common, self._bound = offsets, common, bound
+        self.offsets, self.common, self._bound = offsets, common, bound
 
     def stepped(self) -> ElapsedSteps:
         """Returns the counts after one more step of all lanes."""
-        return ElapsedSteps(self._offsets, self._common + 1, self._bound)
+        return ElapsedSteps(self.offsets, self.common + 1, self._bound)
+
+    def ahead(self, restart: Any) -> ElapsedSteps:
+        """Returns `stepped`, with offsets that a kernel may change.
+
+        Args:
+            restart: The lanes that begin an episode, whose offsets it sets to `-common`; None for none.
+        """
+        return ElapsedSteps(self.offsets if restart is None else self.offsets.copy(), self.common + 1, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
         """Returns these counts, with those of `other` in some lanes.
@@ -36,11 +48,11 @@ class ElapsedSteps:
             other: Counts of as many lanes.
             index: The indices of these lanes.
         """
-        offsets, apart = self._offsets.copy(), other._common - self._common
-        some = other._offsets[index]
+        offsets, apart = self.offsets.copy(), other.common - self.common
+        some = other.offsets[index]
         some += apart
         offsets[index] = some
-        return ElapsedSteps(offsets, self._common, max(self._bound, other._bound + apart))
+        return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
 
     def cut(self, flags: Any, limit: int) -> Any:
         """Returns flags, set in the lanes that have reached a limit; the same object if no lane can have.
@@ -49,11 +61,11 @@ class ElapsedSteps:
             flags: bool of shape (n,).
             limit: A number of steps.
         """
-        if self._bound + self._common < limit:
+        if self._bound + self.common < limit:
             return flags
-        self._bound = int(self._offsets.max())
+        self._bound = int(self.offsets.max())
         return flags | (self.counts() >= limit)
 
     def counts(self) -> NDArray[np.int64]:
         """Returns the number of steps of each lane, of shape (n,)."""
-        return self._offsets + self._common
+        return self.offsets + self.common

@@ -12,7 +12,16 @@ from ..lane_values import put, take
 from ..protocol.batch_env import as_mask, full_lanes_step
 from ..protocol.env import Env, Reset, Step, full_step
 from ..protocol.episode import ENDED_LANES, OVER
-from ..protocol.fast_steps import SIX_VALUES, LayerPlan, Part, assemble, fast_step, library_name, parts_or_call
+from ..protocol.fast_steps import (
+    SIX_VALUES,
+    LayerPlan,
+    Part,
+    assemble,
+    counted_step,
+    fast_step,
+    library_name,
+    parts_or_call,
+)
 from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
 from .change import SPECS, Specs
@@ -52,6 +61,10 @@ class LiftedEnv(Changing[Env], Wrapper):
         if self._layer_plan is not None:
             self._layer_plan.outdate()
         self._layer_plan, self._six_values = LayerPlan(), None
+        others = (self._act, self._see, self._pay, self._tell)  # what the batch inside knows nothing of
+        counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
+        self._step_counted = counted_step(env) if counts and _ignores_beginnings(type(self)) else None
+        self._highest = min(self._step_limit or 0, 2**62)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         observation, info = super().reset(seed=seed, options=options, mask=mask)
@@ -73,8 +86,9 @@ class LiftedEnv(Changing[Env], Wrapper):
 
     def step(self, action: Any, restart: Any = None) -> Step:
         if self._has_lanes:
-            n = cast("int", self.batch_size)
-            return full_lanes_step(self._step_lanes(action, as_mask(restart, n, "restart")), self.discount_spec, n)
+            return full_lanes_step(
+                LiftedEnv.step_values(self, action, restart), self.discount_spec, cast("int", self.batch_size)
+            )
         if restart is not None:
             raise SpecError("restart: expected None, because there are no lanes; start an episode by reset()")
         if self._six_values is None:
@@ -88,6 +102,13 @@ class LiftedEnv(Changing[Env], Wrapper):
             action: As for `step`.
             restart: As for `step`.
         """
+        counted, memory = self._step_counted, self._memory
+        if counted is not None and memory is not None:  # the batch inside counts, if it can
+            memory = memory.ahead(restart)
+            values = counted(action, restart, (self._cut, memory.offsets, memory.common, self._highest))
+            if values is not None:
+                self._memory, self._cut = memory, self._no_flags if values[3] is None else values[3]
+                return values
         return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
 
     def step_parts(self) -> tuple[Part, ...]:
@@ -211,6 +232,10 @@ class LiftedEnv(Changing[Env], Wrapper):
     def observation(self) -> Any:
         """The latest observation, made from the inner one at each reading."""
         return self._seen(self.env.observation, self._memory)
+
+
+def _ignores_beginnings(kind: Any) -> bool:
+    return kind.beginning is cast("Any", Changing).beginning
 
 
 def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:

@@ -681,3 +681,17 @@ def test_a_wrong_number_of_actions_leaves_a_loop_as_it_was():
     with pytest.raises(SpecError, match=r"action: expected one for each of 4 lanes, got 3"):
         batch.step(np.zeros(3, int))
     assert exact(batch.state) == before
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@every_model
+def test_a_reset_of_no_lanes_changes_nothing(name, compiled):
+    if compiled:
+        pytest.importorskip("numba")
+    batch = envoi.batch(make(name), 3, compiled=compiled)
+    batch.reset(seed=0)
+    first = batch.step(batch.sample_action())
+    result = batch.reset(mask=np.zeros(3, bool))
+    assert exact(result.observation) == exact(first.observation)
+    assert list(result.info) == [{}] * 3
+    assert not batch.step(batch.sample_action()).terminated.all()

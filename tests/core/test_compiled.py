@@ -424,3 +424,63 @@ def test_a_changed_model_has_another_kernel():
     batch = envoi.batch(Other(), 2, compiled=True)
     batch.reset(seed=0)
     assert batch.step(np.array([1, 2])).observation.tolist() == [3, 6]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_models_that_differ_in_a_dtype_alone_have_kernels_of_their_own(dtype):
+    class Same(Pole):
+        observation_spec = envoi.Array((4,), dtype)
+
+        def observe(self, state, rng):
+            return np.array([state.position, state.speed, state.angle, state.spin], np.float64)
+
+    batch = envoi.batch(Same(int(dtype == "float64")), 3, compiled=True)
+    batch.reset(seed=0)
+    assert batch.step(np.array([0, 1, 0])).observation.dtype == dtype
+
+
+@every_model
+def test_a_reset_of_all_lanes_stays_in_the_kernel(make):
+    one, other = pair(make)
+    for _ in range(3):
+        deque(play(one, other, 7, 2), 0)
+        for _ in range(2):
+            same_reset(one.reset(), other.reset())
+            assert is_compiled(other)
+            action = one.sample_action()
+            same(one.step(action), other.step(action))
+    assert bits(one) == bits(other)
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole, Pendulum, GridWorld, Catch])
+def test_a_single_lane_through_a_form_returns_the_same_and_keeps_nothing(make):
+    form, plain = (to_gymnasium(envoi.TimeLimit(env, 9)) for env in (envoi.compiled(make()), make()))
+    kept = []
+    for number in range(60):
+        if number % 20 == 0:
+            assert exact(form.reset(seed=number)) == exact(plain.reset(seed=number))
+            over = False
+        if over:
+            assert exact(form.reset()) == exact(plain.reset())
+        action = form.action_space.sample()
+        one, other = form.step(action), plain.step(action)
+        assert exact((one[0], *one[2:])) == exact((other[0], *other[2:]))
+        assert exact(np.asarray(one[1])) == exact(np.asarray(other[1]))
+        kept.append((one, copy.deepcopy(one)))
+        over = one[2] or one[3]
+    assert all(exact(now) == exact(then) for now, then in kept)
+
+
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_bad_actions_of_a_single_lane_are_refused_and_change_nothing(make):
+    form = to_gymnasium(envoi.compiled(make()))
+    form.reset(seed=0)
+    form.step(1)
+    before = exact(form.core.state)
+    for wrong in (2, -1, 2**80, 0.5, np.float64(1), np.array([1]), np.int64(7), "left", [0, 1]):
+        with pytest.raises((SpecError, OverflowError)):
+            form.step(wrong)
+        assert exact(form.core.state) == before
+    for right in (1, True, np.int64(1), np.int32(1), np.uint8(1), np.array(1), np.array(1, np.int8)):
+        assert len(form.step(right)) == 5
+        form.reset(seed=0)
