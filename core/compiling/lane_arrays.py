@@ -241,6 +241,8 @@ class LaneArray(NDArrayOperatorsMixin):
         if name in ("shape", "ndim", "size"):
             return getattr(arguments[0], name)
         if name in _REDUCED:
+            if len(arguments) > 2 or set(options) - {"axis", "keepdims"}:
+                raise Unsupported(f"it uses np.{name} with options that cannot be compiled")
             axis = arguments[1] if len(arguments) > 1 else options.get("axis")
             return arguments[0]._reduced(name, axis, options.get("keepdims", False))
         if name == "where" and len(arguments) == 3:
