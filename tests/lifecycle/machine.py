@@ -242,7 +242,7 @@ def live(subject: Subject, examples: int = 2, steps: int = 8) -> None:
         examples: How many sequences of calls in the quick profile; fifteen times as many in a long run.
         steps: How many calls in each; four times as many in a long run.
     """
-    # The same few in both profiles; for a long run by hand, `LIVES=40 pytest --hypothesis-profile full tests/lifecycle`.
+    # The same few in both profiles; by hand, `LIVES=40 pytest --hypothesis-profile full tests/lifecycle` runs for long.
     factor = int(os.environ.get("LIVES", "1"))
     long = deep() and "LIVES" in os.environ
     run_state_machine_as_test(
