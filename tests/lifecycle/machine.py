@@ -239,16 +239,20 @@ def live(subject: Subject, examples: int = 2, steps: int = 8) -> None:
 
     Args:
         subject: The environment.
-        examples: How many sequences of calls in the quick profile; fifteen times as many at full depth.
-        steps: How many calls in each; four times as many at full depth.
+        examples: How many sequences of calls in the quick profile; fifteen times as many in a long run.
+        steps: How many calls in each; four times as many in a long run.
     """
-    factor = int(os.environ.get("LIVES", "1"))  # for a long run by hand
+    # The same few in both profiles; by hand, `LIVES=40 pytest --hypothesis-profile full tests/lifecycle` runs for long.
+    factor = int(os.environ.get("LIVES", "1"))
+    long = deep() and "LIVES" in os.environ
     run_state_machine_as_test(
         lambda: Lives(subject),
         settings=settings(
-            max_examples=factor * (15 * examples if deep() else examples),
-            stateful_step_count=4 * steps if deep() else steps,
+            max_examples=factor * (15 * examples if long else examples),
+            stateful_step_count=4 * steps if long else steps,
             deadline=None,
+            derandomize=not long,
+            database=None,
             phases=[p for p in Phase if p is not Phase.shrink or "LIVES" not in os.environ],
             suppress_health_check=list(HealthCheck),
         ),
