@@ -158,7 +158,7 @@ else:
         return sorted({*globals(), *__all__, *(name for name in _LATER if "." not in name)})
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ActionClip",

@@ -110,6 +110,8 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         kwargs["max_episode_steps"] = spec.max_episode_steps
     if isinstance(base, envoi.WorkerLanes):
         kwargs["processes"] = base.settings
+    if isinstance(base, Lanes) and base.shares_streams:
+        kwargs["streams"] = "batch"
     return EnvSpec(
         spec.id,
         vector_entry_point=f"{VECTOR_ENTRY_POINTS}:make_lanes",

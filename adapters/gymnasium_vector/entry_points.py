@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -25,6 +25,7 @@ def make_lanes(
     autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
     max_episode_steps: int | None = None,
     processes: Mapping[str, Any] | None = None,
+    streams: Literal["lanes", "batch"] | None = None,
     **arguments: Any,
 ) -> VectorEnv[Any, Any, Any]:
     """Makes the vector form of environments that `gymnasium.make` makes one by one.
@@ -35,14 +36,16 @@ def make_lanes(
         autoreset_mode: The auto-reset mode.
         max_episode_steps: The time limit, which replaces the spec's.
         processes: The arguments of `envoi.batch` for lanes in workers; None for a loop.
+        streams: As for `envoi.batch`.
         **arguments: More arguments for each lane.
     """
     spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
     limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
     make = partial(_made, spec, limit, arguments)
-    if processes is None:
+    if processes is None and streams is None:
         return to_gymnasium_vector(make, num_envs, autoreset_mode)
-    return to_gymnasium_vector(envoi.batch(make, num_envs, **processes), autoreset_mode=autoreset_mode)
+    batch = envoi.batch(make, num_envs, **(processes or {}), streams=streams)
+    return to_gymnasium_vector(batch, autoreset_mode=autoreset_mode)
 
 
 def _made(spec: EnvSpec, limit: int | None, arguments: Mapping[str, Any]) -> Any:

@@ -48,13 +48,13 @@ def _base_references(value: np.ndarray[Any, Any]) -> int:
     return sys.getrefcount(base)
 
 
-def _baselines() -> tuple[int, int]:
-    """Returns baseline reference counts: of a value held only by its frame or container, and of a view's base."""
+def _baselines() -> tuple[int, int, int]:
+    """Returns baseline reference counts: of a caller's local, of an element of a container, and of a view's base."""
     value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
-    return min(_references(value), _references(container[0])), _base_references(view)
+    return _references(value), _references(container[0]), _base_references(view)
 
 
-_PASSED, _BASE_ALONE = _baselines()
+_PASSED, _INSIDE, _BASE_ALONE = _baselines()
 
 
 def _count_in_a_step() -> int:
@@ -138,28 +138,30 @@ def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
     return type(base) is not np.ndarray or not base.flags.owndata or _base_references(value) > _BASE_ALONE + 1
 
 
-def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
+def incoming(spec: SpecTree, copy: Copy = "auto", *, inside: bool = False) -> Take:
     """Returns a function that converts a source's values to those that a spec declares.
 
     Args:
         spec: The spec of the values.
         copy: The rule for copying arrays.
+        inside: True for values that are looked up in their container in the very call.
 
     Returns:
-        `(value, held=False) -> value`, whose argument must be a local variable of the caller, because it counts
-        references. A value that does not fit its spec is returned as it is (copied, unless `copy` is False); it is not
-        validated.
+        `(value, held=False) -> value`, whose argument must be a local variable of the caller, or as `inside` says,
+        because it counts references. A value that does not fit its spec is returned as it is (copied, unless `copy`
+        is False); it is not validated.
     """
+    alone = _INSIDE if inside else _PASSED
     if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
-        return _incoming_array(spec.dtype, spec.shape, copy)
+        return _incoming_array(spec.dtype, spec.shape, copy, alone)
     if isinstance(spec, Discrete):
         return _incoming_integer(spec)
     if isinstance(spec, (dict, list, tuple)):
-        return _incoming_branch(spec, copy)
+        return _incoming_branch(spec, copy, alone)
     if isinstance(spec, Sequence):
         return _incoming_sequence(spec, copy)
     if isinstance(spec, OneOf):
-        parts = [incoming(sub, copy) for sub in spec.specs]
+        parts = [incoming(sub, copy, inside=True) for sub in spec.specs]
         return lambda value, held=False: (np.int64(value[0]), parts[int(value[0])](value[1], True))
     if isinstance(spec, Graph):
         return lambda value, held=False: GraphValue(
@@ -172,7 +174,7 @@ def incoming(spec: SpecTree, copy: Copy = "auto") -> Take:
     return lambda value, held=False: value
 
 
-def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) -> Take:
+def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy, alone: int) -> Take:
     auto, always = copy == "auto", copy is True
 
     def take(value: Any, held: bool = False) -> Any:
@@ -181,7 +183,7 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) ->
             return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
         # The count is read in this very frame, because `_references` was calibrated for one of its shape.
         if always or (
-            auto and (held or sys.getrefcount(value) > _PASSED or (not value.flags.owndata and _base_is_held(value)))
+            auto and (held or sys.getrefcount(value) > alone or (not value.flags.owndata and _base_is_held(value)))
         ):
             return value.copy()
         return value
@@ -189,17 +191,18 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy) ->
     return take
 
 
-def _incoming_branch(spec: SpecTree, copy: Copy) -> Take:
-    parts = [(key, incoming(sub, copy)) for _, key, sub in children(spec)]
-    is_dict, size = isinstance(spec, dict), len(spec)
+def _incoming_branch(spec: SpecTree, copy: Copy, alone: int) -> Take:
+    parts = [(key, incoming(sub, copy, inside=True)) for _, key, sub in children(spec)]
+    is_dict, size, keys = isinstance(spec, dict), len(spec), {key for key, _ in parts}
 
     def take(value: Any, held: bool = False) -> Any:
         if not hasattr(value, "__len__") or len(value) != size or isinstance(value, dict) is not is_dict:
             return value if copy is False else deepcopy(value)
-        if is_dict and any(key not in value for key, _ in parts):
+        if is_dict and not keys <= value.keys():
             return value if copy is False else deepcopy(value)
-        # An object that holds the container can write into its leaves.
-        held = held or sys.getrefcount(value) > _PASSED
+        # An object that holds the container can write into its leaves. (`value` must not become a cell, by a nested
+        # function or generator: reading one takes a reference more on CPython 3.14.)
+        held = held or sys.getrefcount(value) > alone
         return rebuild(spec, [part(value[key], held) for key, part in parts])
 
     return take

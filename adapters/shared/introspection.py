@@ -81,9 +81,14 @@ def _own_value(part: Any, name: str) -> Any:
 
 @cache
 def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Returns the names that instance attributes may have, each with the class's value; no methods or properties."""
+    """Returns the names that instance attributes may have, each with the class's value; no methods or properties.
+
+    Names with two underscores on either side are the language's: CPython 3.14 adds some to a class when it is asked for
+    annotations.
+    """
     of_classes = {name: held for base in reversed(kind.__mro__) for name, held in vars(base).items()}
     found = {*of_classes, *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)}
+    found = {name for name in found if not (name.startswith("__") and name.endswith("__"))}
     values = ((name, of_classes.get(name, _NOTHING)) for name in found)
     return tuple((name, value) for name, value in values if not hasattr(type(value), "__get__"))
 

@@ -237,6 +237,10 @@ class Model(HasContext, Env):
         )
         return (part,)
 
+    def use_streams(self, streams: Streams) -> None:
+        """Replaces the random streams; environments may share them."""
+        self._streams = streams
+
     def _refuse(self) -> NoReturn:
         raise EpisodeError(f"step: {self._episode_state}")
 

@@ -121,6 +121,9 @@ class BatchModel(Model):
     def streams(self) -> Streams:
         return self._lanes.streams
 
+    def use_streams(self, streams: Streams) -> None:
+        self._lanes.use(streams)
+
     @property
     def rng(self) -> np.random.Generator:
         """The generator of the dynamics; can be set."""

@@ -11,7 +11,7 @@ from ..compiling.choice import Compiled
 from ..errors import NotCompilable
 from ..protocol.env import Env
 from ..spec.base import shown
-from .lanes import Lanes
+from .lanes import Lanes, StreamsOf
 from .model_batch import ModelBatch
 
 if TYPE_CHECKING:
@@ -36,23 +36,25 @@ def model_batch(model: BatchModel, n: int, compiled: Compiled) -> ModelBatch:
     return CompiledModelBatch(model, n, compiled)
 
 
-def lanes_over(envs: Sequence[Env], compiled: Compiled) -> Lanes:
+def lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf = "lanes") -> Lanes:
     """Makes a batch of separate environments.
 
     Args:
         envs: The environments.
         compiled: As for `envoi.batch`.
+        streams: As for `Lanes`.
 
     Raises:
+        SpecError: See `Lanes`.
         NotCompilable: `compiled` is True, and they are not models of one class that can be compiled.
     """
     kind = type(envs[0])
     if not (issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)):
         if compiled is True:
             raise NotCompilable(f"compiled=True: expected a model, got {shown(envs[0])}; only models can be compiled")
-        return Lanes(envs)
+        return Lanes(envs, streams)
     if compiled is False or numba_version() is None:
-        return Lanes(envs)
+        return Lanes(envs, streams)
     from .compiled_lanes import CompiledLanes  # imported here, so that `import envoi` stays fast
 
-    return CompiledLanes(envs, compiled)
+    return CompiledLanes(envs, compiled, streams)

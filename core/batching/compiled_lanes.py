@@ -10,11 +10,12 @@ import numpy as np
 
 from .. import tree
 from ..compiling.choice import Compiled
+from ..errors import NotCompilable
 from ..lane_values import lane
 from ..protocol.batch_env import Mask
 from ..protocol.env import Env
 from .kernel_steps import KernelSteps
-from .lanes import Lanes
+from .lanes import Lanes, StreamsOf
 
 if TYPE_CHECKING:
     from ..compiling.plan import Plan
@@ -30,6 +31,7 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     Args:
         envs: The models, all of one class.
         compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
+        streams: As for `Lanes`.
 
     Raises:
         NotCompilable: `compiled` is True, and the model cannot be compiled.
@@ -38,8 +40,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     _lanes: tuple[Any, ...] = ()
     _kinds: Sequence[Any] = ()
 
-    def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto") -> None:
-        Lanes.__init__(self, envs)
+    def __init__(self, envs: Sequence[Env], compiled: Compiled = "auto", streams: StreamsOf = "lanes") -> None:
+        Lanes.__init__(self, envs, streams)
         self._use_kernels(compiled)
 
     @property
@@ -105,7 +107,13 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
     def _make_plan(self) -> Plan:
         from ..compiling.scalar import plan_of_model  # imported here, so that `import envoi` stays fast
 
-        return plan_of_model(self._lanes[0])
+        plan = plan_of_model(self._lanes[0])
+        if self.shares_streams and plan.uses_dynamics and not plan.begins:
+            raise NotCompilable(
+                f"{plan.title}.initial: it cannot be compiled, so with streams='batch' its random numbers would come "
+                "before those of the other lanes' transitions"
+            )
+        return plan
 
     def _start(self, plan: Plan) -> None:
         from ..compiling.comparison import check_equal
@@ -150,6 +158,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         plan, lanes = runner.plan, self._lanes
         kind = cast("Any", type(lanes[0]))
         if any(type(env) is not kind or env.given_rewarder is not None or not env.has_begun for env in lanes):
+            return False
+        if not plan.is_current(lanes):
             return False
         columns = list(zip(*([leaf for _, leaf in tree.leaves(env.state)] for env in lanes), strict=True))
         if not runner.load([np.array(values) for values in columns], self._ended):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from .. import tree
+from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import lane, splitter, stack, stacker
 from ..protocol.batch_env import BatchEnv, Mask, as_mask, default_discounts, full_lanes_step, make_batch_reset
@@ -19,6 +20,7 @@ from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, lane_seeds
 from ..spec import Array, SpecTree, spec_difference
+from ..spec.base import shown
 from .model_batch import batch_streams
 
 if TYPE_CHECKING:
@@ -30,17 +32,24 @@ class Lanes(BatchEnv):
 
     Args:
         envs: The environments, with equal specs; only the names may differ, and those of the first are used.
+        streams: `"lanes"` for random streams of each lane's own. `"batch"` for one set of streams that all lanes share,
+            as those of a `ModelBatch` do: within a step, lanes take random numbers in their order. The environments
+            must then be models, possibly wrapped.
+
+    Attributes:
+        shares_streams: True if all lanes share one set of streams.
 
     Raises:
-        SpecError: The specs of a lane differ from those of the first.
+        SpecError: The specs of a lane differ from those of the first, or lanes that are no models should share streams.
     """
 
     lanes_can_wait = True
+    shares_streams: bool = False
 
     _plan: _Plan | None = None  # made at the first step, and again by copies
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
-    def __init__(self, envs: Sequence[Env]) -> None:
+    def __init__(self, envs: Sequence[Env], streams: StreamsOf = "lanes") -> None:
         super().__init__(len(envs))
         self.envs = tuple(envs)
         first = self.envs[0]
@@ -49,6 +58,15 @@ class Lanes(BatchEnv):
         check_alike(self.envs)
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
         self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
+        if streams == "batch":
+            _check_models(envs)
+            self._share(Streams())
+
+    def _share(self, streams: Streams) -> None:
+        """Makes all lanes use one set of random streams."""
+        self.shares_streams, self._streams = True, streams
+        for env in self.envs:
+            cast("Model", env.unwrapped).use_streams(streams)
 
     def reset(
         self,
@@ -62,6 +80,9 @@ class Lanes(BatchEnv):
         infos: list[Info] = [{} for _ in self.envs]
         if mask is not None and not mask.all():
             self._check_all_begun("reset", " in all lanes first, without a mask")
+        if self.shares_streams:
+            seeds = [None] * self.batch_size
+            self._share(streams or self.streams)
         observations: list[Any] = []
         for index, env in enumerate(self.envs):
             if mask is None or mask[index]:
@@ -129,6 +150,8 @@ class Lanes(BatchEnv):
         return step
 
     def seeds_of_lanes(self, seed: int) -> list[int]:
+        if self.shares_streams:
+            return super().seeds_of_lanes(seed)
         return cast("list[int]", lane_seeds(seed, self.batch_size))
 
     def _planned(self) -> _Plan:
@@ -244,12 +267,15 @@ class Lanes(BatchEnv):
 
     @property
     def rng(self) -> np.random.Generator:
-        """A generator for the batch; setting it gives each lane a generator that is seeded from it."""
+        """A generator for the batch; setting it gives each lane a generator that is seeded from it, or all lanes it."""
         return self.streams.dynamics
 
     @rng.setter
     def rng(self, generator: np.random.Generator) -> None:
         self._streams = Streams.from_generator(generator)
+        if self.shares_streams:
+            self._share(self.streams)
+            return
         for env, seed in zip(
             self.envs, lane_seeds(int(cast("Any", generator).integers(2**63)), self.batch_size), strict=True
         ):
@@ -265,6 +291,8 @@ class Lanes(BatchEnv):
         for env, held in zip(self.envs, lanes, strict=True):
             env.restore(held)
         self._over, self._streams, self._all_begun = over, streams.copy(), False
+        if self.shares_streams:
+            self._share(self.streams)
 
     def render(self) -> Any:
         """Returns a tuple of the lanes' pictures; see `Process.render`."""
@@ -277,6 +305,19 @@ class Lanes(BatchEnv):
     @property
     def unwrapped(self) -> Any:
         return self
+
+
+StreamsOf: TypeAlias = Literal["lanes", "batch"]
+"""`"lanes"` if each lane has random streams of its own; `"batch"` if all lanes share one set."""
+
+
+def _check_models(envs: Sequence[Env]) -> None:
+    for env in envs:
+        if not isinstance(env.unwrapped, Model):
+            raise SpecError(
+                f"streams='batch': expected models, which take their random numbers as an argument, got {shown(env)}; "
+                "leave out streams"
+            )
 
 
 LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]

@@ -16,7 +16,7 @@ from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
 from .compiled import lanes_over, model_batch
 from .lanes import Lanes as Lanes
-from .lanes import lanes_difference
+from .lanes import StreamsOf, lanes_difference
 
 
 def batch(
@@ -28,6 +28,7 @@ def batch(
     restart: bool = False,
     start_method: str | None = None,
     compiled: Compiled = "auto",
+    streams: StreamsOf | None = None,
 ) -> BatchEnv:
     """Makes a batch of n independent lanes of an environment.
 
@@ -47,17 +48,24 @@ def batch(
         start_method: With `workers`: `"spawn"`, `"fork"`, `"forkserver"`; None for the default of the platform.
         compiled: True to step the lanes of a model by a kernel that numba compiles; False not to; `"auto"` to do so
             where it can be compiled, as soon as that is worth the time. The values are the same.
+        streams: `"lanes"` for random streams of each lane's own, so that a lane is the environment alone with the
+            lane's seed. `"batch"` for one set of streams that all lanes of a model share and take numbers from in
+            their order. None for the usual: `"batch"` for a `BatchModel`, else `"lanes"`.
 
     Returns:
         A `BatchEnv`, or the same wrappers around one.
 
     Raises:
         SpecError: `n` is below 1; `env` is already a batch, or cannot be copied; the function makes environments with
-            different specs; or a setting of processes is given without `workers`.
+            different specs; a setting of processes is given without `workers`; or its lanes cannot have such streams.
         NotCompilable: `compiled` is True, and `env` is no model that can be compiled.
         WorkerError: A worker fails while it makes its environments.
     """
     check_compiled(compiled, workers)
+    if streams not in (None, "lanes", "batch"):
+        raise SpecError(f"streams: expected 'lanes', 'batch' or None, got {streams!r}")
+    if streams == "batch" and workers is not None:
+        raise SpecError("streams='batch': lanes in several processes cannot share streams; leave out workers")
     if n < 1:
         raise SpecError(f"n: expected at least 1 lane, got {n}")
     if isinstance(env, Env) and env.batch_size is not None:
@@ -73,20 +81,21 @@ def batch(
     if isinstance(env, Wrapper) and (isinstance(env, Lifted) or isinstance(env.unwrapped, BatchModel)):
         one_by_one = getattr(env, "one_by_one", False)
         inside = (
-            _separate(env.env, n, settings, compiled)
+            _separate(env.env, n, settings, compiled, streams)
             if one_by_one
-            else batch(env.env, n, **settings, compiled=compiled)
+            else batch(env.env, n, **settings, compiled=compiled, streams=streams)
         )
         outside = env.over(inside)
         outside.made_by = env.made_by
         return outside
     if isinstance(env, BatchModel) and workers is None:
+        _check_shared(env, streams)
         lanes = model_batch(copy.deepcopy(env), n, compiled)
         lanes.made_by = env.made_by
         lanes.rng = copy.deepcopy(env.rng)  # reproducible for a seeded env, and different in each lane
         return lanes
     if isinstance(env, Env) or workers is not None:
-        return _separate(env, n, settings, compiled)
+        return _separate(env, n, settings, compiled, streams)
     if not callable(env):
         raise SpecError(
             f"env: expected a core environment or a function that makes one, got {shown(env)}; "
@@ -96,16 +105,26 @@ def batch(
     if isinstance(made[0].unwrapped, BatchModel) and _one_serves_all(made):
         for other in made[1:]:
             other.close()
-        return batch(made[0], n, compiled=compiled)
-    lanes = lanes_over([*made, *(env() for _ in range(n - 2))], compiled)
+        return batch(made[0], n, compiled=compiled, streams=streams)
+    lanes = lanes_over([*made, *(env() for _ in range(n - 2))], compiled, streams or "lanes")
     lanes.assign_lane(0)
     return lanes
 
 
-def _separate(env: Env | Callable[[], Env], n: int, settings: dict[str, Any], compiled: Compiled) -> Lanes:
+def _check_shared(model: BatchModel, streams: StreamsOf | None) -> None:
+    if streams == "lanes":
+        raise SpecError(
+            f"streams='lanes': the lanes of {type(model).__name__} are stepped by one call of its functions, so they "
+            "share streams; leave out streams, or loop over copies of it by envoi.Lanes"
+        )
+
+
+def _separate(
+    env: Env | Callable[[], Env], n: int, settings: dict[str, Any], compiled: Compiled, streams: StreamsOf | None
+) -> Lanes:
     """Makes a batch of separate environments, in this process or in workers."""
     if settings["workers"] is None:
-        return lanes_of(cast("Env", env), n, compiled)
+        return lanes_of(cast("Env", env), n, compiled, streams or "lanes")
     from .workers.lanes import WorkerLanes  # imported here, so that `import envoi` stays fast
 
     lanes = WorkerLanes(env, n, **settings)
@@ -129,21 +148,22 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
     return all(context == contexts[0] for context in contexts) and lanes_difference(envs) is None
 
 
-def lanes_of(env: Env, n: int, compiled: Compiled = False) -> Lanes:
+def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
     """Makes a batch that loops over copies of an environment.
 
     Args:
         env: The environment; it is not changed.
         n: The number of lanes.
         compiled: As for `batch`.
+        streams: As for `Lanes`.
 
     Returns:
         The batch, whose random streams are derived from those of `env`.
 
     Raises:
-        SpecError: The environment cannot be copied.
+        SpecError: The environment cannot be copied, or is no model whose lanes could share streams.
     """
-    lanes = lanes_over([_copied(env) for _ in range(n)], compiled)
+    lanes = lanes_over([_copied(env) for _ in range(n)], compiled, streams)
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)
     return lanes

@@ -59,7 +59,7 @@ class ModelBatch(BatchEnv):
         self._context: Mapping[str, Any] = {}
         self._columns: dict[str, NDArray[Any]] = {}
         self._alike: dict[int, dict[str, NDArray[Any]]] = {}
-        self._alike_of = self._columns
+        self._alike_of: Mapping[str, NDArray[Any]] = self._columns
         self._one_action = isinstance(model.action_spec, Spec)
         self.context = model.context
 
@@ -107,13 +107,18 @@ class ModelBatch(BatchEnv):
         rng = self.streams.dynamics
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
-        return self.model.initial(rng, self._columns_at(index), len(index))
+        return self.model.initial(rng, self._columns_at(index, columns), len(index))
 
-    def _columns_at(self, index: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many."""
-        if self._alike_of is not self._columns:
-            self._alike_of, self._alike = self._columns, {}
-        size, columns = len(index), self._columns
+    def _columns_at(self, index: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many.
+
+        Args:
+            index: The lanes.
+            columns: The columns of all lanes.
+        """
+        if self._alike_of is not columns:
+            self._alike_of, self._alike = columns, {}
+        size = len(index)
         alike = self._alike.get(size)
         if alike is None:
             if len(self._alike) == _SIZES:

@@ -36,7 +36,10 @@ def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
                 raise
             except Exception:  # an error of the author's, which the kernel need not share
                 return
-            found = compiled.step(action, restart=over)
+            try:
+                found = compiled.step(action, restart=over)
+            except Exception as error:
+                raise NotCompilable(f"{title}: after {number + 1} steps the kernel raises an error: {error}") from error
             _compare(title, number, ("observation", "reward", "terminated", "truncated", "discount"), expected, found)
             _compare(title, number, ("state",), (interpreted.state,), (compiled.state,))
             over = expected.terminated | expected.truncated

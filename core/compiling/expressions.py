@@ -171,6 +171,9 @@ _INFIX = {
 _OF_BOOLS = {"add": "or", "multiply": "and", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "!="}
 """Operators of bools, where numpy's differ from Python's."""
 
+_WRAPPING = {"add": "+", "subtract": "-", "multiply": "*", "square": "*"}
+"""Operators of int64 whose results wrap around, as numpy's do."""
+
 _CALLS = {
     "square": "{0} * {0}",
     "negative": "-{0}",
@@ -270,6 +273,10 @@ class Writer:
         kinds = {part.dtype for part in node.arguments}
         if kinds == {np.dtype(bool)} and kind in _OF_BOOLS:
             return f"{parts[0]} {_OF_BOOLS[kind]} {parts[1]}"
+        if node.dtype == np.int64 and kind in _WRAPPING:
+            # Of unsigned integers, since LLVM takes signed ones for ones that never overflow.
+            one, other = parts[0], parts[-1]
+            return f"i8(u8({one}) {_WRAPPING[kind]} u8({other}))"
         if kind in _INFIX and (kind not in ("logical_and", "logical_or") or kinds == {np.dtype(bool)}):
             if kind != "divide" or node.dtype.kind == "f":
                 return conversion(node.dtype, f"({parts[0]} {_INFIX[kind]} {parts[1]})", None)

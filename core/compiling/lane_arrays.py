@@ -15,6 +15,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from .errors import Unsupported
 from .expressions import Node, Recorder, value_of
 
+_clip: Any = getattr(np, "_core" if hasattr(np, "_core") else "core").umath.clip
+"""The ufunc of `np.clip`, which has no public name; numpy 1 keeps it in another module than numpy 2."""
+
 _MOVING = {
     np.stack, np.concatenate, np.vstack, np.hstack, np.column_stack, np.dstack, np.transpose, np.reshape, np.ravel,
     np.expand_dims, np.squeeze, np.moveaxis, np.swapaxes, np.broadcast_to, np.broadcast_arrays, np.atleast_1d,
@@ -238,6 +241,8 @@ class LaneArray(NDArrayOperatorsMixin):
         if name in ("shape", "ndim", "size"):
             return getattr(arguments[0], name)
         if name in _REDUCED:
+            if len(arguments) > 2 or set(options) - {"axis", "keepdims"}:
+                raise Unsupported(f"it uses np.{name} with options that cannot be compiled")
             axis = arguments[1] if len(arguments) > 1 else options.get("axis")
             return arguments[0]._reduced(name, axis, options.get("keepdims", False))
         if name == "where" and len(arguments) == 3:
@@ -282,7 +287,7 @@ def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> A
     if low is None or high is None:
         bounded: Any = np.minimum if low is None else np.maximum
         return bounded(value, high if low is None else low)
-    return np._core.umath.clip(value, low, high)  # pyright: ignore[reportAttributeAccessIssue]
+    return _clip(value, low, high)
 
 
 def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:

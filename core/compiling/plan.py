@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_di
 from .expressions import CONVERSIONS
 from .kernel_text import COMMON, RECORDS, Action, Held, Output
 from .layout import Layout
+from .ufunc_loops import loop_address
 
 
 class Functions(NamedTuple):
@@ -111,7 +111,7 @@ class Plan:
     @cached_property
     def addresses(self) -> np.ndarray[Any, Any]:
         """The addresses of the loops of ufuncs and of their data, int64."""
-        found = [address for name, types in self.loops for address in _loop_address(getattr(np, name), types)]
+        found = [address for name, types in self.loops for address in loop_address(getattr(np, name), types)]
         return np.array(found or [0], np.int64)
 
     @property
@@ -152,23 +152,3 @@ def _kernel_names() -> dict[str, Any]:
         **{f"to_{char}": np.dtype(char).type for char in "?bBhHiIlLqQfd"},
         "inlined": njit(inline="always"),
     }
-
-
-class _UFunc(ctypes.Structure):
-    """The beginning of `PyUFuncObject`, after the object's head; see numpy/ufuncobject.h."""
-
-    _fields_ = (
-        ("head", ctypes.c_char * object.__basicsize__),
-        ("counts", ctypes.c_int * 4),
-        ("functions", ctypes.POINTER(ctypes.c_void_p)),
-        ("data", ctypes.POINTER(ctypes.c_void_p)),
-        ("ntypes", ctypes.c_int),
-    )
-
-
-def _loop_address(ufunc: np.ufunc, types: str) -> tuple[int, int]:
-    """Returns the address of a ufunc's loop for some dtypes, and of its data."""
-    kinds: list[Any] = ufunc.types
-    number = kinds.index(f"{types[:-1]}->{types[-1]}")
-    held = _UFunc.from_address(id(ufunc))
-    return held.functions[number] or 0, held.data[number] or 0 if held.data else 0

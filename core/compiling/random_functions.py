@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
 
 
@@ -34,38 +31,11 @@ def _caller(kind: Any) -> Any:
 next_double, next_uint32, next_uint64 = _caller(types.float64), _caller(types.uint32), _caller(types.uint64)
 
 
-llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctypes.c_void_p).value)
-
-
-@intrinsic
-def _c_power(typing: Any, base: Any, exponent: Any) -> Any:
-    """Calls C's `pow` by a name that LLVM does not know: it would turn a square into a product, of other bits."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        double = ir.DoubleType()
-        kind = ir.FunctionType(double, [double, double])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "envoi_pow"), arguments)
-
-    return types.float64(types.float64, types.float64), build
-
-
-def power(base: Any, exponent: Any) -> Any:
-    """Returns `base ** exponent`, of the same bits as Python's.
-
-    Args:
-        base: A number.
-        exponent: A number.
-    """
-    return base**exponent
-
-
-@overload(power, strict=False)
-def _power(base: Any, exponent: Any) -> Any:
-    if isinstance(base, types.Integer) and isinstance(exponent, types.Integer):
-        return lambda base, exponent: base**exponent
-    if isinstance(base, types.Number) and isinstance(exponent, types.Number):
-        return lambda base, exponent: _c_power(float(base), float(exponent))  # pyright: ignore
-    return lambda base, exponent: base**exponent
+@njit(cache=True)
+def _check_numbers(one: Any, other: Any) -> None:
+    """Refuses parameters that are arrays, of which each element would need numbers of its own."""
+    float(one)
+    float(other)
 
 
 @njit(cache=True)
@@ -95,6 +65,7 @@ def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         high: The bound above.
         size: The shape of the result; None for one number.
     """
+    _check_numbers(low, high)
     span = high - low
     if size is None:
         return low + span * next_double(rng[1], rng[0])
@@ -186,6 +157,9 @@ def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         scale: The standard deviation.
         size: The shape of the result; None for one number.
     """
+    _check_numbers(loc, scale)
+    if scale < 0:
+        raise ValueError("scale < 0")
     if size is None:
         return loc + scale * _one_normal(rng)
     result = np.empty(size)
@@ -215,5 +189,4 @@ def standard_normal(rng: Any, size: Any = None) -> Any:
 NAMES: dict[str, Any] = {
     f"rng_{function.__name__}": function for function in (random, uniform, integers, standard_normal, normal)
 }
-NAMES["power"] = power
 """The functions by the names that rewritten models have for them."""

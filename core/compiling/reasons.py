@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+MARK = "envoi: "
+"""The beginning of a reason in an error of `operators`, which numba puts between lines of its own."""
+
 _SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "During", "The above", "Use of", "Type of")
 
 
@@ -19,6 +22,8 @@ def reason_of(error: Exception) -> str:
     first = next((line for line in lines if line and not line.startswith(_SKIPPED)), type(error).__name__)
     call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
     reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
+    marked = next((line.partition(MARK)[2] for line in lines if MARK in line), None)
+    reason = reason if marked is None else marked
     places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
     for file, line, function in places:
         if "envoi/kernels" not in file:

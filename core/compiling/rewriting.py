@@ -7,7 +7,8 @@ The functions are used as they are, except for what numba has no types for:
     rng.uniform(low, high)   a call of a function on the lane's stream, see `random_streams`
     context["gravity"]       a field of the lane's record of its context
     state._replace(x=1)      a call of the state's class
-    x**2                     C's `pow`, as Python computes it
+    x**2, x + 1, int(x), …   a function with Python's values, or none, see `operators`
+    math.sin(x), np.exp(x)   the same, or numpy's own loop, see `known_functions`
     return {"a": 1}, …       in `observe`: a tuple, in the order of the spec
 
 Line numbers stay, so that errors show the author's lines.
@@ -16,17 +17,20 @@ Line numbers stay, so that errors show the author's lines.
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
-import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from .changes import Change, is_constant, name_of
 from .errors import NotCompilable
-from .random_streams import METHODS
+from .returned_values import return_scalars
+from .sources import definition_of
 
 _GENERATORS = ("rng", "generator")
 """Names of parameters that are taken for generators in an author's own helpers."""
@@ -41,14 +45,15 @@ class Rewritten:
         name: Its name in that module.
         file: The file of the original.
         globals: The globals that it uses.
-        returns_scalars: True if it returns tuples of scalars in place of arrays or dicts.
+        returned: Empty if it returns tuples of scalars in place of arrays, the keys if it does in place of dicts; else
+            None.
     """
 
     tree: ast.Module
     name: str
     file: str
     globals: dict[str, Any]
-    returns_scalars: bool = False
+    returned: tuple[Any, ...] | None = None
 
 
 @dataclass
@@ -59,20 +64,28 @@ class Rewriter:
         model: The model.
         state: A state, for the class of named tuples.
         keys: The keys of an observation that is a dict.
+        dtype: The dtype of an observation that is one array.
 
     Attributes:
         fields: The numbers among the model's attributes that its functions use.
         functions: The rewritten functions by their names.
         uses_generator: The names of functions that use their generator.
+        sources: Everything that the code depends on, as text.
+        attributes: The attributes of the model that the code has as constants.
+        frozen: The globals that the code has as constants, as functions that read them, with their values.
     """
 
     model: Any
     state: Any
     keys: tuple[Any, ...] = ()
+    dtype: Any = None
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: dict[str, Rewritten] = field(default_factory=dict[str, Rewritten])
     uses_generator: set[str] = field(default_factory=set[str])
     sources: list[str] = field(default_factory=list[str])
+    helpers: dict[str, FunctionType] = field(default_factory=dict[str, FunctionType])
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    frozen: list[tuple[Callable[[], Any], Any]] = field(default_factory=list[tuple[Callable[[], Any], Any]])
 
     def method(self, name: str, generator: int | None = None, context: int | None = None) -> str:
         """Rewrites a method of the model.
@@ -93,9 +106,21 @@ class Rewriter:
             held = inspect.getattr_static(type(self.model), name)
             bound = getattr(self.model, name)
             function = bound.__func__ if isinstance(bound, MethodType) else bound
-            if not isinstance(function, FunctionType):
-                raise NotCompilable(f"{type(self.model).__name__}.{name}: expected a function, got {function!r}")
+            if not isinstance(function, FunctionType) or name in vars(self.model):
+                title = type(self.model).__name__
+                raise NotCompilable(f"{title}.{name}: expected a method of the class, got {bound!r}")
             self._function(key, function, generator, context, not isinstance(held, staticmethod), name == "observe")
+        return key
+
+    def helper(self, function: FunctionType) -> str:
+        """Rewrites a function that is no method, and returns its global name."""
+        key = f"function_{function.__module__.replace('.', '_')}_{function.__qualname__.replace('.', '_')}"
+        if not key.isidentifier():
+            raise NotCompilable(f"{function.__qualname__}: a function inside a function cannot be compiled")
+        if self.helpers.setdefault(key, function) is not function:
+            raise NotCompilable(f"{function.__qualname__}: there are two functions of this name")
+        if key not in self.functions:
+            self._function(key, function, None, None, False)
         return key
 
     def _function(
@@ -108,20 +133,13 @@ class Rewriter:
         observes: bool = False,
     ) -> None:
         place = f"{type(self.model).__name__}.{function.__name__}" if of_model else function.__name__
-        try:
-            lines, first = inspect.getsourcelines(function)
-            text = textwrap.dedent("".join(lines))
-            tree = ast.parse(text)
-        except (OSError, TypeError, SyntaxError) as error:
-            raise NotCompilable(f"{place}: its source cannot be read ({error})") from error
-        (definition,) = tree.body
-        if not isinstance(definition, ast.FunctionDef):
-            raise NotCompilable(f"{place}: expected a function that is written by def")
+        tree, definition, file = definition_of(function, place)
         self.sources.append(ast.unparse(tree))
-        ast.increment_lineno(tree, first - 1)
         definition.decorator_list = []
-        new = Rewritten(tree, key, inspect.getsourcefile(function) or "<source>", dict(_globals_of(function)))
+        new = Rewritten(tree, key, file, dict(_globals_of(function)))
         self.functions[key] = new  # before its body, which may call it
+        known = dict(new.globals)
+        self._set_defaults(new, definition, function, place)
         names = [argument.arg for argument in definition.args.args]
         shift = 1 if of_model else 0
         generators = {names[generator + shift]} if generator is not None else {*names} & {*_GENERATORS}
@@ -130,173 +148,82 @@ class Rewriter:
         for argument in definition.args.args:
             argument.annotation = None
         definition.returns = None
-        change = _Change(self, new, key, place, own, generators, names[context + shift] if context is not None else "")
+        local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        context_name = names[context + shift] if context is not None else ""
+        change = Change(self, key, place, file, new.globals, local, own, generators, context_name)
+        known = {name: value for name, value in known.items() if name not in local}
+        self._note_globals(definition, function, known)
         definition.body = [change.visit(statement) for statement in definition.body]
         if observes:
-            new.returns_scalars = _return_scalars(definition, self.keys)
+            new.returned = return_scalars(definition, self.keys, self.dtype, change.resolve)
         ast.fix_missing_locations(tree)
-        self._follow(new, definition)
+        self._keep_used(new, definition)
 
-    def _follow(self, new: Rewritten, definition: ast.FunctionDef) -> None:
-        """Rewrites the functions among the globals that a function uses, and notes the values of the others."""
+    def _set_defaults(self, new: Rewritten, definition: ast.FunctionDef, function: FunctionType, place: str) -> None:
+        """Replaces the expressions of default arguments by their values."""
+        named = function.__kwdefaults__ or {}
+        keywords = [one.arg for one in definition.args.kwonlyargs]
+        values = [*(function.__defaults__ or ()), *(named[name] for name in keywords if name in named)]
+        if not all(value is None or is_constant(value) for value in values):
+            raise NotCompilable(f"{place}: its default arguments are no numbers")
+        names: list[Any] = [name_of(self.constant(new.name, f"default{k}", value)) for k, value in enumerate(values)]
+        count = len(function.__defaults__ or ())
+        definition.args.defaults = names[:count]
+        rest = iter(names[count:])
+        definition.args.kw_defaults = [next(rest) if name in named else None for name in keywords]
+
+    def _note_globals(self, definition: ast.FunctionDef, function: FunctionType, known: dict[str, Any]) -> None:
+        """Notes the values of the globals that a function uses, which may change later."""
+        for node in ast.walk(definition):
+            if isinstance(node, ast.Name) and node.id in known:
+                self.frozen.append((_reader(function, node.id), _held(known[node.id])))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                base = known.get(node.value.id)
+                if isinstance(base, ModuleType) and hasattr(base, node.attr):
+                    self.frozen.append((partial(getattr, base, node.attr), _held(getattr(base, node.attr))))
+
+    def _keep_used(self, new: Rewritten, definition: ast.FunctionDef) -> None:
+        """Keeps the globals that a rewritten function uses, and notes their values in the digest."""
         used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
-        kept: dict[str, Any] = {}
-        for name in sorted(used & new.globals.keys()):
-            value = new.globals[name]
-            if isinstance(value, FunctionType) and not value.__module__.startswith(("numpy", "numba")):
-                key = f"function_{value.__module__.replace('.', '_')}_{value.__qualname__.replace('.', '_')}"
-                if not key.isidentifier():
-                    raise NotCompilable(f"{value.__qualname__}: a function inside a function cannot be compiled")
-                if key not in self.functions:
-                    self._function(key, value, None, None, False)
-                _rename(definition, name, key)
-                continue
-            kept[name] = value
-            self.sources.append(f"{name} = {_constant_text(value)}")
+        kept = {name: new.globals[name] for name in sorted(used & new.globals.keys())}
+        self.sources += [f"{name} = {_constant_text(value)}" for name, value in kept.items()]
         new.globals = kept
 
-    def constant(self, new: Rewritten, name: str, value: Any) -> str:
-        """Adds an attribute that is no number as a constant.
+    def constant(self, key: str, name: str, value: Any) -> str:
+        """Adds a constant to the globals of a function.
 
         Args:
-            new: The function that uses it.
-            name: The name of the attribute.
+            key: The global name of the function.
+            name: The name of the constant.
             value: Its value.
 
         Returns:
             Its global name.
         """
-        new.globals[f"constant_{name}"] = value
+        self.functions[key].globals[f"constant_{name}"] = value
         return f"constant_{name}"
 
+    def attribute(self, name: str, value: Any) -> None:
+        """Notes an attribute of the model that the code has as a constant.
 
-class _Change(ast.NodeTransformer):
-    """Changes the body of one function."""
+        Args:
+            name: Its name.
+            value: Its value.
+        """
+        self.attributes[name] = _held(value)
 
-    def __init__(
-        self, rewriter: Rewriter, new: Rewritten, key: str, place: str, own: str, generators: set[str], context: str
-    ) -> None:
-        self.rewriter, self.new, self.key, self.place = rewriter, new, key, place
-        self.own, self.generators, self.context = own, generators, context
+    def is_current(self, models: Iterable[Any]) -> bool:
+        """Returns True if all that the code has as constants still has the values that it had.
 
-    def _refuse(self, node: ast.AST, reason: str) -> NotCompilable:
-        line = getattr(node, "lineno", "?")
-        return NotCompilable(f"{self.place} ({self.new.file.rpartition('/')[2]}, line {line}): {reason}")
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        target = node.func
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-            if target.value.id in self.generators:
-                if target.attr not in METHODS:
-                    raise self._refuse(node, f"rng.{target.attr} cannot be compiled; there are {', '.join(METHODS)}")
-                self.rewriter.uses_generator.add(self.key)
-                arguments = [self.visit(one) for one in node.args]
-                keywords = [self.visit(one) for one in node.keywords]
-                call = ast.Call(_name(f"rng_{target.attr}"), [_name(target.value.id), *arguments], keywords)
-                return ast.copy_location(call, node)
-            if target.value.id == self.own:
-                return self._own_call(node, target)
-        if isinstance(target, ast.Attribute) and target.attr == "_replace" and isinstance(target.value, ast.Name):
-            return self._replaced(node, target.value)
-        return self.generic_visit(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Pow):
-            return ast.copy_location(ast.Call(_name("power"), [node.left, node.right], []), node)
-        return node
-
-    def _own_call(self, node: ast.Call, target: ast.Attribute) -> Any:
-        bound = getattr(self.rewriter.model, target.attr, None)
-        if not isinstance(bound, (MethodType, FunctionType)):
-            raise self._refuse(node, f"self.{target.attr} is no function")
-        key = self.rewriter.method(target.attr)
-        if key in self.rewriter.uses_generator:
-            self.rewriter.uses_generator.add(self.key)
-        first = [_name(self.own)] if isinstance(bound, MethodType) else []
-        call = ast.Call(
-            _name(key), [*first, *(self.visit(one) for one in node.args)], [self.visit(k) for k in node.keywords]
-        )
-        return ast.copy_location(call, node)
-
-    def _replaced(self, node: ast.Call, value: ast.Name) -> Any:
-        fields = getattr(self.rewriter.state, "_fields", None)
-        given = {one.arg: self.visit(one.value) for one in node.keywords}
-        if fields is None or not given.keys() <= {*fields}:
-            raise self._refuse(node, "_replace is only compiled for the named tuple of the state")
-        kind = self.rewriter.constant(self.new, "state", type(self.rewriter.state))
-        parts: list[Any] = [given.get(name) or ast.Attribute(_name(value.id), name, ast.Load()) for name in fields]
-        return ast.copy_location(ast.Call(_name(kind), parts, []), node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> Any:
-        if not (isinstance(node.value, ast.Name) and node.value.id == self.own):
-            return self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load):
-            raise self._refuse(node, f"it sets self.{node.attr}; the functions of a model change nothing")
-        if not hasattr(self.rewriter.model, node.attr):
-            raise self._refuse(node, f"the model has no attribute {node.attr!r}")
-        value = getattr(self.rewriter.model, node.attr)
-        if isinstance(value, (bool, int, float, np.number, np.bool_)):
-            self.rewriter.fields[node.attr] = value
-            return node
-        if not _is_constant(value):
-            raise self._refuse(node, f"self.{node.attr} is a {type(value).__name__}; numbers, arrays and tuples can be")
-        name = self.rewriter.constant(self.new, node.attr, value)
-        self.rewriter.sources.append(f"self.{node.attr} = {_constant_text(value)}")
-        return ast.copy_location(_name(name), node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> Any:
-        if isinstance(node.value, ast.Name) and node.value.id == self.context and self.context:
-            if not (isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)):
-                raise self._refuse(node, "a context is only compiled with the names of features written out")
-            return ast.copy_location(ast.Attribute(_name(self.context), f"c_{node.slice.value}", ast.Load()), node)
-        return self.generic_visit(node)
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _rename(tree: ast.AST, old: str, new: str) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == old:
-            node.id = new
-
-
-def _return_scalars(definition: ast.FunctionDef, keys: tuple[Any, ...]) -> bool:
-    """Replaces arrays and dicts that a function returns by tuples, if it does so in every return.
-
-    `np.array([x, v], dtype)` needs memory in each step, and numba has no dicts of different values.
-    """
-    returns = [node for node in ast.walk(definition) if isinstance(node, ast.Return)]
-    new: list[ast.expr] = []
-    for node in returns:
-        value = node.value
-        if isinstance(value, ast.Dict) and keys:
-            found = {
-                key.value: one
-                for key, one in zip(value.keys, value.values, strict=True)
-                if isinstance(key, ast.Constant)
-            }
-            if found.keys() != {*keys}:
-                return False
-            new.append(ast.Tuple([found[key] for key in keys], ast.Load()))
-        elif isinstance(value, ast.Call) and not keys and _makes_array(value):
-            (elements,) = [one.elts for one in value.args[:1] if isinstance(one, (ast.List, ast.Tuple))]
-            new.append(ast.Tuple(list(elements), ast.Load()))
-        else:
+        Args:
+            models: The models that the code is to step.
+        """
+        try:
+            return all(_equal(read(), value) for read, value in self.frozen) and all(
+                _equal(getattr(model, name), value) for model in models for name, value in self.attributes.items()
+            )
+        except (AttributeError, KeyError, ValueError):  # it is no longer there
             return False
-    for node, value in zip(returns, new, strict=True):
-        node.value = ast.copy_location(value, node)
-    return bool(returns)
-
-
-def _makes_array(call: ast.Call) -> bool:
-    """Returns True for `np.array([a, b, …])` of single elements, of any dtype: the output has that of the spec."""
-    named = isinstance(call.func, ast.Attribute) and call.func.attr in ("array", "asarray")
-    if not named or not call.args or not isinstance(call.args[0], (ast.List, ast.Tuple)):
-        return False
-    return not any(isinstance(one, (ast.Starred, ast.List, ast.Tuple)) for one in call.args[0].elts)
 
 
 def _globals_of(function: FunctionType) -> Mapping[str, Any]:
@@ -309,22 +236,38 @@ def _globals_of(function: FunctionType) -> Mapping[str, Any]:
     return found
 
 
-def _is_constant(value: Any) -> bool:
-    if isinstance(value, tuple):
-        parts: tuple[Any, ...] = value
-        return all(_is_constant(part) for part in parts)
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biuf"
-    return isinstance(value, (bool, int, float, str, np.number, np.bool_))
+def _reader(function: FunctionType, name: str) -> Callable[[], Any]:
+    """Returns a function that reads a global of another function, or a variable of the function around it."""
+    if name in function.__code__.co_freevars:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        return lambda: cell.cell_contents
+    return lambda: function.__globals__[name]
+
+
+def _held(value: Any) -> Any:
+    """Returns a value that changes in place as a copy."""
+    return copy.deepcopy(value) if is_constant(value) else value
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Returns True for equal numbers, arrays and tuples of these, and for the same other object."""
+    if one is other and not isinstance(one, np.ndarray):
+        return True
+    if not is_constant(one) or not is_constant(other) or type(one) is not type(other):
+        return False
+    return _constant_text(one) == _constant_text(other)
 
 
 def _constant_text(value: Any) -> str:
     """Returns a text that differs for values that compile to different code."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, tuple):
+        parts: tuple[Any, ...] = value
+        return f"{type(value).__name__} ({', '.join(map(_constant_text, parts))})"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__} {getattr(value, '_fields', '')}"
-    return repr(value) if _is_constant(value) else getattr(value, "__name__", type(value).__name__)
+    return repr(value) if is_constant(value) else getattr(value, "__name__", type(value).__name__)
 
 
 def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
@@ -333,16 +276,17 @@ def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
     def make() -> Mapping[str, Any]:
         from numba import njit  # imported here, because only compiling needs it
 
+        from .operators import NAMES as OPERATORS
         from .random_functions import NAMES
 
         space: dict[str, dict[str, Any]] = {}
         made: dict[str, Any] = {}
         for key, new in rewriter.functions.items():
-            names = space[key] = {"__name__": f"{type(rewriter.model).__module__}", **new.globals, **NAMES}
+            names = space[key] = {"__name__": f"{type(rewriter.model).__module__}", **new.globals, **NAMES, **OPERATORS}
             exec(compile(new.tree, new.file, "exec"), names)  # noqa: S102 (the author's own function, rewritten)
             made[key] = njit(names[key], error_model="python", boundscheck=True)
         for names in space.values():
             names.update(made)
-        return made
+        return {**OPERATORS, **made}
 
     return make

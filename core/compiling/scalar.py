@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ class ScalarPlan(Plan):
         own: The records of the numbers among the model's attributes that the kernel reads.
         uses_dynamics: True if the kernel uses the lanes' dynamics streams.
         uses_observation: True if it uses their observation streams.
+        is_current: Returns True if the attributes of some models, and globals, that the code has as constants have not
+            changed since.
     """
 
     own: Layout
     uses_dynamics: bool = False
     uses_observation: bool = False
+    is_current: Callable[[Iterable[Any]], bool]
 
     @property
     def holds_observations(self) -> bool:
@@ -57,7 +61,8 @@ def plan_of_model(model: Any) -> ScalarPlan:
     keys = tuple(observed) if type(observed) is dict else ()
     if tree.is_branch(observed) and any(tree.is_branch(part) for _, _, part in tree.children(observed)):
         raise NotCompilable(f"{title}.observe: nested observations cannot be compiled")
-    rewriter = Rewriter(model, state, keys)
+    dtype = None if tree.is_branch(observed) else outputs[0].dtype
+    rewriter = Rewriter(model, state, keys, dtype)
     names = {
         "transition": rewriter.method("transition", 2),
         "observe": rewriter.method("observe", 1),
@@ -77,7 +82,7 @@ def plan_of_model(model: Any) -> ScalarPlan:
         rewriter.functions, rewriter.fields, rewriter.sources = held
     sections = _sections(model, layout, actions, outputs, rewriter, names, features, begins)
     context = _context_layout(features)
-    own = Layout({name: getattr(model, name) for name in rewriter.fields}, names=tuple(rewriter.fields))
+    own = Layout(dict(rewriter.fields), names=tuple(rewriter.fields))
     sections.held = [
         Held("settings", (None,), own.dtype),
         Held("bits", (None, 8), np.dtype(np.int64)),
@@ -96,10 +101,10 @@ def plan_of_model(model: Any) -> ScalarPlan:
         held=sections.held,
         begins=begins,
         names=jitted(rewriter),
-        sources="\n".join(rewriter.sources),
+        sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, layout.dtype, actions, outputs))]),
         python_division=True,
     )
-    plan.own = own
+    plan.own, plan.is_current = own, rewriter.is_current
     used = rewriter.uses_generator
     plan.uses_dynamics = names["transition"] in used or (begins and names["initial"] in used)
     plan.uses_observation = names["observe"] in used
@@ -166,13 +171,9 @@ def _sections(
     model: Any, layout: Layout, actions: Any, outputs: Any, rewriter: Rewriter, names: dict[str, str],
     features: dict[str, Any], begins: bool,
 ) -> Sections:  # fmt: skip
-    state = layout.example
     count = len(layout.fields)
     before, build_before = _construction(layout, "s", [f"b.{name}" for name, _ in layout.fields])
     after, build_after = _construction(layout, "q", [f"z{k}" for k in range(count)])
-    kinds = [_short(dtype) for _, dtype in layout.fields]
-    parts = _parts(state, "q")
-    store = [f"z{k} = {kind}({part})" for k, (kind, part) in enumerate(zip(kinds, parts, strict=True))]
     read = [f"action{k}[i]" for k in range(len(actions))]
     action = f"({', '.join(read)},)" if isinstance(model.action_spec, tuple) else read[0]
     own = ["own = settings[i]"]
@@ -181,19 +182,21 @@ def _sections(
         f"s = {before}",
         f"u = {action}",
         f"q = {names['transition']}(own, s, u, {_generator(0)})",
-        *store,
+        *_stored(layout, "m"),
         f"reward[i] = {names['reward']}(own, s, u, q)",
     ]
     if begins:
-        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *store]
+        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *_stored(layout, "n")]
     else:
         begin = [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(layout.fields)]
     observe = [*build_after, f"q = {after}", f"o = {names['observe']}(own, q, {_generator(4)})"]
     leaves = [output for output in outputs if output.name.startswith("observation")]
-    rewritten = rewriter.functions[names["observe"]].returns_scalars
+    returned = rewriter.functions[names["observe"]].returned
     if tree.is_branch(model.observation_spec):
-        observe += [f"{output.name}[i] = o[{k}]" for k, output in enumerate(leaves)]
-    elif rewritten and len(leaves[0].shape) == 1:
+        keys = list(model.observation_spec) if type(model.observation_spec) is dict else list(range(len(leaves)))
+        order = list(returned or keys)
+        observe += [f"{output.name}[i] = o[{order.index(key)}]" for key, output in zip(keys, leaves, strict=True)]
+    elif returned is not None and len(leaves[0].shape) == 1:
         observe += [f"observation0[i, {k}] = o[{k}]" for k in range(leaves[0].shape[0])]
         observe.insert(-leaves[0].shape[0], f"check_length(o, {leaves[0].shape[0]})")
     else:
@@ -227,19 +230,30 @@ def _short(dtype: np.dtype[Any]) -> str:
     from .expressions import conversion
 
     text = conversion(dtype, "x", np.dtype("float64"))
-    return "bool" if dtype.kind == "b" else text.partition("(")[0]
+    return "b1" if dtype.kind == "b" else text.partition("(")[0]
 
 
-def _parts(state: Any, name: str) -> list[str]:
-    """Returns the expressions of a state's scalars, leaf by leaf."""
-    whole = [(f"{name}[{k}]", part) for k, part in enumerate(state)] if isinstance(state, tuple) else [(name, state)]
-    found: list[str] = []
-    for text, part in whole:
-        if np.ndim(part):
-            found += [f"{text}[{', '.join(map(str, place))}]" for place in np.ndindex(np.shape(part))]
-        else:
-            found.append(text)
-    return found
+def _stored(layout: Layout, prefix: str) -> list[str]:
+    """Returns the lines that take the state `q` apart, after checking that it is like the first one.
+
+    Args:
+        layout: The layout of states.
+        prefix: The beginning of the names of local variables.
+    """
+    state, lines, count = layout.example, list[str](), 0
+    leaves = list(state) if isinstance(state, tuple) else [state]
+    names = [f"{prefix}{number}" for number in range(len(leaves))] if isinstance(state, tuple) else ["q"]
+    if isinstance(state, tuple):
+        lines.append(f"{', '.join(names)}, = q")
+    for name, leaf in zip(names, leaves, strict=True):
+        short, shape = _short(np.asarray(leaf).dtype), np.shape(leaf)
+        if shape:
+            lines.append(f"check_shape({name}.shape, ({', '.join(map(str, shape))},))")
+        for place in np.ndindex(shape):
+            kept = f"item_{short}({name}[{', '.join(map(str, place))}])" if shape else f"kept_{short}({name})"
+            lines.append(f"z{count} = {kept}")
+            count += 1
+    return lines
 
 
 def _construction(layout: Layout, name: str, scalars: list[str]) -> tuple[str, list[str]]:

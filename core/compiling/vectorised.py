@@ -89,7 +89,7 @@ class _Program:
             self._store(observe, outputs, f"observation{k}", _share(seen, k, leaf))
         for k, leaf in _leaves(info.result):
             self._store(observe, outputs, f"info{k}", _share(info, k, leaf))
-        end = Writer(recorder, exact, "u")
+        end = Writer(recorder, exact, "y")
         self._bind(end, [node for part in (*ends, discount) if part is not None for node in part.nodes], [])
         flags = end.write([part.nodes[0] for part in ends])
         end.lines += [f"terminated = {flags[0]}", f"truncated = {flags[1]}"]

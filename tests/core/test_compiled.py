@@ -415,6 +415,36 @@ def test_an_index_outside_of_an_array_is_an_error_and_the_batch_stays_as_it_was(
     assert exact(step.reward) == exact(np.tan(np.full(3, 6) * 0.1))  # numpy's own tan
 
 
+class Wrapping(Reader):
+    """Integers of 64 and of 8 bits beyond their bounds, as numpy wraps them."""
+
+    def transition(self, state, action, rng):
+        small = (state % 256).astype(np.uint8)
+        return state * 6364136223846793005 + 1442695040888963407 + action + (small * 3 + 7)
+
+    def reward(self, state, action, next_state):
+        return np.where(next_state + 1 > next_state, 1.0, 2.0)
+
+    def terminal(self, state):
+        return state.astype(np.uint8) == 3
+
+
+def test_integers_of_numpy_wrap_around():
+    one, other = pair(Wrapping)
+    deque(play(one, other, 120, 5), 0)
+    assert bits(one) == bits(other)
+
+
+class Summing(Reader):
+    def reward(self, state, action, next_state):
+        return np.sum(np.stack([state, action], axis=1), axis=1, initial=5)
+
+
+def test_options_of_reductions_that_have_no_compiled_form_are_refused():
+    with pytest.raises(NotCompilable, match=r"Summing\.reward .*np\.sum with options"):
+        envoi.batch(Summing(), 2, compiled=True)
+
+
 def test_a_changed_model_has_another_kernel():
     class Other(Reader):
         table = np.arange(10) * 3

@@ -117,6 +117,17 @@ def test_a_model_without_features_takes_any_option():
     assert seen == [{"contxt": [1], "context": ["a text"], "context_id": [5]}]
 
 
+def test_options_of_a_reset_of_some_lanes_are_those_of_these_lanes_alone():
+    batch = envoi.batch(CartPole(), 4)
+    batch.reset(seed=1)
+    gravity = batch.state.physics[:, 0].copy()
+    mask = np.array([True, False, True, False])
+    batch.reset(mask=mask, options={"gravity": 3.0})
+    np.testing.assert_array_equal(batch.state.physics[:, 0], np.where(mask, 3.0, gravity))
+    batch.reset(mask=mask)
+    np.testing.assert_array_equal(batch.state.physics[:, 0], gravity)
+
+
 MODELS = {
     "batch model": CartPole,
     "model batch": lambda: envoi.batch(CartPole(), 3),

@@ -6,8 +6,10 @@ Installs from a package index, several gigabytes in all: `make test-extras` asks
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -80,9 +82,9 @@ WRONG = "\nwrong: str = step.terminated\n"
 def built(tmp_path_factory):
     """The wheel and the sdist of this tree."""
     tree, folder = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
-    for name in ("core", "adapters", "integrations"):
+    for name in ("core", "adapters", "integrations", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CITATION.cff"):
         shutil.copy(ROOT / name, tree)
     for hook in ("build_sdist", "build_wheel"):
         run(sys.executable, "-c", f"from setuptools import build_meta; build_meta.{hook}({str(folder)!r})", cwd=tree)
@@ -106,6 +108,22 @@ def fresh(folder, *requirements, constraints="constraints.txt"):
 
 def test_every_extra_is_tried():
     assert set(PROMISES) - {""} == set(EXTRAS) - FOR_DEVELOPERS
+
+
+def test_the_wheel_and_the_sdist_hold_the_package_and_no_tests(built):
+    wheel, source = built
+    held = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in held} == {"envoi"}
+    assert {"envoi/py.typed", "envoi/integrations/rllib/setting_table.json"} <= {*held}
+    assert any(name.endswith("/licenses/LICENSE") for name in held)
+    modules = {name for name in held if name.endswith(".py")}
+    folders = {"core": "envoi", "adapters": "envoi/adapters", "integrations": "envoi/integrations"}
+    for folder, package in folders.items():
+        assert {f"{package}/{path.relative_to(ROOT / folder)}" for path in (ROOT / folder).rglob("*.py")} <= modules
+    with tarfile.open(source) as archive:
+        parts = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    assert {*folders, "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff"} <= parts
+    assert "tests" not in parts
 
 
 @pytest.mark.parametrize("extra", PROMISES, ids=lambda extra: extra or "none")

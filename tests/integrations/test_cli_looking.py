@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from absent import needs
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -379,6 +380,7 @@ def test_without_a_command_there_is_only_help(cli):
     assert "envoi: " not in err
 
 
+@needs("ray")
 def test_info_shortens_numbers_and_lists_equal_losses_of_agents_together(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     code, out, _ = cli("info", "envoi:pursuit")

@@ -1,0 +1,281 @@
+"""Scalar kernels compute what Python and numpy compute, or are refused where numba would compute something else."""
+
+import functools
+import importlib
+import math
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from traces import exact
+
+import envoi
+from envoi.errors import NotCompilable
+
+numba = pytest.importorskip("numba")
+
+N = 3
+
+
+class State(NamedTuple):
+    x: float
+    count: int
+    grid: np.ndarray
+
+
+class Plain(envoi.Model):
+    observation_spec = envoi.Array((2,), "float64")
+    action_spec = envoi.Discrete(2)
+
+    def __init__(self):
+        self.table = np.array([0.25, 0.5])
+
+    def initial(self, rng, context):
+        return State(0.5, 0, np.zeros(2))
+
+    def transition(self, state, action, rng):
+        return state._replace(x=state.x * 0.9 + action, count=state.count + 1)
+
+    def observe(self, state, rng):
+        return np.array([state.x, state.count])
+
+    def reward(self, state, action, next_state):
+        return next_state.x
+
+    def terminal(self, state):
+        return False
+
+
+def late(function):
+    """A decorator whose effect begins at some step."""
+
+    @functools.wraps(function)
+    def changed(self, state, action, next_state):
+        value = function(self, state, action, next_state)
+        return 0.5 * value if state.count > 80 else value
+
+    return changed
+
+
+START = 3
+
+
+def gust(rng, scale=START):
+    return rng.normal(0.0, scale)
+
+
+START = 4  # which default arguments do not follow
+
+
+def named(x, gust=2.0):
+    return x * gust  # its argument, and no function of that name
+
+
+class Sundry(Plain):
+    """The only random numbers are those of a helper, in an order that is not that of the fields."""
+
+    observation_spec = {"seen": envoi.Array((), "float64"), "noise": envoi.Array((), "float64")}
+
+    def transition(self, state, action, rng):
+        grid = state.grid.copy()
+        grid[state.count % 2 - 2] += float(np.exp(math.sin(state.x)) + np.tanh(state.x) + np.arctan2(state.x, 2.0))
+        grid[0] = grid[0] % 7.0
+        return state._replace(grid=grid + gust(rng), x=named(gust(rng)) + self.table[action], count=state.count + 1)
+
+    def observe(self, state, rng):
+        return {"noise": rng.random(), "seen": state.grid[1] + rng.random() - round(state.x) // 3}
+
+    @late
+    def reward(self, state, action, next_state):
+        return next_state.x
+
+
+def pair(make, steps, n=N):
+    """Steps a model both ways, and compares all bits; returns both batches."""
+    one, other = envoi.batch(make(), n, compiled=False), envoi.batch(make(), n, compiled=True)
+    assert exact(one.reset(seed=1).observation) == exact(other.reset(seed=1).observation)
+    for _ in range(steps):
+        step_both(one, other)
+    return one, other
+
+
+def step_both(one, other):
+    action = one.sample_action()
+    a, b = one.step(action), other.step(action)
+    assert exact(tuple(a)[:5]) == exact(tuple(b)[:5])
+
+
+def test_helpers_decorators_defaults_and_the_order_of_random_numbers_are_those_of_python():
+    one, other = pair(Sundry, 120)
+    assert other._in_records
+    for batch in (one, other):
+        batch.envs[1].table = np.array([8.0, 9.0])  # a lane with a constant of its own
+    for _ in range(3):
+        step_both(one, other)
+    assert not other._in_records
+    for batch in (one, other):
+        batch.envs[1].table = batch.envs[0].table
+    step_both(one, other)
+    assert other._in_records
+    for batch in (one, other):
+        batch.envs[2].table[0] = -1.0  # in place
+    step_both(one, other)
+    assert not other._in_records
+
+
+class Growing(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(count=2 * state.count + 1 if state.count > 200 or action else state.count)
+
+
+def test_an_integer_beyond_64_bits_is_an_error_and_the_batch_stays_as_it_was():
+    batch = envoi.batch(Growing(), N, compiled=True)
+    batch.reset(seed=0)
+    for _ in range(63):
+        batch.step(np.array([0, 1, 0]))
+    before = exact(batch.state)
+    with pytest.raises(OverflowError, match="64 bits"):
+        batch.step(np.array([0, 1, 0]))
+    assert exact(batch.state) == before
+    assert batch.state[1].count == 2**63 - 1
+
+
+@pytest.mark.deep
+def test_what_becomes_wrong_late_is_an_error():
+    class Nan(Plain):
+        def transition(self, state, action, rng):
+            return state._replace(x=float(int(math.nan if state.count > 70 else 1.0)), count=state.count + 1)
+
+    class Longer(Plain):
+        def transition(self, state, action, rng):
+            grid = np.append(state.grid, 1.0) if state.count > 70 else state.grid
+            return State(state.x, state.count + 1, grid)
+
+    for make, message in ((Nan, "integer of nan"), (Longer, "another shape")):
+        batch = envoi.batch(make(), N, compiled=True)
+        batch.reset(seed=0)
+        for _ in range(71):
+            batch.step(np.zeros(N, int))
+        with pytest.raises((OverflowError, ValueError), match=message):
+            batch.step(np.zeros(N, int))
+
+
+class Bools(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=float((state.x > 1) + (state.count > 2)))
+
+
+class Halves(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(count=state.count + 1 if state.count < 100 else 0.5)
+
+
+class Narrow(Plain):
+    action_spec = envoi.Array((1,), "float32", -1, 1)
+
+    def transition(self, state, action, rng):
+        return state._replace(x=state.x if state.count < 100 else 0.1 * action[0])
+
+
+class Hypotenuse(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=math.hypot(state.x, 1.0))
+
+
+class Rounds(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=round(state.x, 2))
+
+
+class Sums(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=np.mean(state.grid))
+
+
+class Products(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=state.grid @ state.grid)
+
+
+class Identity(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=1.0 if state.x is state.count else 2.0)
+
+
+class Inverted(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(count=~state.count)
+
+
+class Overridden(Plain):
+    def __init__(self):
+        super().__init__()
+        self.reward = lambda state, action, next_state: 2.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Bools, r"transition \(test_compiled_semantics.py, line \d+\): it computes \+ of two bools"),
+        (Halves, "a state with a float64 where the first state has a int64"),
+        (Narrow, r"transition \(.*line \d+\): it computes \* of float64 and float32"),
+        (Hypotenuse, r"Hypotenuse.transition \(.*line \d+\): .*math.hypot .*write math.sqrt"),
+        (Rounds, r"line \d+\): round is only compiled with 1 arguments"),
+        (Sums, "np.mean with the same bits is known; write the additions"),
+        (Products, "@ adds floats in an order of its own"),
+        (Identity, "`is` compares objects"),
+        (Inverted, "~ differs between Python's and numpy's bools"),
+        (Overridden, "Overridden.reward: expected a method of the class"),
+    ],
+)
+def test_what_numba_computes_otherwise_is_refused(make, message):
+    with pytest.raises(NotCompilable, match=message):
+        envoi.batch(make(), 2, compiled=True)
+
+
+SOURCE = """
+import math
+import numpy as np
+import envoi
+
+PUSH = 1.0
+
+class Edited(envoi.Model):
+    observation_spec = envoi.Array((), "float64")
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context):
+        return 0.0
+
+    def transition(self, state, action, rng):
+        return 0.5 * state + PUSH
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+"""
+
+
+def test_a_file_that_has_changed_since_its_import_is_refused_and_changed_globals_are_followed(tmp_path, monkeypatch):
+    path = tmp_path / "edited_model.py"
+    path.write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("edited_model")
+    try:
+        one, other = pair(module.Edited, 3, 2)
+        module.PUSH = 3.0
+        for batch in (one, other):
+            batch.reset(seed=0)
+        step_both(one, other)
+        assert other.observation.tolist() == [3.0, 3.0]
+        path.write_text(SOURCE.replace("0.5 *", "0.25 *"))
+        with pytest.raises(NotCompilable, match=r"Edited.transition: its source has changed since it was imported"):
+            envoi.batch(module.Edited(), 2, compiled=True)
+    finally:
+        del sys.modules["edited_model"]

@@ -1,0 +1,117 @@
+"""Compiled lanes of random models return the bits of interpreted ones, or are refused."""
+
+import importlib.util
+import linecache
+import sys
+
+import generated_models
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from traces import exact
+
+import envoi
+from envoi import tree
+from envoi.errors import NotCompilable
+
+numba = pytest.importorskip("numba")
+
+BEYOND_64_BITS = "64 bits"
+VALUES = ("observation", "reward", "terminated", "truncated", "discount")
+
+
+def module_of(source, folder, number):
+    """Imports a source, which has to be in a file for its lines to be found."""
+    name = f"made_{number}"
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    linecache.checkcache()
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def bits(batch):
+    return [np.asarray(leaf).astype(np.float64).tobytes() for _, leaf in tree.leaves(batch.state)]
+
+
+def stepped(batch, action, restart):
+    try:
+        return batch.step(action, restart=restart)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        return error
+
+
+def seven(state, action, next_state):
+    return 7.0
+
+
+def play(make, steps, seed, n=3):
+    """Steps a model both ways, with what else may happen to a batch; returns the number of equal steps, or a reason."""
+    one = envoi.batch(make(), n, compiled=False)
+    try:
+        other = envoi.batch(make(), n, compiled=True)
+    except NotCompilable as error:
+        return f"refused: {error}"
+    rng, pair, held = np.random.default_rng(seed), (one, other), None
+    scalar = isinstance(one, envoi.Lanes)
+    over = np.zeros(n, bool)
+    firsts = [batch.reset(seed=seed) for batch in pair]
+    assert exact(firsts[0].observation) == exact(firsts[1].observation)
+    for number in range(steps):
+        event = rng.integers(40)
+        if event == 0:
+            mask = over | (rng.random(n) < 0.5)
+            a, b = (batch.reset(mask=mask) for batch in pair)
+            assert exact(a.observation) == exact(b.observation), number
+            over = np.zeros(n, bool)
+        elif event == 1:
+            held = [batch.snapshot() for batch in pair], over
+        elif event == 2 and held is not None:
+            for batch, snapshot in zip(pair, held[0][::-1], strict=True):
+                batch.restore(snapshot)
+            over = held[1]
+        elif event == 3 and scalar and number > 0.8 * steps:  # interpreted from here on
+            for batch in pair:
+                batch.rewarder = seven
+            kept = one.snapshot()
+            for batch in pair:
+                batch.restore(kept)
+        elif event == 4 and scalar:
+            for batch in pair:
+                batch.context = {"wind": list(np.linspace(0.2, 1.9, n))}
+        elif event == 5 and scalar:
+            for batch in pair:
+                for lane, env in enumerate(batch.envs):
+                    env.gain = 0.5 + lane + number
+        action = rng.integers(-1, 2, n)
+        a, b = (stepped(batch, action, over) for batch in pair)
+        if isinstance(a, Exception):
+            return f"interpreted raises {type(a).__name__}: {a}"
+        if isinstance(b, Exception):
+            assert BEYOND_64_BITS in str(b) or isinstance(b, ZeroDivisionError), repr(b)
+            return f"compiled raises {type(b).__name__}: {b}"
+        assert other._in_records or not scalar or one.envs[0].given_rewarder is not None
+        for name in VALUES:
+            assert exact(getattr(a, name)) == exact(getattr(b, name)), (number, name)
+        over = a.terminated | a.truncated
+    assert bits(one) == bits(other)
+    return steps
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("source", [generated_models.scalar_model, generated_models.batch_model])
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False), seed=st.integers(0, 2**31))
+def test_a_random_model_has_the_same_bits_compiled(source, random, seed, tmp_path_factory):
+    text = source(random)
+    module = module_of(text, tmp_path_factory.mktemp("made"), seed)
+    try:
+        play(module.Made, 120, seed)
+    except AssertionError as error:
+        error.add_note(text)
+        raise

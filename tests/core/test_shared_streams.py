@@ -1,0 +1,196 @@
+"""Lanes of a model that share one set of random streams, as those of a `BatchModel` do."""
+
+import copy
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from compiled_models import Breeze
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import Walk
+from traces import exact
+
+import envoi
+from envoi import Array, Discrete, NotCompilable, SpecError
+from envoi.adapters import from_env, to_gymnasium_vector
+from envoi.models import CartPole
+from envoi.seeding import Streams
+
+N = 5
+
+
+class Dice(envoi.Model):
+    """The state is the last number that the dynamics took."""
+
+    observation_spec = Array((), "float64")
+    action_spec = Discrete(2)
+
+    def initial(self, rng, context):
+        return rng.random()
+
+    def transition(self, state, action, rng):
+        return rng.random()
+
+    def observe(self, state, rng):
+        return np.float64(state + 10 * rng.random())
+
+    def reward(self, state, action, next_state):
+        return float(next_state)
+
+    def terminal(self, state):
+        return state > 0.8
+
+
+class ManyDice(envoi.BatchModel):
+    """The same of all lanes."""
+
+    observation_spec, action_spec = Dice.observation_spec, Dice.action_spec
+
+    def initial(self, rng, context, size):
+        return rng.random(size)
+
+    def transition(self, state, action, rng):
+        return rng.random(state.shape)
+
+    def observe(self, state, rng):
+        return state + 10 * rng.random(state.shape)
+
+    def reward(self, state, action, next_state):
+        return next_state
+
+    def terminal(self, state):
+        return state > 0.8
+
+
+class Listed(Breeze):
+    """Begins by a method of the generator that is not compiled."""
+
+    def initial(self, rng, context):
+        return super().initial(rng, context)._replace(row=int(rng.permutation(3)[0]))
+
+
+def shared(model=Dice, n=N, **options):
+    return envoi.batch(model(), n, **{"streams": "batch", "compiled": False, **options})
+
+
+@given(st.integers(0, 2**32), st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=1, max_size=8))
+def test_lanes_take_numbers_in_their_order(seed, masks):
+    batch, numbers = shared(), Streams(seed).dynamics
+    batch.reset(seed=seed)
+    states = [numbers.random() for _ in range(N)]
+    over = np.array(states) > 0.8
+    for chosen in masks:
+        assert list(batch.state) == states
+        restart = over | np.array(chosen)
+        step = batch.step(np.zeros(N, int), restart=restart)
+        states = [numbers.random() for _ in range(N)]  # a lane takes one number in a transition, and one to begin
+        over = step.terminated
+
+
+@given(st.integers(0, 2**32))
+def test_they_are_the_numbers_that_a_batch_model_takes(seed):
+    one, other = shared(), envoi.batch(ManyDice(), N, compiled=False)
+    assert exact(one.reset(seed=seed).observation) == exact(other.reset(seed=seed).observation)
+    if (np.array(one.state) <= 0.8).all():  # lanes of a `BatchModel` that begin take their numbers after the others
+        assert exact(one.step(np.zeros(N, int))) == exact(other.step(np.zeros(N, int)))
+
+
+@pytest.mark.parametrize("model", [Dice, Walk, Breeze])
+def test_equal_seeds_and_numbers_of_lanes_reproduce(model):
+    traces = []
+    for batch in (shared(model), shared(model), shared(model, 3)):
+        batch.reset(seed=8)
+        actions = np.ones(batch.batch_size, int)
+        traces.append([exact(batch.step(actions, np.ones(batch.batch_size, bool)).observation) for _ in range(4)])
+    assert traces[0] == traces[1] != traces[2]
+    assert shared(model).seeds_of_lanes(8) == [8] * N
+    assert to_gymnasium_vector(batch).reset(seed=3) is not None
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch)), "snapshot"])
+def test_copies_and_snapshots_share_streams_of_their_own(duplicate):
+    batch = shared()
+    batch.reset(seed=2)
+    if duplicate == "snapshot":
+        other = shared()
+        other.restore(batch.snapshot())
+    else:
+        other = duplicate(batch)
+    everywhere = np.ones(N, bool)
+    first = [exact(batch.step(np.zeros(N, int), everywhere).observation) for _ in range(3)]
+    assert first == [exact(other.step(np.zeros(N, int), everywhere).observation) for _ in range(3)]
+    assert len({id(env.streams) for env in other.envs}) == 1
+    assert other.envs[0].streams is other.streams is not batch.streams
+
+
+def test_a_generator_that_is_set_is_that_of_all_lanes():
+    batch, numbers = shared(), np.random.default_rng(6)
+    batch.rng = np.random.default_rng(6)
+    batch.reset()
+    assert list(batch.state) == [numbers.random() for _ in range(N)]
+
+
+def test_a_wrapper_around_the_lanes_and_the_spec_of_their_form_keep_them():
+    batch = envoi.batch(envoi.TimeLimit(Walk(), 4), 3, streams="batch")
+    assert batch.env.shares_streams
+    spec = to_gymnasium_vector(batch).spec
+    again = from_env(gymnasium.make_vec(spec))
+    assert exact(again.reset(seed=5).observation) == exact(batch.reset(seed=5).observation)
+    assert again.envs[0].streams is again.envs[2].streams
+    assert not envoi.batch(Walk(), 3).shares_streams
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: shared(CartPole, streams="lanes"), SpecError, "streams='lanes': the lanes of CartPole"),
+        (lambda: shared(streams="all"), SpecError, "streams: expected 'lanes', 'batch' or None, got 'all'"),
+        (lambda: shared(compiled="auto", workers=2), SpecError, "streams='batch': lanes in several processes"),
+        (
+            lambda: envoi.batch(lambda: from_env(gymnasium.make("CartPole-v1")), 2, streams="batch"),
+            SpecError,
+            "streams='batch': expected models",
+        ),
+    ],
+    ids=["lanes of a batch model", "another word", "workers", "a foreign environment"],
+)
+def test_lanes_that_cannot_have_such_streams_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_batch_model_shares_streams_as_it_is():
+    assert envoi.batch(CartPole(), 2, streams="batch", compiled=False).batch_size == 2
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 2**32))
+def test_compiled_lanes_take_the_same_numbers(seed):
+    pytest.importorskip("numba")
+    one, other = shared(Breeze), shared(Breeze, compiled=True)
+    assert exact(one.reset(seed=seed).observation) == exact(other.reset(seed=seed).observation)
+    over = np.zeros(N, bool)
+    for number in range(60):
+        action = one.sample_action()
+        a, b = one.step(action, over), other.step(action, over)
+        assert exact(tuple(a)[:5]) == exact(tuple(b)[:5])
+        over = a.terminated | a.truncated
+        if number % 20 == 7:
+            mask = over | np.array([True, False, True, False, False])
+            assert exact(one.reset(mask=mask).observation) == exact(other.reset(mask=mask).observation)
+            over = np.zeros(N, bool)
+        if number % 20 == 13 and not over.any():
+            lanes = np.array([False, True, True, False, True])
+            a, b = one.step_lanes(action, lanes), other.step_lanes(action, lanes)
+            assert exact(tuple(a)[:5]) == exact(tuple(b)[:5])
+            over = a.terminated | a.truncated
+    assert other.choice.reason == ""
+
+
+def test_what_cannot_take_them_in_order_is_not_compiled():
+    pytest.importorskip("numba")
+    with pytest.raises(NotCompilable, match=r"Listed.initial: it cannot be compiled, so with streams='batch'"):
+        shared(Listed, compiled=True)
+    assert "streams='batch'" in shared(Listed, compiled="auto").obstacle()

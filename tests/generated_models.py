@@ -1,0 +1,333 @@
+"""The sources of random models: scalar ones of Python's numbers, and batch models of numpy's arrays.
+
+Every value stays small (`fold`, `%`), so that episodes last; all else is as random as Python's grammar allows.
+"""
+
+HEAD = """
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+import envoi
+
+RATE = {rate}
+STEPS = (1, 3, -2, 5)
+WEIGHTS = np.array([0.5, -1.25, 2.0])
+
+
+def fold(x):
+    return x % 50.0 - 25.0
+
+
+def helper(x, y, k=3):
+    if x > y:
+        return x - RATE * y
+    return y * 0.5 + k
+
+
+def gust(rng, scale):
+    return rng.normal(0.0, scale) if scale > 0.5 else rng.random()
+
+
+def tally(n, start=1):
+    total = start
+    for i in range(n % 6):
+        if i == 4:
+            break
+        total += i * start
+    else:
+        total -= 1
+    return total
+"""
+
+
+class Expressions:
+    """Random expressions of numbers.
+
+    Args:
+        random: The source of randomness.
+        names: Expressions by type: `"float"`, `"int"` and `"bool"`.
+        noisy: If True, random numbers are among them.
+    """
+
+    def __init__(self, random, names, noisy=True):
+        self.random, self.names, self.noisy = random, names, noisy
+
+    def any(self, kind, depth):
+        """Returns an expression of a type."""
+        names = self.names[kind] or {"float": ["0.3"], "int": ["2"], "bool": ["True"]}[kind]
+        if depth == 0 or self.random.random() < 0.15:
+            return self.random.choice(names)
+        makers = {"float": self._floats, "int": self._ints, "bool": self._bools}[kind]
+        return self.random.choice(makers(max(depth - 1, 0)))()
+
+    def _floats(self, d):
+        number, whole, truth = (lambda: self.any("float", d)), (lambda: self.any("int", d)), lambda: self.any("bool", d)
+        pick = self.random.choice
+        makers = [
+            lambda: f"({number()} {pick('+-*')} {number()})",
+            lambda: f"({number()} {pick('+-*')} {whole()})",
+            lambda: f"({number()} / (1.5 + abs({number()})))",
+            lambda: f"({whole()} / (1 + abs({whole()})))",
+            lambda: f"({number()} % {pick(['2.5', '-0.75', '3'])})",
+            lambda: f"({number()} // {pick(['0.3', '-1.7', '2'])})",
+            lambda: f"(-{number()})",
+            lambda: f"abs({number()}) ** {pick(['0.5', '2', '1.3', '3'])}",
+            lambda: f"fold({number()}) ** 2",
+            lambda: f"{pick(['min', 'max'])}({number()}, {number()})",
+            lambda: f"({number()} if {truth()} else {number()})",
+            lambda: f"math.{pick(['sin', 'cos', 'tan', 'atan', 'tanh'])}({number()})",
+            lambda: (
+                f"float(np.{pick(['sin', 'cos', 'tan', 'tanh', 'arctan', 'cbrt', 'floor', 'rint', 'sign'])}"
+                f"({number()}))"
+            ),
+            lambda: f"math.{pick(['exp', 'expm1', 'sinh'])}(math.sin({number()}))",
+            lambda: f"float(np.{pick(['exp', 'log1p', 'sqrt', 'exp2'])}(abs(fold({number()})) * 0.5))",
+            lambda: f"math.{pick(['sqrt', 'log1p'])}(abs({number()}))",
+            lambda: f"math.atan2({number()}, {number()})",
+            lambda: f"math.copysign({number()}, {number()})",
+            lambda: f"float({whole()})",
+            lambda: f"helper({number()}, {number()})",
+            lambda: f"helper({number()}, {number()}, k={whole()})",
+            lambda: f"float(WEIGHTS[{whole()} % 3])",
+            lambda: f"float(self.table[{whole()} % 4 - 2])",
+            lambda: f"self.scaled({number()})",
+            lambda: pick(["self.gain", "RATE", "0.1", "-2.5", "math.pi", "1e-3"]),
+            lambda: f"({number()} or {number()})",
+        ]
+        if self.noisy:
+            makers += [
+                lambda: "rng.random()", lambda: "rng.normal(0.0, 0.5)", lambda: "rng.uniform(-1.0, 2.0)",
+                lambda: f"gust(rng, {pick(['0.3', '0.7'])})", lambda: "float(rng.standard_normal(2)[1])",
+            ]  # fmt: skip
+        return makers
+
+    def _ints(self, d):
+        number, whole, truth = (lambda: self.any("float", d)), (lambda: self.any("int", d)), lambda: self.any("bool", d)
+        pick = self.random.choice
+        makers = [
+            lambda: f"({whole()} {pick('+-')} {whole()})",
+            lambda: f"({whole()} % 11 * ({whole()} % 7))",
+            lambda: f"({whole()} {pick(['%', '//'])} {pick(['3', '-4', '7'])})",
+            lambda: f"(-{whole()})",
+            lambda: f"({whole()} {pick('&|^')} {whole()})",
+            lambda: f"({whole()} % 13 << {pick(['1', '3'])})",
+            lambda: f"({whole()} >> {pick(['1', '2'])})",
+            lambda: f"({whole()} % 5) ** {pick(['2', '3', '0'])}",
+            lambda: f"int(fold({number()}))",
+            lambda: f"round(fold({number()}))",
+            lambda: f"math.{pick(['floor', 'ceil', 'trunc'])}(fold({number()}))",
+            lambda: f"{pick(['min', 'max'])}({whole()}, {whole()})",
+            lambda: f"({whole()} if {truth()} else {whole()})",
+            lambda: f"int({truth()})",
+            lambda: f"STEPS[{whole()} % 4]",
+            lambda: f"tally({whole()})",
+            lambda: f"abs({whole()})",
+            lambda: pick(["2", "-3", "7", "self.count"]),
+            lambda: f"({truth()} + {whole()})",
+        ]
+        return [*makers, *([lambda: "rng.integers(0, 6)", lambda: "rng.integers(9)"] if self.noisy else [])]
+
+    def _bools(self, d):
+        number, whole, truth = (lambda: self.any("float", d)), (lambda: self.any("int", d)), lambda: self.any("bool", d)
+        pick = self.random.choice
+        sign = lambda: pick(["<", "<=", ">", ">=", "==", "!="])  # noqa: E731
+        return [
+            lambda: f"({number()} {sign()} {number()})",
+            lambda: f"({whole()} {sign()} {whole()})",
+            lambda: f"({number()} {sign()} {whole()})",
+            lambda: f"({number()} < {number()} <= {number()})",
+            lambda: f"({truth()} {pick(['and', 'or'])} {truth()})",
+            lambda: f"(not {truth()})",
+            lambda: f"({whole()} in (1, 2, 5))",
+            lambda: f"math.isfinite({number()})",
+            lambda: pick(["True", "False"]),
+        ]
+
+
+def scalar_model(random):
+    """Returns the source of a module with a scalar model `Made`.
+
+    Args:
+        random: The source of randomness.
+    """
+    pick = random.choice
+    fields = [(f"x{k}", "float") for k in range(random.randint(1, 4))]
+    fields += [(f"n{k}", "int") for k in range(random.randint(0, 3))] + [("b", "bool")] * random.randint(0, 1)
+    grid = random.random() < 0.4
+    shape = random.choice(["named", "plain"])
+    at = {name: f"state.{name}" if shape == "named" else f"state[{k}]" for k, (name, _) in enumerate(fields)}
+
+    def names(local):
+        found = {
+            kind: [local.get(name, at[name]) for name, its in fields if its == kind]
+            for kind in ("float", "int", "bool")
+        }
+        return found
+
+    def final(kind, expressions, depth=4):
+        text = expressions.any(kind, depth)
+        return {"float": f"float(fold({text}))", "int": f"int({text}) % 997", "bool": f"bool({text})"}[kind]
+
+    noisy = random.random() < 0.6
+    inside = names({})
+    inside["int"] += ["int(action)"] * 2
+    transition = Expressions(random, inside, noisy)
+    lines = []
+    for name, kind in fields:
+        if random.random() < 0.3:
+            lines += [f"        if {transition.any('bool', 2)}:", f"            {name} = {final(kind, transition)}"]
+            lines += ["        else:", f"            {name} = {final(kind, transition, 2)}"]
+        else:
+            lines.append(f"        {name} = {final(kind, transition)}")
+        inside[kind].append(name)
+    if random.random() < 0.5:
+        lines += [
+            f"        for i in range({random.randint(1, 4)}):",
+            f"            x0 += {transition.any('float', 1)} * i",
+        ]
+        lines += ["        x0 = float(fold(x0))"]
+    made = [name for name, _ in fields]
+    if grid:
+        before = "state.grid" if shape == "named" else f"state[{len(fields)}]"
+        lines += [f"        grid = {before}.copy()", f"        place = int({transition.any('int', 2)}) % 3 - 1"]
+        lines += [
+            "        grid[place] += 1",
+            f"        grid[{pick(['-1', '0'])}] = int({transition.any('int', 2)}) % 9",
+        ]
+        made.append("grid")
+    result = f"State({', '.join(made)})" if shape == "named" else f"({', '.join(made)},)"
+    if shape == "named" and random.random() < 0.4:
+        order = random.sample(made, len(made))
+        result = f"state._replace({', '.join(f'{name}={name}' for name in order)})"
+    watched = Expressions(random, names({}), noisy and random.random() < 0.5)
+    quiet = Expressions(random, names({}), False)
+    both = names({})
+    both["float"] += [text.replace("state", "next_state") for text in both["float"]]
+    both["int"] += ["int(action)"]
+    reward = Expressions(random, both, False)
+    width = random.randint(1, 5)
+    observed = ", ".join(final("float", watched) for _ in range(width))
+    dtype = random.choice(["float64", "float32"])
+    if random.random() < 0.5:
+        spec = f"envoi.Array(({width},), '{dtype}')"
+        observe = f"np.array([{observed}]{random.choice(['', f', np.{dtype}'])})"
+    else:
+        spec = "{'a': envoi.Array((), 'float64'), 'b': envoi.Array((), 'int64')}"
+        parts = [f"'a': {final('float', watched)}", f"'b': {final('int', watched)}"]
+        random.shuffle(parts)
+        observe = f"{{{', '.join(parts)}}}"
+    first = {"float": "rng.uniform(-2.0, 2.0)", "int": "int(rng.integers(5))", "bool": "rng.random() < 0.5"}
+    begun = [first[kind] if noisy or kind == "float" else {"int": "0", "bool": "False"}[kind] for _, kind in fields]
+    begun[0] = f"{begun[0]} * context['wind']"
+    begun += ["np.zeros(3, np.int64)"] if grid else []
+    begun_state = f"State({', '.join(begun)})" if shape == "named" else f"({', '.join(begun)},)"
+    kinds = {"float": "float", "int": "int", "bool": "bool"}
+    declared = [f"    {name}: {kinds[kind]}" for name, kind in fields] + (["    grid: object"] if grid else [])
+    discount = f"\n    def discount(self, state):\n        return abs(math.sin({quiet.any('float', 2)}))\n"
+    return "\n".join(
+        [
+            HEAD.format(rate=random.choice(["0.25", "-1.5", "3"])),
+            "\nclass State(NamedTuple):",
+            *declared,
+            "\n\nclass Made(envoi.Model):",
+            f"    observation_spec = {spec}",
+            "    action_spec = envoi.Discrete(3, start=-1)",
+            "    context_space = envoi.ContextSpace([envoi.UniformFloat('wind', 0.1, 2.0, default=1.0)])",
+            "\n    def __init__(self, gain=0.75):",
+            "        self.gain, self.count, self.table = gain, 4, np.array([0.5, 1.5, -2.0, 0.25])",
+            "\n    def scaled(self, x):",
+            "        return x * self.gain if x > 0 else x - self.table[1]",
+            "\n    def initial(self, rng, context):",
+            f"        return {begun_state}",
+            "\n    def transition(self, state, action, rng):",
+            *lines,
+            f"        return {result}",
+            "\n    def observe(self, state, rng):",
+            f"        return {observe}",
+            "\n    def reward(self, state, action, next_state):",
+            f"        return float({reward.any('float', 4)})",
+            "\n    def terminal(self, state):",
+            f"        return math.sin({quiet.any('float', 3)}) > 0.9",
+            "\n    def truncated(self, state):",
+            f"        return bool({quiet.any('bool', 2)}) and {quiet.any('bool', 1)}",
+            discount if random.random() < 0.5 else "",
+        ]
+    )
+
+
+def batch_model(random):
+    """Returns the source of a module with a `BatchModel` `Made`.
+
+    Args:
+        random: The source of randomness.
+    """
+    dtypes = random.sample(["float64", "float32", "int64", "uint8", "int16", "bool"], random.randint(2, 5))
+    names = [f"s{k}" for k in range(len(dtypes))]
+    pick = random.choice
+
+    def arrays(prefix):
+        return [f"{prefix}.{name}" for name in names]
+
+    def number(known, depth):
+        """Returns an expression of an array of shape (n,)."""
+        if depth == 0:
+            return pick(known)
+        one, other = number(known, depth - 1), number(known, pick([0, depth - 1]))
+        return pick([
+            f"({one} {pick('+*')} {other})", f"({one} * 1.0 - {other})", f"({one} / (2.0 + np.abs({other} * 1.0)))",
+            f"np.where({one} > {other}, {one}, {other})", f"np.{pick(['minimum', 'maximum'])}({one} * 1.0, {other})",
+            f"np.clip({one}, -3, 4)" if "s" not in one else f"np.clip({one} * 1.0, -3, 4.5)",
+            f"np.{pick(['sin', 'cos', 'tanh', 'exp2', 'arctan', 'cbrt'])}(np.clip({one} * 1.0, -9, 9))",
+            f"(({one}) * 1.0).astype(np.float32)", f"np.floor({one} * 0.5)", f"({one} * 0.5) ** 2",
+            f"np.sqrt(np.abs({one} * 1.0))", f"({one} * 1.0) % 2.5", f"({one} * 1.0) // 0.7",
+            f"self.table[(np.abs(np.clip({one}, -90, 90) * 1.0)).astype(np.int64) % 4]", f"({one} >= {other})",
+            f"np.stack([{one} * 1.0, {other} * 1.0], axis=1)[:, {pick('01')}]", f"({one} * self.gain)",
+            f"np.abs({one} * 3)", f"(-({one} * 1.0))", f"np.logical_and({one} > 0, {other} < 1)",
+            f"(np.stack([{one}, {other}], axis=1) > 0).sum(axis=1)", f"np.stack([{one}, {other}], 1).max(axis=1)",
+            f"np.array([{one}, {other}]).min(axis=0)",
+        ])  # fmt: skip
+
+    def kept(text, dtype):
+        """Returns an expression of small numbers of a dtype."""
+        folded = f"np.clip({text} * 1.0, -50.0, 50.0)"
+        return {
+            "bool": f"({folded} > 0.25)", "uint8": f"np.abs({folded}).astype(np.uint8)",
+        }.get(dtype, f"np.where({folded} == {folded}, {folded}, 0.0).astype(np.{dtype})")  # fmt: skip
+
+    noisy = random.random() < 0.5
+    known = [*arrays("state"), "action", *(["noise"] if noisy else [])]
+    noise = pick(["random(len(action))", "standard_normal(len(action))", "uniform(-1, 2, len(action))"])
+    lines = [f"        noise = rng.{noise}"] if noisy else []
+    moved = ", ".join(kept(number(known, 3), dtype) for dtype in dtypes)
+    seen = ", ".join(f"{number(arrays('state'), 3)} * 1.0" for _ in range(3))
+    first = {
+        "float64": "rng.uniform(-2.0, 2.0, size)", "float32": "rng.uniform(-2.0, 2.0, size).astype(np.float32)",
+        "int64": "rng.integers(0, 9, size)", "uint8": "rng.integers(0, 9, size).astype(np.uint8)",
+        "int16": "np.zeros(size, np.int16)", "bool": "rng.random(size) < 0.5",
+    }  # fmt: skip
+    both = [*arrays("state"), *arrays("next_state"), "action"]
+    return "\n".join(
+        [
+            HEAD.format(rate="0.25"),
+            "\nclass State(NamedTuple):",
+            *(f"    {name}: object" for name in names),
+            "\n\nclass Made(envoi.BatchModel):",
+            "    observation_spec = envoi.Array((3,), 'float64')",
+            "    action_spec = envoi.Discrete(3, start=-1)",
+            "    gain, table = 0.75, np.array([0.5, 1.5, -2.0, 0.25])",
+            "\n    def initial(self, rng, context, size):",
+            f"        return State({', '.join(first[dtype] for dtype in dtypes)})",
+            "\n    def transition(self, state, action, rng):",
+            *lines,
+            f"        return State({moved})",
+            "\n    def observe(self, state, rng):",
+            f"        return np.stack([{seen}], axis=1).astype(np.float64)",
+            "\n    def reward(self, state, action, next_state):",
+            f"        return {number(both, 3)} * 1.0",
+            "\n    def terminal(self, state):",
+            f"        return np.sin({number(arrays('state'), 2)} * 1.0) > 0.9",
+            "",
+        ]
+    )
