@@ -137,7 +137,7 @@ def test_files_of_other_versions_keep_them():
 
 def test_memory_that_grows_is_found_with_the_line_that_allocates(monkeypatch):
     kept, found = [], []
-    leaks = {"leaks": ("numpy", lambda: lambda: kept.append(bytearray(100_000)), 1)}
+    leaks = {"leaks": ("numpy", lambda: lambda: kept.append(b"1" * 1_000_000), 1)}
     monkeypatch.setattr(memory, "cases", lambda: leaks)
 
     class Answers:
@@ -145,7 +145,7 @@ def test_memory_that_grows_is_found_with_the_line_that_allocates(monkeypatch):
 
     memory.grown("leaks", 20_000, Answers)
     ((added, left),) = found
-    assert added == pytest.approx(10, abs=1)  # a hundred calls of 200 steps
+    assert added == pytest.approx(100, abs=20)  # a hundred calls of 200 steps, in part where memory was free
     assert Path(__file__).name in left[0]
 
 
