@@ -1107,3 +1107,56 @@ def test_unknown_choices_are_refused_at_once():
         env.reset(options={"context": {"m": -3.0}})
     with pytest.raises(SpecError, match="expected a core environment"):
         Contextual("Pendulum-v1", MASSES)
+
+
+class _Strict(CartPole):
+    """Refuses all options in a reset, after the wrappers around it have taken theirs."""
+
+    def reset(self, *, seed=None, options=None):
+        if options:
+            raise SpecError("options: expected none")
+        return super().reset(seed=seed)
+
+
+_REFUSED = ({"seed": -4}, {"seed": [1, 2, 3]}, {"options": {"context": {"gravity": "x"}}})
+_REFUSED_INSIDE = ({"options": {"context_id": "b", "more": 1}}, {"seed": 5, "options": {"more": 1}})
+
+
+@pytest.mark.parametrize(
+    ("make", "refused"),
+    [
+        (lambda contexts: Contextual(_Strict(), contexts), _REFUSED + _REFUSED_INSIDE),
+        (
+            lambda contexts: Contextual(_Strict(), contexts, bind=lambda env, context: None, n_envs=2),
+            _REFUSED + _REFUSED_INSIDE,
+        ),
+        (lambda contexts: Contextual(envoi.batch(CartPole(), 2), contexts), _REFUSED),
+        (
+            lambda contexts: Contextual(_Strict(), contexts, add_gaussian_noise_to_context=True),
+            _REFUSED + _REFUSED_INSIDE,
+        ),
+    ],
+    ids=["one", "lanes", "model batch", "noise"],
+)
+def test_a_refused_reset_chooses_no_context(make, refused):
+    def episodes(env, refused=()):
+        env.reset(seed=3)
+        for _ in range(4):
+            for arguments in refused:
+                with pytest.raises((SpecError, ContextError)):
+                    env.reset(**arguments)
+            yield env.context_id, env.context, np.asarray(env.reset().observation).tolist()
+
+    contexts = {name: {"gravity": value} for name, value in zip("abc", (9.0, 10.0, 11.0), strict=True)}
+    assert list(episodes(make(contexts), refused)) == list(episodes(make(contexts)))
+
+
+def test_a_reset_of_no_lanes_chooses_no_context():
+    env = Contextual(envoi.batch(CartPole(), 2), {"light": {"masspole": 0.1}, "heavy": {"masspole": 0.2}})
+    env.reset(seed=0)
+    before = env.snapshot()
+    env.reset(mask=np.zeros(2, bool))
+    assert env.context_id == ("light", "heavy")
+    following = env.reset().info[0]["context_id"]
+    env.restore(before)
+    assert env.reset().info[0]["context_id"] == following

@@ -465,28 +465,68 @@ class Contextual(Lifted):
         self.context_selector.lane = int(number)
 
     def reset(self, **arguments: Any) -> Any:
-        mask, options = arguments.get("mask"), arguments.get("options")
+        mask, options, seed = arguments.get("mask"), arguments.get("options"), arguments.get("seed")
         if self._lanes is not None:
             mask = as_mask(mask, self._lanes, "mask")  # before anything moves
         wish, values = None, None
         if options:
             options = dict(options)
             wish, values = self._take_wishes(options)
-        seed, n = arguments.get("seed"), self._lanes
-        if seed is not None:
-            streams = Streams(seed) if n is None else batch_streams(seed, n)
-            if streams is not None:
-                self._schedule.rng = streams.context
-                if mask is None or np.all(mask):
-                    self._schedule.begin()  # a seed fixes which contexts are chosen
-        lanes = range(n or 1) if mask is None else np.flatnonzero(mask).tolist()
-        self._count(lanes)
-        self._choose(lanes, wish, values)
-        if seed is None and isinstance(self._binding, Factory):
-            arguments["seed"] = int(self._rng_of_choice.integers(2**31))  # a new environment follows from the old
         if "options" in arguments:
             arguments["options"] = options or None
+        lanes = range(self._lanes or 1) if mask is None else np.flatnonzero(mask).tolist()
+        if seed is None and not options:
+            return self._begun(lanes, wish, values, arguments)
+        before = self._schedule.snapshot(), {name: getattr(self, name) for name in self.memory}
+        try:
+            if seed is not None:
+                self._follow(seed, mask is None or bool(np.all(mask)))
+            return self._begun(lanes, wish, values, arguments)
+        except Exception:  # the environment inside may refuse a seed or an option
+            self._undo(lanes, *before)
+            raise
+
+    def _follow(self, seed: Any, restarts: bool) -> None:
+        """Lets choices follow from the seed of a reset.
+
+        Args:
+            seed: The seed.
+            restarts: True if all lanes begin, so that the selector begins too.
+        """
+        streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
+        if streams is not None:
+            self._schedule.rng = streams.context
+            if restarts:
+                self._schedule.begin()  # a seed fixes which contexts are chosen
+
+    def _begun(
+        self,
+        lanes: Sequence[int],
+        wish: Sequence[Chosen] | None,
+        values: Mapping[str, Any] | None,
+        arguments: dict[str, Any],
+    ) -> Any:
+        """Chooses the contexts of lanes, and resets them with the other arguments."""
+        self._count(lanes)
+        if lanes:
+            self._choose(lanes, wish, values)
+        if arguments.get("seed") is None and isinstance(self._binding, Factory):
+            arguments["seed"] = int(self._rng_of_choice.integers(2**31))  # a new environment follows from the old
         return super().reset(**arguments)
+
+    def _undo(self, lanes: Sequence[int], schedule: Any, memory: Mapping[str, Any]) -> None:
+        """Puts the contexts before a refused reset in force again."""
+        self._schedule.restore(schedule)
+        contexts = memory["_in_force"]
+        if self._in_force is not contexts:
+            if self._lanes is None or not isinstance(self._binding, Native):
+                self._bind(contexts, lanes)
+            elif lanes:
+                self._binding.apply(self.env, contexts, lanes)
+        bound = self._bound
+        vars(self).update(memory)
+        self._bound = bound
+        self._show()
 
     def _take_wishes(self, options: dict[str, Any]) -> tuple[list[Chosen] | None, dict[str, Any]]:
         """Takes contexts and features out of options.
