@@ -1125,7 +1125,10 @@ _REFUSED_INSIDE = ({"options": {"context_id": "b", "more": 1}}, {"seed": 5, "opt
 @pytest.mark.parametrize(
     ("make", "refused"),
     [
-        (lambda contexts: Contextual(_Strict(), contexts), _REFUSED + _REFUSED_INSIDE),
+        (
+            lambda contexts: Contextual(_Strict(), contexts),
+            (*_REFUSED, *_REFUSED_INSIDE, {"options": {"gravity": -9e9}}),
+        ),
         (
             lambda contexts: Contextual(_Strict(), contexts, bind=lambda env, context: None, n_envs=2),
             _REFUSED + _REFUSED_INSIDE,

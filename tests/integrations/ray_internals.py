@@ -146,7 +146,7 @@ CHECKPOINT = {
 }
 """The folders of a checkpoint that policy.py and multi_agent/joint_policy.py read, by RLlib's names of them."""
 
-ENVOIS_OWN = {"_observations", "_step"}
+ENVOIS_OWN = {"_np_random_seed", "_observations", "_step"}
 """Names that envoi gives attributes of its own, by strings, and that Ray happens to use too."""
 
 

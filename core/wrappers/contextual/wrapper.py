@@ -475,7 +475,7 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         lanes = range(self._lanes or 1) if mask is None else np.flatnonzero(mask).tolist()
-        if seed is None and not options:
+        if seed is None and not (options or wish or values):
             return self._begun(lanes, wish, values, arguments)
         before = self._schedule.snapshot(), {name: getattr(self, name) for name in self.memory}
         try:
