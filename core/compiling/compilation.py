@@ -140,7 +140,14 @@ def compiled_functions(
         if not done.exists():
             stack.enter_context(_turn(file.with_suffix(".lock"), done))
         started, known = time.perf_counter(), done.exists()
-        functions = _functions(file, text, names, arguments, python_division)
+        try:
+            functions = _functions(file, text, names, arguments, python_division)
+        except NotCompilable:
+            raise
+        except Exception:  # numba raises what it comes upon in a damaged file
+            if not _forget(file):
+                raise
+            functions = _functions(file, text, names, arguments, python_division)
         if not known:
             with contextlib.suppress(OSError):
                 done.touch()
@@ -179,6 +186,21 @@ def _functions(
     except NumbaError as error:
         raise NotCompilable(reason_of(error)) from error
     return made
+
+
+def _forget(file: Path) -> bool:
+    """Removes the machine code of a kernel from disk; returns True if there was some.
+
+    Args:
+        file: The file of its text.
+    """
+    from numba.core import config  # imported here, because only compiling needs it
+
+    folder = Path(config.CACHE_DIR) if config.CACHE_DIR else file.parent / "__pycache__"
+    held = list(folder.rglob(f"{file.stem}.*.nb[ci]"))
+    for path in held:
+        path.unlink(missing_ok=True)
+    return bool(held)
 
 
 def _write_once(file: Path, text: str) -> None:

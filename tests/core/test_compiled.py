@@ -455,6 +455,26 @@ def test_options_of_reductions_that_have_no_compiled_form_are_refused():
         envoi.batch(Summing(), 2, compiled=True)
 
 
+@pytest.mark.parametrize("damage", [b"", b"garbage"], ids=["empty", "garbage"])
+def test_damaged_machine_code_on_disk_is_compiled_again(tmp_path, monkeypatch, damage):
+    from envoi.compiling.compilation import compiled_functions
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(pytest.importorskip("numba").config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def twice():
+        made = compiled_functions("def twice(x):\n    return 2 * x\n", {}, {"twice": [1]}, "Twice", "twice")
+        return made["twice"](21)
+
+    assert twice() == 42
+    files = list(tmp_path.rglob("*.nb[ci]"))
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(damage)
+    assert twice() == 42
+
+
 def test_a_changed_model_has_another_kernel():
     class Other(Reader):
         table = np.arange(10) * 3
