@@ -189,18 +189,21 @@ def _functions(
 
 
 def _forget(file: Path) -> bool:
-    """Removes the machine code of a kernel from disk; returns True if there was some.
+    """Removes the machine code of a kernel from disk, and that of the random functions; True if there was some.
 
     Args:
         file: The file of its text.
     """
     from numba.core import config  # imported here, because only compiling needs it
 
-    folder = Path(config.CACHE_DIR) if config.CACHE_DIR else file.parent / "__pycache__"
-    held = list(folder.rglob(f"{file.stem}.*.nb[ci]"))
-    for path in held:
-        path.unlink(missing_ok=True)
-    return bool(held)
+    found = False
+    for source in (file, Path(__file__).with_name("random_functions.py")):
+        folder = Path(config.CACHE_DIR) if config.CACHE_DIR else source.parent / "__pycache__"
+        for path in folder.rglob(f"{source.stem}.*.nb[ci]"):
+            found = True
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return found
 
 
 def _write_once(file: Path, text: str) -> None:
