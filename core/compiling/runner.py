@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from .plan import Functions, Plan
 
 _KERNELS: dict[str, Functions] = {}
 """The compiled kernels of this process, by their digests."""
+
+_ONE_AT_A_TIME = Lock()
+"""Held while a thread compiles; all kernels of one digest share the module that their code is in."""
 
 _BOOL = np.dtype(bool)
 
@@ -44,8 +48,9 @@ class Runner:
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
-        if plan.digest not in _KERNELS:
-            _KERNELS[plan.digest] = plan.compile(changing)
+        with _ONE_AT_A_TIME:
+            if plan.digest not in _KERNELS:
+                _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n, self._in_place = plan, n, plan.in_place
         self._kernel, self._check = _KERNELS[plan.digest]
         empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
