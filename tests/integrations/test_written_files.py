@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import re
 import resource
 from types import SimpleNamespace
 
@@ -143,4 +144,5 @@ def test_job_that_updates_no_policy_exits_with_1_and_says_so(cli, ray_session, t
     assert code == 1
     last = text.splitlines()[-1]
     assert last.startswith("nothing was learned: ")
-    assert f"envoi train --resume --out {out} --stop-steps 10000" in last
+    # Ten times the steps so far, of which an iteration takes as many as its time allows.
+    assert re.search(rf"envoi train --resume --out {re.escape(str(out))} --stop-steps \d{{5,}}", last)
