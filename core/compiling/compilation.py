@@ -196,9 +196,9 @@ def _forget(file: Path) -> bool:
     """
     from numba.core import config  # imported here, because only compiling needs it
 
-    found = False
+    found, root = False, getattr(config, "CACHE_DIR", "")  # `$NUMBA_CACHE_DIR`
     for source in (file, Path(__file__).with_name("random_functions.py")):
-        folder = Path(config.CACHE_DIR) if config.CACHE_DIR else source.parent / "__pycache__"
+        folder = Path(root) if root else source.parent / "__pycache__"
         for path in folder.rglob(f"{source.stem}.*.nb[ci]"):
             found = True
             with contextlib.suppress(OSError):
