@@ -87,8 +87,9 @@ def run(connection: Connection, source: Any, lanes: Sequence[int], trace_file: s
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the batch closes its workers
     parent = parent_process()
+    end = threading.Thread(target=_end_with, args=(parent, Path(trace_file).parent), daemon=True)
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent, Path(trace_file).parent), daemon=True).start()
+        end.start()
     with Path(trace_file).open("w") as file:
         faulthandler.enable(file)
         if DUMP_SIGNAL is not None:
@@ -98,8 +99,9 @@ def run(connection: Connection, source: Any, lanes: Sequence[int], trace_file: s
             if worker.attempt(0, [], worker.load, source):
                 worker.serve()
                 worker.close()
-        except (EOFError, OSError):
-            pass  # the batch is gone
+        except (EOFError, OSError):  # the batch is gone
+            if parent is not None:
+                end.join(1.0)  # which removes the files, if the process of the batch was killed
         finally:
             faulthandler.disable()
 
