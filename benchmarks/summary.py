@@ -55,21 +55,36 @@ def merged(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
+def separate(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the contents of the files that `merged` made a document of, by their names.
+
+    Args:
+        document: The document.
+    """
+    shared = {key: document[key] for key in ("machine", "versions")}
+    return {name: {**shared, **own} for name, own in document["benchmarks"].items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the benchmarks wrote their JSON")
     parser.add_argument("--out", type=Path, help="the JSON of all (default: summary.json in the folder)")
-    parser.add_argument("--publish", type=Path, help="write it there too, for the documentation")
+    parser.add_argument(
+        "--publish", type=Path, help="write it there too, for the documentation; rows that this run left out stay"
+    )
     asked = parser.parse_args()
     out = asked.out or asked.folder / "summary.json"
     found = benchmarks(asked.folder, out)
     if not found:
         parser.error(f"{asked.folder}: no benchmark has written there; `make bench` runs them")
     document = merged(found)
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    for path in filter(None, (out, asked.publish)):
+    written = {out: document}
+    if asked.publish:
+        before = separate(json.loads(asked.publish.read_text())) if asked.publish.exists() else {}
+        written[asked.publish] = merged({**before, **found})
+    for path, contents in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
+        write_atomically(path, json.dumps(contents, indent=1, ensure_ascii=False) + "\n")
     print(f"{document['date']}  {document['machine']['cpu']}, {document['machine']['cores']} cores")
     print("  ".join(f"{name} {number}" for name, number in document["versions"].items()))
     print(HEADING)

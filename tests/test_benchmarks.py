@@ -132,6 +132,21 @@ def test_files_of_other_versions_keep_them():
     assert document["benchmarks"]["other"]["versions"] == {"numpy": "1"}
     assert document["date"] == "2026-01-03"
     assert document["seconds"] == 3.0
+    assert summary.separate(document) == {"one": one, "other": other}
+
+
+def test_what_a_run_leaves_out_stays_published(tmp_path):
+    run, published = tmp_path / "run", tmp_path / "published.json"
+    run.mkdir()
+    one = {"date": "2026-01-02", "machine": {"cpu": "a", "cores": 2}, "versions": {"numpy": "1"}, "clock": "c"}
+    one |= {"rounds": 3, "seconds": 1.0, "missing": {}, "rows": []}
+    later = one | {"date": "2026-01-03", "versions": {"numpy": "2"}}
+    for name, contents in (("memory", one), ("loop", later)):
+        for path in run.iterdir():
+            path.unlink()
+        (run / f"{name}.json").write_text(json.dumps(contents))
+        assert script("summary", str(run), "--publish", str(published)).returncode == 0
+    assert summary.separate(json.loads(published.read_text())) == {"memory": one, "loop": later}
 
 
 def test_memory_that_grows_is_found_with_the_line_that_allocates(tmp_path):
