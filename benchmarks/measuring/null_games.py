@@ -8,8 +8,9 @@ from pettingzoo import AECEnv, ParallelEnv
 from .null_envs import AGENTS, BOX, CHOICE, EPISODE
 
 
-class NullParallel(ParallelEnv):
-    metadata = {"name": "null"}
+class TwoAgents:
+    """What both games have."""
+
     possible_agents = AGENTS
     render_mode = None
 
@@ -18,6 +19,10 @@ class NullParallel(ParallelEnv):
 
     def action_space(self, agent):
         return CHOICE
+
+
+class NullParallel(TwoAgents, ParallelEnv):
+    metadata = {"name": "null"}
 
     def reset(self, seed=None, options=None):
         self.time, self.agents = 0, AGENTS[:]
@@ -37,16 +42,8 @@ class NullParallel(ParallelEnv):
         )
 
 
-class NullAEC(AECEnv):
+class NullAEC(TwoAgents, AECEnv):
     metadata = {"name": "null", "is_parallelizable": True}
-    possible_agents = AGENTS
-    render_mode = None
-
-    def observation_space(self, agent):
-        return BOX
-
-    def action_space(self, agent):
-        return CHOICE
 
     def observe(self, agent):
         return np.zeros(4, np.float32)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class ElapsedSteps:
-    """The number of steps of each lane's episode, an immutable value.
+    """The number of steps of each lane's episode; its methods return new counts.
 
     All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
     array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.

@@ -476,12 +476,12 @@ class Contextual(Lifted):
             arguments["options"] = options or None
         lanes = range(self._lanes or 1) if mask is None else np.flatnonzero(mask).tolist()
         if seed is None and not (options or wish or values):
-            return self._begun(lanes, wish, values, arguments)
+            return self._reset_under(lanes, wish, values, arguments)
         before = self._schedule.snapshot(), {name: getattr(self, name) for name in self.memory}
         try:
             if seed is not None:
                 self._follow(seed, mask is None or bool(np.all(mask)))
-            return self._begun(lanes, wish, values, arguments)
+            return self._reset_under(lanes, wish, values, arguments)
         except Exception:  # the environment inside may refuse a seed or an option
             self._undo(lanes, *before)
             raise
@@ -499,14 +499,14 @@ class Contextual(Lifted):
             if restarts:
                 self._schedule.begin()  # a seed fixes which contexts are chosen
 
-    def _begun(
+    def _reset_under(
         self,
         lanes: Sequence[int],
         wish: Sequence[Chosen] | None,
         values: Mapping[str, Any] | None,
         arguments: dict[str, Any],
     ) -> Any:
-        """Chooses the contexts of lanes, and resets them with the other arguments."""
+        """Chooses the contexts of lanes, and resets these with the other arguments."""
         self._count(lanes)
         if lanes:
             self._choose(lanes, wish, values)
