@@ -148,7 +148,7 @@ class Runner:
             EpisodeError: A lane that acts has ended.
             SpecError: As `actions` and `mask`, or an action is out of its bounds.
         """
-        # The common cases of `actions` and `mask` are repeated here, for calls take as long as what they find out.
+        # The common cases of `actions` and `mask` are repeated here, because a call costs as much as its checks.
         if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
             actions = (action if action.flags.carray else action.copy(),)
         else:

@@ -62,7 +62,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         if self._layer_plan is not None:
             self._layer_plan.outdate()
         self._layer_plan, self._six_values = LayerPlan(), None
-        others = (self._act, self._see, self._pay, self._tell)  # what the batch inside knows nothing of
+        others = (self._act, self._see, self._pay, self._tell)  # which no kernel applies
         counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
         self._step_counted = counted_step(env) if counts and _ignores_beginnings(type(self)) else None
         self._highest = min(self._step_limit or 0, 2**62)
