@@ -9,7 +9,7 @@ from .null_envs import AGENTS, BOX, CHOICE, EPISODE
 
 
 class TwoAgents:
-    """What both games have."""
+    """The spaces and agents of both games."""
 
     possible_agents = AGENTS
     render_mode = None
