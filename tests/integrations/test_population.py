@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from depth import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from envoi.integrations.rllib import RunFolder, Settings
@@ -17,6 +17,9 @@ from ray.tune.schedulers import PopulationBasedTraining
 
 from envoi.integrations.rllib.recorder import Recorder
 from envoi.integrations.rllib.schedulers import RETURN, STEPS, make_scheduler
+
+
+STOP_STEPS = 6000
 
 
 class Trial:
@@ -85,7 +88,8 @@ class Tune:
         Args:
             fails: Takes a trial; returns True if it fails now.
         """
-        for _ in range(10_000):
+        # Trials that take another's checkpoint over may begin some intervals again.
+        for _ in range(3 * sum(STOP_STEPS // trial.length + 1 for trial in self.trials)):
             if not self.get_live_trials():
                 return
             while len(self._running()) < self.slots:
@@ -126,10 +130,10 @@ class Tune:
             assert decision in ("CONTINUE", "NOOP")
 
 
-def population(path, lengths, slots, begun=None, stop_steps=6000):
+def population(path, lengths, slots, begun=None):
     """Returns Tune with a trial per length of an iteration, their recorder, and a trial's steps before a resumption."""
     settings = Settings(
-        "envoi:catch", set={"lr": "log(1e-5,1e-3)"}, samples=len(lengths), scheduler="pbt", stop_steps=stop_steps
+        "envoi:catch", set={"lr": "log(1e-5,1e-3)"}, samples=len(lengths), scheduler="pbt", stop_steps=STOP_STEPS
     )
     states = {index: TrialState(env_steps=steps) for index, steps in enumerate(begun or [0] * len(lengths))}
     recorder = Recorder(settings, RunFolder(path), states, None, SimpleNamespace(asked=False))
@@ -179,6 +183,7 @@ def test_trial_that_fails_while_others_wait_for_it_does_not_stop_them(tmp_path):
 
 
 @examples(60)
+@example([1, 1, 1], 1, [0] * 6, 0)  # 18,000 iterations one after the other
 @given(
     st.lists(st.integers(1, 3000), min_size=2, max_size=6),
     st.integers(1, 4),
@@ -190,7 +195,7 @@ def test_every_trial_ends_at_its_goal(tmp_path_factory, lengths, slots, begun, f
     failed = tune.trials[failing % len(lengths)]
     tune.run(fails=lambda trial: trial is failed and tune.steps[trial] > failing)
     for index, trial in enumerate(tune.trials):
-        assert trial.status == Trial.ERROR or recorder._live[index].env_steps >= 6000
+        assert trial.status == Trial.ERROR or recorder._live[index].env_steps >= STOP_STEPS
 
 
 def test_trial_that_takes_another_over_while_it_is_saved_is_not_stopped_later(tmp_path):
