@@ -1,6 +1,7 @@
 # make demo      set up in .venv what RLlib needs, train PPO on CartPole through envoi and RLlib Tune, evaluate it
 # make test      set everything up in .venv and run the tests, with few examples of each property
 # make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
+# make test-search  draw new examples of each property, where the others try the same in every run: it may find what they miss
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies
@@ -31,8 +32,8 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-tf test-envpool test-all test-extras test-matrix soak lint docs docs-serve docs-tables \
-	bench bench-tf bench-envpool bench-memory bench-publish learning clean
+.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix soak lint docs docs-serve \
+	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
 	$(BIN)/envoi train gymnasium:CartPole-v1 --algo PPO --stop-return 450 --seed 0 --out $(RUN)
@@ -43,6 +44,9 @@ test: $(VENV)/ready
 
 test-deep: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile full -m "deep or hypothesis"
+
+test-search: $(VENV)/ready
+	$(BIN)/pytest $(PARALLEL) --hypothesis-profile search -m hypothesis
 
 test-tf: $(TF_VENV)/ready
 	$(TF_VENV)/bin/pytest $(PARALLEL) --hypothesis-profile full tests/tf tests/adapters/test_tf_agents.py

@@ -17,9 +17,11 @@ with warnings.catch_warnings(), suppress(ImportError):
 TESTS = Path(__file__).parent
 
 # The machines that run the tests are shared: a slow example is no failure.
-settings.register_profile("full", deadline=None)
-# The same few examples in every run; tests that need more ask `depth.examples` for them.
-settings.register_profile("quick", deadline=None, max_examples=20, derandomize=True)
+# A change is judged by the same examples everywhere: few of them in the profile "quick", and all in "full". "search"
+# draws new ones. Tests that need another number ask `depth.examples` for it.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("full", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
 settings.load_profile("quick")
 
 

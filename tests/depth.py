@@ -29,8 +29,8 @@ LONGEST = (
 
 
 def deep() -> bool:
-    """Returns True in the profile `full`."""
-    return settings.get_current_profile_name() == "full"
+    """Returns True in the profiles `full` and `search`."""
+    return settings.get_current_profile_name() != "quick"
 
 
 def examples(count: int, least: int = 20, **others: Any) -> settings:
@@ -39,7 +39,7 @@ def examples(count: int, least: int = 20, **others: Any) -> settings:
     In the quick profile it gets a tenth of them, but at least `least` (or all, if it needs fewer) and at most 100.
 
     Args:
-        count: The examples of the profile `full`.
+        count: The examples of the profiles `full` and `search`.
         least: The fewest examples of the quick profile; below 20 for those that each take most of a second.
         **others: Further settings, the same in both profiles.
     """
