@@ -1,7 +1,7 @@
 # make demo      set up in .venv what RLlib needs, train PPO on CartPole through envoi and RLlib Tune, evaluate it
 # make test      set everything up in .venv and run the tests, with few examples of each property
 # make test-deep run what `make test` shortens at full depth: all examples of each property, and the tests marked deep
-# make test-search  draw new examples of each property, where the others try the same in every run: it may find what they miss
+# make test-search  try new examples of each property, which differ from run to run, to find what the others miss
 # make test-tf   set TF-Agents up in .venv-tf, because its pins exclude those of the others, and run the tests that need it
 # make test-envpool  set envpool up in .venv-envpool, because it installs 740 MB, and run the tests that need it
 # make test-matrix  run the tests that need neither RLlib nor PyTorch with other versions of Python and the dependencies

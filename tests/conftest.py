@@ -17,8 +17,8 @@ with warnings.catch_warnings(), suppress(ImportError):
 TESTS = Path(__file__).parent
 
 # The machines that run the tests are shared: a slow example is no failure.
-# A change is judged by the same examples everywhere: few of them in the profile "quick", and all in "full". "search"
-# draws new ones. Tests that need another number ask `depth.examples` for it.
+# A change is tried with the same examples everywhere: few of them in the profile "quick", and all in "full". "search"
+# has new ones in every run. Tests that need another number ask `depth.examples` for it.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("full", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)

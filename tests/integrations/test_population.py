@@ -18,7 +18,6 @@ from ray.tune.schedulers import PopulationBasedTraining
 from envoi.integrations.rllib.recorder import Recorder
 from envoi.integrations.rllib.schedulers import RETURN, STEPS, make_scheduler
 
-
 STOP_STEPS = 6000
 
 
