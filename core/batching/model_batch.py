@@ -314,12 +314,16 @@ class ModelBatch(BatchEnv):
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         columns, index = dict(self._columns), np.asarray(lanes, np.intp)
+        none_alike = True
         for name, values in context.items():
             some, column = np.asarray(values), columns[name]
+            none_alike = none_alike and column.strides[0] != 0
             # Copied, because states may contain the old column; in a dtype that holds both, such as int and float.
             same = some.dtype == column.dtype
             columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
             column[index] = some
+        if none_alike and self._alike_of is self._columns:
+            self._alike_of = columns  # those with one value for all are the same as before
         self._columns = columns
         self._context = {**self._context, **{name: columns[name] for name in context}}
 

@@ -136,8 +136,9 @@ class LiftedEnv(Changing[Env], Wrapper):
             outward += ["$memory = $note($memory, info)"]
         if change.remember is not None or change.note is not None:
             outward += ["$wrapper._memory = $memory"]
+        lines, named = getattr(change.observation, "step_lines", (None, {}))
         if change.observation is not None:
-            outward += [f"observation = $change_observation(observation{arguments})"]
+            outward += [lines or f"observation = $change_observation(observation{arguments})"]
         if change.reward is not None:
             outward += [f"reward = $change_reward(reward{arguments})"]
         if change.truncated is not None:
@@ -145,7 +146,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         if change.info is not None:
             outward += [f"info = {{**info, **$change_info({', '.join(memory)})}}"]
         changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
-        names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed}
+        names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed} | named
         own = Part(
             f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}",
             "\n".join(inward),
