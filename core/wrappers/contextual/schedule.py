@@ -100,19 +100,20 @@ class Schedule:
 
     def generator(self, env: Any) -> np.random.Generator:
         """Returns the generator of all choices; the first time it is a copy of the environment's context stream."""
-        if self.rng is None:
-            self.rng = copy.deepcopy(env.streams.context)
-        return self.rng
+        rng = self.rng
+        if rng is None:
+            self.rng = rng = copy.deepcopy(env.streams.context)
+        return rng
 
     def select_next(self, env: Any) -> Chosen:
         """Returns the choice for the next episode, before noise; the selector moves on now."""
         before = self.mark()
         try:
-            self.next = self.selector.select(self.generator(env))
+            self.next = chosen = self.selector.select(self.generator(env))
         except Exception:  # functions of the user choose
             self.go_back(before)
             raise
-        return self.next
+        return chosen
 
     def select(self, rng: np.random.Generator) -> Chosen:
         """Returns the choice for one episode, before noise; the selector moves on."""
