@@ -26,10 +26,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())
     if (names.length > 5) table.dataset.matrix = ""
     for (const row of table.querySelectorAll("tbody tr"))
-      if (names.at(-1) === "held by" && row.cells[names.length - 1].innerText.trim()) folded(row.cells[names.length - 1])
-    if (names.length < 2 || names.length > 6) continue
-    table.dataset.columns = names.length
-    for (const row of table.querySelectorAll("tbody tr"))
-      [...row.cells].forEach((cell, index) => { if (names.length > 2 && index) cell.dataset.name = names[index] })
+      [...row.cells].forEach((cell, index) => {
+        if (names[index] === "held by" && cell.innerText.trim()) folded(cell)
+        if (names.length > 2 && index) cell.dataset.name = names[index]
+      })
+    if (names.length > 1 && names.length < 7) table.dataset.columns = names.length
   }
 })
