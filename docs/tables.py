@@ -79,7 +79,7 @@ def errors() -> str:
     )
 
 
-QUICK, TENS, MINUTE, MINUTES = "seconds", "10 to 20 s", "half a minute to one", "one to two minutes"
+QUICK, TENS, MINUTE, MINUTES = "seconds", "10 to 20 s", "20 to 60 s", "1 to 2 min"
 EXAMPLES = {
     "Environments of your own": {
         "corridor": QUICK,
