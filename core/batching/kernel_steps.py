@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ..compiling.runner import Runner
 
 
+MANY_LANES = 500
+"""The number of lanes from which on other threads may run beside a kernel, as beside numpy's loops of this length."""
+
+
 class KernelSteps(BatchEnv):
     """Steps by a kernel where there is one; a mixin before the class whose values it repeats.
 
@@ -45,7 +49,7 @@ class KernelSteps(BatchEnv):
         """Decides when to compile; call it at the end of `__init__`."""
         self.choice = Choice(compiled)
         if compiled is True:
-            self.choice.compile(self._make_plan, self._start)
+            self.choice.compile(self._sized_plan, self._start)
 
     def obstacle(self) -> str:
         """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
@@ -66,6 +70,12 @@ class KernelSteps(BatchEnv):
     def _over(self, over: Any) -> None:
         self._out_of_records()
         self._ended, self._in_records = over, False
+
+    def _sized_plan(self) -> Plan:
+        """Returns the plan of the kernel for this number of lanes."""
+        plan = self._make_plan()
+        plan.frees_gil = self.batch_size >= MANY_LANES
+        return plan
 
     # What a subclass provides.
 
@@ -144,10 +154,20 @@ class KernelSteps(BatchEnv):
             restart: As for `step`.
         """
         values = self.counted_step(action, restart)
-        return self._interpreted(action, restart) if values is None else values
+        return self._interpreted(action, restart) if values is None else values[:6]
+
+    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        values = self.counted_step(action, restart)
+        return (*self._interpreted(action, restart), None) if values is None else values
 
     def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
-        """Returns the values of `step_values`; None, before anything has changed, where that must be interpreted.
+        """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted.
 
         Args:
             action: As for `step`.
@@ -157,26 +177,10 @@ class KernelSteps(BatchEnv):
         runner = self._usable()
         if runner is None:
             return None
-        if runner.asks:
-            ran = self._run(runner, action, None if restart is None else runner.mask(restart, "restart"), True, count)
-        else:
-            ran = runner.step(action, restart, count)
-        if ran is None:
-            return None
-        ended, outputs = ran
-        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
-        self._in_class = False
-        terminated = truncated = discount = None
-        if ended:
-            terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
-        if self._discount_at is not None:
-            discount = outputs[self._discount_at]
-            if terminated is None:
-                terminated, truncated = np.zeros(self.batch_size, bool), np.zeros(self.batch_size, bool)
-        infos = self._no_infos
-        if self._informed is not None:
-            infos = Infos(columns=self._informed(outputs[self._infos_at :]), n=self.batch_size)
-        return self._observation, outputs[self._reward_at], terminated, truncated, discount, infos
+        values = runner.launch(runner, action, restart, count, self._changing if runner.asks else None)
+        if values is not None:
+            self._observation, self._in_class = values[0], False
+        return values
 
     def step_alone(self, action: Any) -> Any:
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
@@ -201,18 +205,18 @@ class KernelSteps(BatchEnv):
         return self._observation, others[0], *ends, None if self._discount_at is None else others[1], None
 
     def _run(
-        self, runner: Runner, action: Any, begins: Mask | None, acts: bool, count: Count | None = None
+        self, runner: Runner, action: Any, begins: Mask | None, acts: bool
     ) -> tuple[int, Sequence[Any]] | None:
         """Runs the kernel; returns None for an action with which steps must be interpreted."""
-        actions = runner.actions(action) if acts else runner.idle
+        actions = runner.converted(action) if acts else runner.idle
         if actions is None:
             return None
         restart, changing = runner.none if begins is None else begins, ()
         if runner.asks:
             if acts:  # checked before the random streams advance
-                runner.check(actions, restart, count)
+                runner.check(actions, restart)
             changing = self._changing(runner, begins, acts)
-        ended, outputs = runner.run(actions, restart, changing, count)
+        ended, outputs = runner.run(actions, restart, changing)
         self._observation = outputs[0] if self._observed is None else self._observed(outputs)
         self._in_class = False
         return ended, outputs
@@ -226,7 +230,7 @@ class KernelSteps(BatchEnv):
         step = self._class_step(action, restart)
         choice.spent += perf_counter() - started
         if choice.spent > choice.limit:
-            choice.advance(self._make_plan, self._start)
+            choice.advance(self._sized_plan, self._start)
         return step
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:

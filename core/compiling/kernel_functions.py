@@ -80,6 +80,33 @@ def array_at(address: Any, shape: Any, kind: Any) -> Any:
     return carray(_pointer(address, kind), shape)  # pyright: ignore[reportCallIssue]
 
 
+@intrinsic(prefer_literal=True)
+def _on_stack(typing: Any, size: Any, kind: Any) -> Any:
+    """Returns a pointer to memory on the stack.
+
+    Args:
+        typing: numba's context.
+        size: The number of elements, a constant.
+        kind: The type of one.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.alloca_once(builder, context.get_data_type(kind.dtype), size=size.literal_value)
+
+    return types.CPointer(kind.dtype)(size, kind), build
+
+
+@njit(inline="always")
+def row(size: Any, kind: Any) -> Any:
+    """Returns an array on the stack, with any values.
+
+    Args:
+        size: The number of elements, a constant.
+        kind: The type of one.
+    """
+    return carray(_on_stack(size, kind), (size,))  # pyright: ignore[reportCallIssue]
+
+
 @intrinsic
 def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> Any:
     """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`.
@@ -118,6 +145,7 @@ def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> A
 
 NAMES: dict[str, Any] = {
     "array_at": array_at,
+    "row": row,
     "place": place,
     "check_length": check_length,
     "clip": clip,

@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-from .expressions import CONVERSIONS
+from .expression_text import CONVERSIONS
 from .known_functions import LOOPS
 from .reasons import MARK
 from .ufunc_loops import loop_address
