@@ -237,18 +237,18 @@ class _Block:
     # The stages.
 
     def act(self) -> list[str]:
-        stages = self._stages
-        count = len(stages.moved)
+        moved, reward = self._stages.moved, self._stages.reward
 
         def store(names: list[str]) -> list[str]:
-            lines = [
-                f"{self.row(f'z{k}', self._states.kinds[k])} = {names[k]} if acts[j] else {self._state(k)}"
-                for k in range(count)
+            return [
+                f"{self.row(f'z{k}', self._states.kinds[k])} = {name} if acts[j] else {self._state(k)}"
+                for k, name in enumerate(names)
                 if k not in self._kept
             ]
-            return lines + self._chosen("reward", stages.reward, names[count:], 0)
 
-        return self._loops("v", [*stages.moved, *stages.reward], store, guard=True)
+        lines = self._loops("v", moved, store, guard=True)
+        # A loop of its own, since it may read next states.
+        return lines + self._loops("r", reward, lambda names: self._chosen("reward", reward, names, 0), guard=True)
 
     def _chosen(self, name: str, nodes: Sequence[Node], names: Sequence[str], otherwise: int) -> list[str]:
         """Returns the lines that store the values of lanes that act, and a constant for the others."""
