@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..compiling.comparison import check_equal
+from ..compiling.lane_blocks import LANES
 from ..compiling.plan import Plan
 from ..compiling.random_streams import addresses_of
 from ..compiling.runner import Runner
@@ -17,6 +18,10 @@ from ..compiling.vectorised import plan_of_batch_model
 from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
+
+
+COMPARED = LANES + 5
+"""The number of lanes of which kernels are compared with the interpreted functions: a block, and part of another."""
 
 
 class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -70,7 +75,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
 
     def _start(self, plan: Plan) -> None:
         self._prepare(plan)
-        interpreted, compiled = ModelBatch(self.model, 5), CompiledModelBatch(self.model, 5, False)
+        interpreted, compiled = ModelBatch(self.model, COMPARED), CompiledModelBatch(self.model, COMPARED, False)
         compiled._prepare(plan)
         try:
             check_equal(plan.title, interpreted, compiled)

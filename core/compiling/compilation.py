@@ -160,7 +160,10 @@ def compiled_functions(
 
 
 def _functions(
-    file: Path, text: str, names: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]],
+    file: Path,
+    text: str,
+    names: Mapping[str, Any],
+    arguments: Mapping[str, Sequence[Any]],
     options: Mapping[str, Any],
 ) -> dict[str, Callable[..., Any]]:
     import numba  # imported here, because only compiling needs it

@@ -20,7 +20,7 @@ def launcher(
     """Returns a function that steps all lanes by a kernel.
 
     A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
-    the common cases of `Runner.converted` and `Runner.mask` in it, and a line for each array. It takes the runner, which
+    the common cases of `Runner.converted` and `Runner.mask` in it, and a line for each array. It takes the runner that
     keeps it, and does not hold it.
 
     Args:
@@ -32,9 +32,9 @@ def launcher(
 
     Returns:
         `(runner, action, restart, count, ask)` returns the seven values of a batch's `ended_step`; None, before
-        anything has changed, where `Runner.converted` does. The lanes of the mask `restart` begin an episode instead, None for
-        none; `count` is the limit of steps or None. A runner that `asks` calls `ask(runner, restart, True)` for the
-        arrays that differ from step to step. Errors are those of `converted`, `mask` and `run`.
+        anything has changed, where `Runner.converted` does. The lanes of the mask `restart` begin an episode instead;
+        `count` is the limit of steps; None for none. Where it is given, `ask(runner, restart, True)` returns the arrays
+        that differ from step to step. Errors are those of `converted`, `mask` and `run`.
     """
     n, one = ends.shape[1], plan.actions[0]
     inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
-from .. import tree
-from ..errors import EpisodeError, SpecError
+from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
-from .kernel_text import Action
+from .action_leaves import converted, idle, out_of_bounds
 from .launching import launcher
 from .plan import Functions, Plan
 
@@ -54,7 +53,7 @@ class Runner:
                 _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n = plan, n
         self._kernel, self._check = _KERNELS[plan.digest]
-        self.idle = [_idle(action, n) for action in plan.actions]
+        self.idle = [idle(action, n) for action in plan.actions]
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
         self.terminated, _, self.truncated, _ = self.arrays["ends"]
@@ -121,27 +120,7 @@ class Runner:
         Raises:
             SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
         """
-        converted: list[np.ndarray[Any, Any]] = []
-        leaves: list[Any] = []
-        tree.map_leaves(lambda _, leaf: leaves.append(leaf), self._action_spec, action)
-        for leaf, own in zip(leaves, self.plan.actions, strict=True):
-            array = np.asarray(leaf)
-            if array.shape != (self._n, *own.shape):
-                raise SpecError(f"{own.path}: expected shape {(self._n, *own.shape)}, got {array.shape}")
-            if array.dtype != own.dtype:
-                integers = own.dtype.kind in "iu"
-                if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
-                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
-                if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
-                    return None
-                cast = array.astype(own.dtype)
-                wrong = (cast != array).reshape(self._n, -1).any(1)
-                if wrong.any():
-                    lane = int(wrong.argmax())
-                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
-                array = cast
-            converted.append(array if array.flags.carray else array.copy())
-        return converted
+        return converted(self._action_spec, self.plan.actions, self._n, action)
 
     def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
         """Returns a mask of lanes as the kernel takes it, in C order.
@@ -280,10 +259,7 @@ class Runner:
             lanes = np.flatnonzero(over if by_wrapper else self.over & ~waiting).tolist()
             alone = self._n == 1 and not by_wrapper
             raise EpisodeError(f"step: {ENDED}" if alone else f"step: in lanes {lanes}, {ENDED_LANES}")
-        own = self.plan.actions[number - 1]
-        low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
-        bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
-        raise SpecError(f"{own.path}: expected values of {bounds}, got {actions[number - 1][lane]} in lane {lane}")
+        raise out_of_bounds(self.plan.actions[number - 1], actions[number - 1][lane], lane)
 
 
 def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -294,12 +270,3 @@ def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         *arrays: The arrays that it is given by their addresses.
     """
     return np.array([n, *(array.ctypes.data for array in arrays)], np.int64)
-
-
-def _idle(action: Action, n: int) -> np.ndarray[Any, Any]:
-    """Returns a valid action of n lanes."""
-    low, high = action.low, action.high
-    one = np.zeros(action.shape, action.dtype)
-    if low is not None and high is not None:
-        one = np.clip(one, low, high).astype(action.dtype)
-    return np.repeat(one[None], n, 0)

@@ -9,12 +9,13 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
+from .block_stages import Stages
 from .errors import NotCompilable
 from .expression_text import exact_functions
 from .expressions import Node
 from .kernel_text import Output, actions_of
 from .lane_arrays import LaneArray
-from .lane_blocks import Stages, blocks_text
+from .lane_blocks import blocks_text
 from .layout import Held, Leaves, Records, Rows
 from .plan import Plan
 from .tracing import LANES, Part, RandomCall, Tracer

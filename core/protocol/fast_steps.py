@@ -131,8 +131,8 @@ after `limit` steps, at least 1.
 def ended_step(env: Env) -> Callable[[Any, Any], tuple[Any, ...]]:
     """Returns the fastest step function of a batch, which respects user overrides of `step`.
 
-    `(actions, restart)` returns the six values of `step_values`, and the mask of the lanes that have ended, a new array;
-    None if no lane has, or if it is left to the caller to combine both flags.
+    `(actions, restart)` returns the six values of `step_values`, and the mask of the lanes that have ended as a new
+    array; None if no lane has, or if it is left to the caller to combine both flags.
 
     Args:
         env: A batch.
