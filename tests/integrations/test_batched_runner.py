@@ -145,7 +145,7 @@ def compare(make_config, calls, **arguments):
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=4)
 
 
-@examples(80, least=8)
+@examples(30, least=8)
 @given(lengths, st.integers(1, 5), st.integers(0, 2**16), st.integers(1, 30), st.integers(0, 3), st.booleans())
 def test_chunks_are_those_of_rllibs_runner(lengths, num_envs, seed, steps, lookback, infos):
     env = partial(Timed, lengths, infos=infos)

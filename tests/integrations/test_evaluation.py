@@ -167,11 +167,11 @@ def test_env_with_other_spaces_than_the_policy_is_refused(cli, trained):
 
 
 def test_forms_that_differ_are_an_error():
-    from envoi.integrations.evaluation import Episode, _compare
+    from envoi.integrations.evaluation import Episode, compare
 
     one = Episode(1, 2.0, 3, "a")
     with pytest.raises(envoi.EnvoiError, match="differ in episode 0"):
-        _compare([one], [Episode(1, 2.0, 3, "b")], "core", "gymnasium")
+        compare([one], [Episode(1, 2.0, 3, "b")], "core", "gymnasium")
 
 
 def test_episode_without_end_is_an_error(cli, trained):

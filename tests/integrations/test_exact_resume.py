@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import gymnasium
 import numpy as np
@@ -207,25 +208,30 @@ def test_remote_env_runners_are_resumed(tmp_path):
 @pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:cartpole", 2), ("envoi:rps", 2)])
 def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(env, runners, tmp_path):
     def job(name, *arguments):
-        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "14000"]
+        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "9000"]
         command += ["--num-env-runners", str(runners), "--out", str(tmp_path / name), *arguments]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, start_new_session=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
+        started.callback(kill, process)
+        return process
 
-    assert job("whole").wait() == 0
-    killed = job("killed")
-    folder = RunFolder(tmp_path / "killed")
-    try:
+    def kill(process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    with ExitStack() as started:
+        whole, killed = job("whole"), job("killed")
+        folder = RunFolder(tmp_path / "killed")
         deadline = time.monotonic() + 120
         while not folder.checkpoint.exists():
             assert time.monotonic() < deadline
             assert killed.poll() is None
             time.sleep(0.2)
-    finally:
-        os.killpg(killed.pid, signal.SIGKILL)
-        killed.wait()
-    assert job("killed", "--resume").wait() == 0
+        kill(killed)
+        assert job("killed", "--resume").wait() == 0
+        assert whole.wait() == 0
     assert saved_weights(tmp_path / "killed") == saved_weights(tmp_path / "whole")
 
 

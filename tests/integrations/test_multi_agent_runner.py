@@ -186,7 +186,7 @@ CALLS = st.lists(
 )
 
 
-@examples(80, least=8, deadline=None, phases=[Phase.generate])
+@examples(30, least=8, deadline=None, phases=[Phase.generate])
 @given(
     kind=st.sampled_from([Crowd, Turns]),
     ends=st.sampled_from([0, 0.05, 0.3]),

@@ -1,0 +1,139 @@
+"""The results of an evaluation: episodes, and estimates of their means."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..rllib.multi_agent.matches import Match
+
+Form = Literal["core", "gymnasium"]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Args:
+        seed: Seed of the reset.
+        episode_return: Sum of the rewards, not discounted.
+        length: Steps.
+        trace: SHA-256 of all observations in their canonical form.
+        context_id: Id of the episode's context; None where the env has no contexts.
+        agents: Return of each agent, by its name; None for one agent.
+        seats: Policy of each agent, by its name; None for one agent.
+    """
+
+    seed: int
+    episode_return: float
+    length: int
+    trace: str
+    context_id: Any = None
+    agents: dict[str, float] | None = None
+    seats: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % confidence interval by Student's t.
+
+    Args:
+        mean: The mean.
+        std: Standard deviation of the sample (n - 1); None for one value.
+        low: Lower end of the interval; None for one value.
+        high: Upper end.
+    """
+
+    mean: float
+    std: float | None
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {self.high - self.mean:.2f}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of an evaluation.
+
+    Args:
+        env: Name of the env that the episodes are from.
+        algo: Name of the algorithm.
+        checkpoint: The checkpoint, relative to the folder.
+        form: The form of the env that the episodes are from.
+        forms_agree: True if the other form gave the same episodes; None if it was not run.
+        explore: True if actions were sampled, False if the best were taken.
+        seed: Seed that the episodes' seeds are derived from.
+        episode_return: Mean return of the episodes.
+        length: Mean length of the episodes.
+        episodes: The episodes.
+        contexts: Mean return in each context by its id; None where the episodes share one context.
+        agents: Mean return of each agent, by its name; None for one agent.
+        policies: Mean return of an agent that each policy played; None for one agent.
+        matches: After self-play, the games of the learning policy against each past version in the league; else None.
+    """
+
+    env: str
+    algo: str
+    checkpoint: str
+    form: Form | Literal["rllib"]
+    forms_agree: bool | None
+    explore: bool
+    seed: int
+    episode_return: Estimate
+    length: Estimate
+    episodes: tuple[Episode, ...]
+    contexts: dict[Any, Estimate] | None = None
+    agents: dict[str, Estimate] | None = None
+    policies: dict[str, Estimate] | None = None
+    matches: tuple[Match, ...] | None = None
+
+
+def by_agent(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
+    """Returns the mean return of each agent; None for one agent."""
+    returns: dict[str, list[float]] = {}
+    for episode in episodes:
+        for agent, total in (episode.agents or {}).items():
+            returns.setdefault(agent, []).append(total)
+    return {agent: estimate(totals) for agent, totals in returns.items()} or None
+
+
+def by_policy(episodes: Sequence[Episode]) -> dict[str, Estimate] | None:
+    """Returns the mean return of an agent of each policy, where episodes count once each; None for one agent."""
+    returns: dict[str, list[float]] = {}
+    for episode in episodes:
+        own: dict[str, list[float]] = {}
+        for agent, policy in (episode.seats or {}).items():
+            own.setdefault(policy, []).append((episode.agents or {})[agent])
+        for policy, totals in own.items():
+            returns.setdefault(policy, []).append(statistics.fmean(totals))
+    return {policy: estimate(totals) for policy, totals in sorted(returns.items())} or None
+
+
+def by_context(episodes: Sequence[Episode]) -> dict[Any, Estimate] | None:
+    """Returns the mean return in each context by its id; None where the episodes share one context."""
+    returns: dict[Any, list[float]] = {}
+    for episode in episodes:
+        returns.setdefault(episode.context_id, []).append(episode.episode_return)
+    return {key: estimate(values) for key, values in returns.items()} if len(returns) > 1 else None
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Estimates the mean of a sample with its 95 % confidence interval by Student's t.
+
+    Args:
+        values: The sample, of at least one value.
+    """
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Estimate(mean, None, None, None)
+    from scipy.stats import t
+
+    std = statistics.stdev(values)
+    half = float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5
+    return Estimate(mean, std, mean - half, mean + half)
