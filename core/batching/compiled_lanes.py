@@ -136,14 +136,10 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         # The types of numbers in states, which follow from the functions and not from the records.
         rng = np.random.default_rng(0)
         begun = env.initial(rng, env.context)
-        moved = env.transition(begun, lane(env.action_spec, self._one_of(runner.idle), 0), rng)
+        moved = env.transition(begun, lane(env.action_spec, runner.idle, 0), rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
         self._prepared = frozenset(("_streams_of", "_kinds"))
         self._fit(plan, runner)
-
-    def _one_of(self, leaves: Sequence[Any]) -> Any:
-        remaining = iter(leaves)
-        return tree.map_leaves(lambda _: next(remaining), self.action_spec)
 
     def _usable(self) -> Runner | None:
         runner = self._runner
@@ -188,7 +184,7 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
                 bits[index, 4:] = addresses_of(streams.observation)
                 self._streams_of[index] = streams
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         for row, index in enumerate([] if begins is None else begins.nonzero()[0].tolist()):
             env = self._lanes[index]
             state = env.initial(env.streams.dynamics, env.context)

@@ -19,7 +19,6 @@ from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
 
-
 COMPARED = LANES + 5
 """The number of lanes of which kernels are compared with the interpreted functions: a block, and part of another."""
 
@@ -104,8 +103,9 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         runner = self._runner
         if runner is None or self._rewarder is not None or not self._begun:
             return None
+        settings: Any = self.model.__dict__  # `vars` takes twice the time
         try:
-            is_current = self.model.__dict__ == self._settings  # `vars` takes twice the time
+            is_current = settings == self._settings
         except ValueError:  # of arrays, which cannot be compared
             is_current = False
         if not is_current:
@@ -144,11 +144,11 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         if self.choice.wanted is True:
             self.choice.compile(self._sized_plan, self._start)
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.
         n, plan = self.batch_size, runner.plan
         transition, first = self._no_calls, self._no_first
-        if acts and plan.transition_calls:
+        if runner.acts and plan.transition_calls:
             rng = self.streams.dynamics
             transition = [_numbers(call, rng, n) for call in plan.transition_calls]
         if begins is not None:

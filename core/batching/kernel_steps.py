@@ -12,7 +12,7 @@ from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..errors import NotCompilable
 from ..lane_values import put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset
 from ..protocol.env import Reset, Step
 from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
@@ -95,13 +95,12 @@ class KernelSteps(BatchEnv):
         """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
         raise NotImplementedError
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         """Returns the arrays of the kernel that differ from step to step; called where there are any.
 
         Args:
             runner: The runner.
             begins: The lanes that begin an episode; None for none.
-            acts: False if no lane acts.
         """
         raise NotImplementedError
 
@@ -118,27 +117,10 @@ class KernelSteps(BatchEnv):
 
     def _fit(self, plan: Plan, runner: Runner) -> None:
         """Starts to use a runner."""
-        from ..compiling.structures import rebuilder  # imported here, so that `import envoi` stays fast
-
-        n = self.batch_size
-        self._observed = rebuilder(plan.observation) if tree.is_branch(plan.observation) else None
-        self._informed = rebuilder(plan.info) if plan.info else None
-        self._no_infos = Infos(columns={}, n=n)
-        count = len(list(tree.leaves(plan.observation)))
-        has_discount = any(output.name == "discount" for output in plan.outputs)
-        self._reward_at, self._discount_at = count, count + 1 if has_discount else None
-        self._infos_at = count + 1 + has_discount
-        self._prepared = self._prepared | {
-            "_observed",
-            "_informed",
-            "_no_infos",
-            "_reward_at",
-            "_discount_at",
-            "_infos_at",
-            "_steps_alone",
-        }
-        plain = self._observed is None and self._informed is None and not runner.asks
-        self._steps_alone = plain and n == 1 and not any(output.shape for output in plan.outputs[1:])
+        of_lane = [output.shape for output in plan.outputs[1:]]  # beside the observation
+        single = not tree.is_branch(plan.observation) and not plan.info and not any(of_lane)
+        self._steps_alone = self.batch_size == 1 and single and not runner.asks
+        self._prepared = self._prepared | {"_steps_alone"}
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
@@ -202,24 +184,7 @@ class KernelSteps(BatchEnv):
         ended, self._observation, others = ran
         self._in_class = False
         ends = (runner.terminated, runner.truncated) if ended else (None, None)
-        return self._observation, others[0], *ends, None if self._discount_at is None else others[1], None
-
-    def _run(
-        self, runner: Runner, action: Any, begins: Mask | None, acts: bool
-    ) -> tuple[int, Sequence[Any]] | None:
-        """Runs the kernel; returns None for an action with which steps must be interpreted."""
-        actions = runner.converted(action) if acts else runner.idle
-        if actions is None:
-            return None
-        restart, changing = runner.none if begins is None else begins, ()
-        if runner.asks:
-            if acts:  # checked before the random streams advance
-                runner.check(actions, restart)
-            changing = self._changing(runner, begins, acts)
-        ended, outputs = runner.run(actions, restart, changing)
-        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
-        self._in_class = False
-        return ended, outputs
+        return self._observation, others[0], *ends, others[1] if len(others) > 1 else None, None
 
     def _interpreted(self, action: Any, restart: Mask | None) -> Any:
         choice = self.choice
@@ -235,21 +200,20 @@ class KernelSteps(BatchEnv):
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
         chosen = as_mask(lanes, self.batch_size, "lanes")
+        still, before, values = ~chosen, None, None
         runner = self._usable()
-        still, before, ran = ~chosen, None, None
         if runner is not None:
             before = self._observation
             with runner.holding(still, True):
-                ran = self._run(runner, action, None, True)
-        if runner is None or ran is None:
+                values = self.counted_step(action)
+        if values is None:
             self._leave_records()
             return super().step_lanes(action, lanes)
-        outputs = ran[1]
         self._hold_observation(before, still)
-        terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
-        discount = 1.0 - terminated if self._discount_at is None else outputs[self._discount_at]
-        infos = self._infos(outputs, chosen.copy())
-        return make_batch_step((self._observation, outputs[self._reward_at], terminated, truncated, discount, infos))
+        _, reward, terminated, truncated, discount, infos, _ = values
+        infos = Infos(columns=infos.columns, n=self.batch_size, mask=chosen.copy())
+        lanes_values = self._observation, reward, terminated, truncated, discount, infos
+        return full_lanes_step(lanes_values, self.discount_spec, self.batch_size)
 
     def reset(
         self,
@@ -270,19 +234,17 @@ class KernelSteps(BatchEnv):
             still = ~chosen
         before = self._observation
         with runner.holding(still, False):
-            ran: Any = self._run(runner, None, restart, False)
+            values: Any = runner.launch(runner, runner.idle, restart, None, self._changing if runner.asks else None)
+        self._observation, self._in_class = values[0], False
         if chosen is not None:
             self._hold_observation(before, still)
-        return make_batch_reset((self._observation, self._infos(ran[1], chosen)))
+        infos = Infos(columns=values[5].columns, n=self.batch_size, mask=chosen)
+        return make_batch_reset((self._observation, infos))
 
     def _hold_observation(self, before: Any, still: Mask) -> None:
         """Keeps the observations of lanes that pause, which noise would change."""
         if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
-
-    def _infos(self, outputs: Sequence[Any], mask: Mask | None) -> Infos:
-        columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
-        return Infos(columns=columns, n=self.batch_size, mask=mask)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, super().snapshot().content)

@@ -58,6 +58,7 @@ class Block:
     Args:
         states: The rows of states.
         actions: The leaves of the action.
+        outputs: The arrays that the kernel fills.
         recorder: The recorder of the nodes.
         exact: The result of `exact_functions`.
         stages: The nodes.
@@ -68,10 +69,12 @@ class Block:
     """
 
     def __init__(
-        self, states: Rows, actions: Sequence[Action], recorder: Recorder, exact: frozenset[str], stages: Stages
-    ) -> None:
+        self, states: Rows, actions: Sequence[Action], outputs: Sequence[Output], recorder: Recorder,
+        exact: frozenset[str], stages: Stages,
+    ) -> None:  # fmt: skip
         self.rows: dict[str, np.dtype[np.generic]] = {}
         self.views: dict[str, str] = {}
+        self._shapes = {output.name: output.shape for output in outputs}
         self._states, self._stages, self._recorder, self._exact = states, stages, recorder, exact
         self._actions = [
             (f"action{k}", place, action.dtype)
@@ -93,12 +96,23 @@ class Block:
 
     def common(self, name: str) -> str:
         """Returns the element of an array of shape (n,) for the lane j of the block."""
-        self.views[f"{name}_"] = f"{name}[start:stop]"
+        self._view(f"{name}_", name)
         return f"{name}_[j]"
+
+    def _view(self, name: str, array: str, *place: int) -> None:
+        """Names the part of an array that belongs to the lanes of the block.
+
+        Args:
+            name: The name.
+            array: The array.
+            *place: The indices before the axis of lanes.
+        """
+        self.views[name] = f"block({array}, ({''.join(f'{index}, ' for index in place)}), start, count)"
 
     def _state(self, k: int, name: str = "before") -> str:
         view = f"{name}_{k}"
-        self.views[view] = self._states.scalars(name, "start:stop")[k]
+        leaf, row = self._states.places[k]
+        self._view(view, f"{name}{leaf}", row)
         return f"{view}[j]"
 
     def _next(self, k: int) -> str:
@@ -120,7 +134,7 @@ class Block:
                 text = self._next(number)
             elif kind == "a":
                 name, place, dtype = self._actions[number]
-                self.views[f"{name}_"] = f"{name}[start:stop]"
+                self._view(f"{name}_", name)
                 text = f"{name}_[{', '.join(map(str, ('j', *place)))}]"
                 text = f"({text} != 0)" if dtype.kind == "b" else text
             elif kind == "c":
@@ -128,7 +142,7 @@ class Block:
             else:
                 name, places = f"{kind}{number}", [str(place) for place in rest]
                 axis = self._stages.sizes[name].index(None)
-                places.insert(axis, "begun" if kind == "k" else "start:stop")
+                places.insert(axis, "begun" if kind == "k" else "start:start + count")
                 text = f"{name}[{', '.join(places)}]"
                 if kind != "k":
                     view = "_".join([name, *map(str, rest), ""])
@@ -157,11 +171,14 @@ class Block:
             crossing = [node for node in ordered(calls) if id(node) in read and node.kind not in ("const", "input")]
             self.bind(early, crossing)
             names = early.write(crossing)
+            zeros: list[str] = []  # since LLVM may take a branch on a value that was never set for impossible
             for number, (node, name) in enumerate(zip(crossing, names, strict=True)):
                 element = self.row(f"{prefix}_row{number}", node.dtype)
                 early.lines.append(f"{element} = {name}")
+                zeros.append(f"{element} = {literal(node.dtype.type(0))}")
                 late.bind(node, element)
-            lines += each_lane(["if acts[j]:", *indented(early.lines, 4)] if guard else early.lines)
+            guarded = ["if acts[j]:", *indented(early.lines, 4), "else:", *indented(zeros, 4)]
+            lines += each_lane(guarded if guard else early.lines)
         self.bind(late, nodes)
         stored = store(late.write(nodes))
         return lines + each_lane([*late.lines, *stored])
@@ -184,11 +201,23 @@ class Block:
         return lines + self._loops("r", reward, lambda names: self._chosen("reward", reward, names, 0), guard=True)
 
     def _chosen(self, name: str, nodes: Sequence[Node], names: Sequence[str], otherwise: int) -> list[str]:
-        """Returns the lines that store the values of lanes that act, and a constant for the others."""
+        """Returns the lines that store the values of lanes that act, and a constant for the others.
+
+        Args:
+            name: The output.
+            nodes: Its elements.
+            names: The names of their values.
+            otherwise: The constant.
+        """
         return [
-            f"{self.row(f'{name}_row{k}', node.dtype)} = {value} if acts[j] else {literal(node.dtype.type(otherwise))}"
-            for k, (node, value) in enumerate(zip(nodes, names, strict=True))
+            f"{element} = {value} if acts[j] else {literal(node.dtype.type(otherwise))}"
+            for element, node, value in zip(self._elements(name), nodes, names, strict=True)
         ]
+
+    def _elements(self, name: str) -> list[str]:
+        """Returns the elements of an output for the lane j of the block."""
+        self._view(f"{name}_", name)
+        return scalars(f"{name}_", self._shapes[name], "j")
 
     def begin(self) -> list[str]:
         """Returns the loops that compute the states of lanes that begin an episode."""
@@ -207,12 +236,12 @@ class Block:
     def observe(self) -> list[str]:
         """Returns the loops that compute the observations and infos."""
         seen = self._stages.seen
-        elements = [(f"{name}_row{k}", node) for name, nodes in seen.items() for k, node in enumerate(nodes)]
+        elements = [element for name in seen for element in self._elements(name)]
 
         def store(names: list[str]) -> list[str]:
-            return [f"{self.row(row, node.dtype)} = {name}" for (row, node), name in zip(elements, names, strict=True)]
+            return [f"{element} = {name}" for element, name in zip(elements, names, strict=True)]
 
-        return self._loops("w", [node for _, node in elements], store)
+        return self._loops("w", [node for nodes in seen.values() for node in nodes], store)
 
     def end(self) -> list[str]:
         """Returns the loops that compute the flags and discounts."""
@@ -228,17 +257,13 @@ class Block:
                 "ended_now = terminated or cut_off",
                 *(f"{self.row(f'{name}_row', np.dtype(bool))} = {name}" for name in FLAGS),
                 "ended += ended_now",
-                *self._chosen("discount", discount, rest, 1),
+                *(self._chosen("discount", discount, rest, 1) if discount else []),
             ]
 
         return self._loops("y", [*self._stages.ends, *discount], store, guard=True)
 
-    def copies(self, outputs: Sequence[Output]) -> list[str]:
-        """Returns the loops that copy rows of the stack to the arrays that outlive the step.
-
-        Args:
-            outputs: The arrays that the kernel fills.
-        """
+    def copies(self) -> list[str]:
+        """Returns the loops that copy rows of the stack to the arrays that outlive the step."""
         name = "before" if self._stages.in_place else "after"
         loops = [
             [f"{self._state(k, name)} = {self._next(k)}"]
@@ -246,10 +271,6 @@ class Block:
             if k not in self._kept
         ]
         for number, flag in enumerate(FLAGS):
-            self.views[flag + "_"] = f"ends[{number}, start:stop]"
+            self._view(f"{flag}_", "ends", number)
             loops.append([f"{flag}_[j] = {flag}_row[j]"])
-        for output in outputs:
-            self.views[output.name + "_"] = f"{output.name}[start:stop]"
-            elements = scalars(f"{output.name}_", output.shape, "j")
-            loops.append([f"{element} = {output.name}_row{k}[j]" for k, element in enumerate(elements)])
         return [line for loop in loops for line in each_lane(loop)]

@@ -9,7 +9,8 @@
 
 A loop that calls C functions is not vectorised. So the operations of each stage are two loops: the calls with all that
 they depend on, and the rest, which LLVM turns into packed instructions. What a loop computes goes to rows on the
-stack, for LLVM knows that nothing else refers to these, and needs no checks of overlaps when it packs.
+stack and is copied at the end, for LLVM knows that nothing else refers to these, and needs no checks of overlaps when
+it packs. Only the arrays that the step returns, of which each loop fills few, are written at once.
 
 Each operation is the same as in a loop over lanes, and rounds the same.
 """
@@ -48,14 +49,14 @@ def blocks_text(
         exact: The result of `exact_functions`.
         stages: The nodes. Their `held` gets the array of ufunc loops, if there are any.
     """
-    block = Block(states, actions, recorder, exact, stages)
+    block = Block(states, actions, outputs, recorder, exact, stages)
     body = [
         *each_lane([f"{block.row('acts', np.dtype(bool))} = not ({block.common('restart')} | {block.common('hold')})"]),
         *block.act(),
         *block.begin(),
         *block.observe(),
         *block.end(),
-        *block.copies(outputs),
+        *block.copies(),
     ]
     if recorder.loops:  # found by writing the lines
         stages.held.append(Held("loops", (2 * len(recorder.loops),), np.dtype(np.int64)))
@@ -73,8 +74,7 @@ def blocks_text(
         "    ended = 0",
         *(f"    {name} = row({size}, {SHORT[dtype.name]})" for name, dtype in block.rows.items()),
         f"    for start in range(0, n, {size}):",
-        f"        stop = min(start + {size}, n)",
-        "        count = stop - start",
+        f"        count = min({size}, n - start)",
         *(f"        {name} = {view}" for name, view in block.views.items()),
         *indented(body, 8),
         *LAST_LINES,

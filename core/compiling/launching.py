@@ -33,8 +33,8 @@ def launcher(
     Returns:
         `(runner, action, restart, count, ask)` returns the seven values of a batch's `ended_step`; None, before
         anything has changed, where `Runner.converted` does. The lanes of the mask `restart` begin an episode instead;
-        `count` is the limit of steps; None for none. Where it is given, `ask(runner, restart, True)` returns the arrays
-        that differ from step to step. Errors are those of `converted`, `mask` and `run`.
+        `count` is the limit of steps; None for none. Where it is given, `ask(runner, restart)` returns the arrays
+        that differ from step to step. Errors are those of `converted`, `mask` and `check`.
     """
     n, one = ends.shape[1], plan.actions[0]
     inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
@@ -66,7 +66,7 @@ def launcher(
         "            begins = runner.mask(restart, 'restart')",
         "        if ask is not None:",
         f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
-        f"            [{asked}] = ask(runner, None if restart is None else begins, True)",
+        f"            [{asked}] = ask(runner, None if restart is None else begins)",
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
         "        if count is None:",
         "            cut = none",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
+from .. import tree
 from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
@@ -42,7 +43,8 @@ class Runner:
         truncated: The lanes that it truncated, likewise.
         asks: True if some arrays differ from step to step, or the states in which episodes begin are made outside.
         none: A mask of no lane; do not write into it.
-        idle: Valid actions, leaf by leaf.
+        idle: Valid actions of all lanes.
+        acts: False within `holding` if no lane acts.
         table: The addresses of the arrays, with which the kernel is called.
         launch: Steps all lanes, and returns the values of the batch; see `launcher`.
     """
@@ -53,7 +55,9 @@ class Runner:
                 _KERNELS[plan.digest] = plan.compile(changing)
         self.plan, self._n = plan, n
         self._kernel, self._check = _KERNELS[plan.digest]
-        self.idle = [idle(action, n) for action in plan.actions]
+        leaves = [idle(action, n) for action in plan.actions]
+        remaining = iter(leaves)
+        self.idle, self.acts = tree.map_leaves(lambda _: next(remaining), action_spec), True
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
         self.terminated, _, self.truncated, _ = self.arrays["ends"]
@@ -65,15 +69,15 @@ class Runner:
         self.none = np.zeros(n, bool)
         self._no_count: Count = self.none, np.zeros(n, np.int64), 0, 0
         self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
-        self._empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
         self.launch = launcher(plan, self._kernel, len(changing), has_one, self.arrays["ends"])
         # For `step_alone`.
         first = plan.actions[0]
         self._dtype = first.dtype if has_one else None
         self._number = first.dtype.type if has_one and not first.shape else None
         self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
-        self._alone = self.idle[0].copy()
-        self._others = [empty(*other) for other in self._empties[1:]]
+        self._alone = leaves[0].copy()
+        self._first, *others = [((n, *output.shape), output.dtype) for output in plan.outputs]
+        self._others = [empty(*other) for other in others]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
         """Takes over the states of all lanes.
@@ -134,7 +138,8 @@ class Runner:
         """
         if mask is None:
             return self.none
-        return np.ascontiguousarray(as_mask(mask, self._n, what).view(ndarray))
+        found: Any = as_mask(mask, self._n, what)
+        return np.ascontiguousarray(found.view(ndarray))
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
         """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation.
@@ -160,7 +165,7 @@ class Runner:
             actions[0] = action
         else:
             return None
-        observation = empty(*self._empties[0])
+        observation = empty(*self._first)
         cut, offsets, common, limit = self._no_count
         ended = self._kernel(self.table, cut, cut, offsets, common, limit, actions, observation, *self._others)
         if ended < 0:
@@ -168,38 +173,6 @@ class Runner:
         if not self.plan.in_place:
             self.exchange()
         return ended, observation, self._others
-
-    def run(
-        self,
-        actions: Sequence[np.ndarray[Any, Any]],
-        restart: np.ndarray[Any, Any],
-        changing: Sequence[Any] = (),
-        count: Count | None = None,
-    ) -> tuple[int, Sequence[Any]]:
-        """Steps all lanes.
-
-        Args:
-            actions: The result of `converted`.
-            restart: The lanes that begin an episode instead, a result of `mask`.
-            changing: The kernel's own arguments.
-            count: The limit of steps; None for none.
-
-        Returns:
-            The number of lanes that ended, which are in `terminated` and `truncated`, and the plan's outputs.
-
-        Raises:
-            EpisodeError: As `check`.
-            SpecError: As `check`.
-        """
-        cut, offsets, common, limit = self._no_count if count is None else count
-        cut = np.ascontiguousarray(cut)
-        outputs = [empty(*one) for one in self._empties]
-        ended = self._kernel(self.table, restart, cut, offsets, common, limit, *changing, *actions, *outputs)
-        if ended < 0:
-            self.refuse(ended, actions, restart, cut)
-        if not self.plan.in_place:
-            self.exchange()
-        return ended, outputs
 
     def exchange(self) -> None:
         """Makes the next states those of the next step, and with the rows exchanges the tables of addresses."""
@@ -215,11 +188,11 @@ class Runner:
             acts: False if none of the others acts.
         """
         hold, quiet = self.arrays["hold"], self.arrays["quiet"]
-        hold[:], quiet[0] = lanes, not acts
+        hold[:], quiet[0], self.acts = lanes, not acts, acts
         try:
             yield
         finally:
-            hold[:], quiet[0] = False, False
+            hold[:], quiet[0], self.acts = False, False, True
 
     def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
         """Checks that all lanes can act, before the random streams advance.

@@ -82,7 +82,7 @@ def _loop_function(name: str) -> Any:
 
     @overload(two_arguments, strict=False)
     def _two(one: Any, other: Any) -> Any:
-        refuse([one, other])
+        check([one, other])
         return lambda one, other: call_two(float(one), float(other))  # pyright: ignore
 
     return two_arguments
