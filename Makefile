@@ -49,7 +49,8 @@ test-search: $(VENV)/ready
 	$(BIN)/pytest $(PARALLEL) --hypothesis-profile search -m hypothesis
 
 test-tf: $(TF_VENV)/ready
-	$(TF_VENV)/bin/pytest $(PARALLEL) --hypothesis-profile full tests/tf tests/adapters/test_tf_agents.py
+	TESTS_WITHOUT="pettingzoo ray stable_baselines3" $(TF_VENV)/bin/pytest $(PARALLEL) --hypothesis-profile full tests/tf \
+		tests/adapters/test_tf_agents.py
 
 test-envpool: $(ENVPOOL_VENV)/ready
 	$(ENVPOOL_VENV)/bin/pytest --noconftest tests/adapters/test_envpool.py

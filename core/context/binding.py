@@ -64,6 +64,37 @@ class Binding(ABC):
             The environment to use from here on, which may be a new one.
         """
 
+    def held(self, env: Any) -> Any:
+        """Returns what `apply` may replace, for `put_back` and `release`; None if it replaces nothing.
+
+        Args:
+            env: The environment.
+        """
+        return None
+
+    def put_back(self, env: Any, held: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        """Takes `apply` back, because the reset that it was called for was refused.
+
+        Args:
+            env: The environment that `apply` returned; the one of before if it raised an error.
+            held: The result of `held` before it.
+            contexts: The contexts that were in force before it.
+            lanes: As for `apply`.
+
+        Returns:
+            The environment to use from here on.
+        """
+        return self.apply(env, contexts, lanes)
+
+    def release(self, env: Any, held: Any) -> None:
+        """Closes what `apply` has replaced; called after the reset.
+
+        Args:
+            env: The environment that `apply` returned.
+            held: The result of `held` before it.
+        """
+        return
+
 
 class Native(Binding):
     """Sets the environment's own features, through its attribute `context` or its method `put_context`.
@@ -185,9 +216,29 @@ class Factory(Binding):
             raise ContextError(
                 f"bind: the lanes of {env!r} cannot be replaced one by one; use envoi.batch of a plain env"
             )
-        made = {index: self._made(env.envs[index], contexts[index]) for index in lanes}
-        env.envs = tuple(made.get(index, one) for index, one in enumerate(env.envs))
+        envs = list(env.envs)
+        try:
+            for index in lanes:
+                envs[index] = self._made(envs[index], contexts[index])
+        except Exception:
+            _close_replaced(envs, env.envs)
+            raise
+        env.envs = tuple(envs)
         return env
+
+    def held(self, env: Any) -> tuple[Any, ...]:
+        return (env,) if getattr(env, "batch_size", None) is None else getattr(env, "envs", ())
+
+    def put_back(self, env: Any, held: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
+        _close_replaced(self.held(env), held)
+        if lanes is None:
+            return held[0]
+        if held:
+            env.envs = held
+        return env
+
+    def release(self, env: Any, held: Any) -> None:
+        _close_replaced(held, self.held(env))
 
     def _made(self, old: Any, context: Context) -> Any:
         new = self.make(**context)
@@ -208,7 +259,6 @@ class Factory(Binding):
             inner = inner.env
         if getattr(inner, "given_rewarder", None) is not None:  # a rewarder that the user set carries over
             new.rewarder = old.rewarder
-        old.close()
         return new
 
 
@@ -229,6 +279,18 @@ class Function(Binding):
         for one, context in _chosen(env, contexts, lanes, self):
             self.function(one, dict(context))
         return env
+
+
+def _close_replaced(before: Iterable[Any], after: Iterable[Any]) -> None:
+    """Closes environments that others have replaced.
+
+    Args:
+        before: The environments, by lane.
+        after: Those that take their places; the same ones where they were not replaced.
+    """
+    for old, new in zip(before, after, strict=True):
+        if old is not new:
+            old.close()
 
 
 def binding_of(bind: Any, env: Any) -> Binding:

@@ -89,13 +89,14 @@ class _PaddedEnv(LiftedEnv):
         if self.batch_size is None:
             reward, discount = (tree.map_leaves(_zero, spec) for spec in (self.reward_spec, self.discount_spec))
             return Step(self.observation, reward, False, False, discount, {PADDING: True})
-        infos = [{PADDING: True} if padded else {} for padded in padding.tolist()]
-        if restart is not None and restart.any():
-            infos = [{**info, **first} for info, first in zip(infos, super().reset(mask=restart).info, strict=True)]
-        step = super().step_lanes(action, acting & ~padding)
-        infos = [{**info, **own} for info, own in zip(infos, step.info, strict=True)]
+        step = super().step_lanes(action, acting & ~padding)  # first, for it may be refused
+        infos = [{PADDING: True, **own} if padded else own for padded, own in zip(padding, step.info, strict=True)]
         discount = zeroed(step.discount, padding, self.discount_spec, zero=0)
-        return step._replace(discount=discount, info=Infos(infos))
+        observation = step.observation
+        if restart is not None and restart.any():
+            observation, first = super().reset(mask=restart)
+            infos = [{**info, **own} for info, own in zip(infos, first, strict=True)]
+        return step._replace(observation=observation, discount=discount, info=Infos(infos))
 
 
 class _PaddedMultiEnv(LiftedMultiEnv):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from ..errors import SpecError
@@ -22,6 +23,7 @@ class Changing(Around[Inside]):
     # All that follows from the change: copies and pickles leave it out, for functions cannot be pickled.
     _planned: tuple[str, ...] = (
         *("_change", "_shared", "_inner_step", "_layer_plan", "_no_flags", "_six_values"),
+        "_ignores_beginnings",
         *("_step_limit", "_step_counted", "_highest"),
         *("_act", "_see", "_pay", "_begin", "_remember", "_note", "_end", "_tell"),
     )
@@ -42,12 +44,15 @@ class Changing(Around[Inside]):
         """
         return Change()
 
-    def beginning(self, restart: Any) -> None:
-        """Called before lanes are auto-reset inside `step`; not by `reset`.
+    def beginning(self, restart: Any) -> AbstractContextManager[None]:
+        """Returns the context of a step inside in which lanes are auto-reset; a `reset` has none.
+
+        What it does on entry it takes back if the step is refused, which leaves it with an error.
 
         Args:
             restart: The mask of these lanes, shape (n,).
         """
+        return nullcontext()
 
     def _plan(self) -> None:
         """Asks for the change, sets the specs, and decides all that a step need not decide."""

@@ -41,6 +41,7 @@ class LiftedEnv(Changing[Env], Wrapper):
     _layer_plan: LayerPlan | None = None
     _inner_step: Any = None  # of a batch: the fast step of the environment inside
     _no_flags: Any = None  # of a batch: a mask of no lane, never changed
+    _ignores_beginnings: bool  # of a batch: True if nothing depends on which lanes are auto-reset
     _six_values: Any  # the assembled step, made by the first one that is called; None before
 
     def _plan(self) -> None:
@@ -54,6 +55,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         if env.batch_size is not None:  # with more attributes, CPython would read all of them more slowly
             self._inner_step = fast_step(env)
             self._no_flags = np.zeros(env.batch_size, bool)
+            self._ignores_beginnings = type(self).beginning is cast("Any", Changing).beginning
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
@@ -64,7 +66,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._layer_plan, self._six_values = LayerPlan(), None
         others = (self._act, self._see, self._pay, self._tell)  # which no kernel applies
         counts = self._has_lanes and self._step_limit is not None and others == (None,) * 4
-        self._step_counted = counted_step(env) if counts and _ignores_beginnings(type(self)) else None
+        self._step_counted = counted_step(env) if counts and self._ignores_beginnings else None
         self._highest = min(self._step_limit or 0, 2**62)
 
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
@@ -188,18 +190,18 @@ class LiftedEnv(Changing[Env], Wrapper):
             if np.count_nonzero(over):
                 raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if restart is not None:
-            if np.count_nonzero(restart):
-                self.beginning(restart)
-            else:
-                restart = None
+            restart = restart if np.count_nonzero(restart) else None
         idle = restart if lanes is None else ~lanes
         if idle is not None and (self._act is not None or (self._remember is not None and not self._shared)):
             action = zeroed(action, idle, self.action_spec)  # lanes that do not act may hold anything
         inner_action = action if self._act is None else self._act(action)
-        if lanes is None:
+        if lanes is not None:
+            values = cast("Any", self.env).step_lanes(inner_action, lanes)
+        elif restart is None or self._ignores_beginnings:
             values = self._inner_step(inner_action, restart)
         else:
-            values = cast("Any", self.env).step_lanes(inner_action, lanes)
+            with self.beginning(restart):
+                values = self._inner_step(inner_action, restart)
         observation, reward, terminated, truncated, discount, info = values
         before = memory = self._memory
         if self._remember is not None:
@@ -242,10 +244,6 @@ class LiftedEnv(Changing[Env], Wrapper):
     def observation(self) -> Any:
         """The latest observation, made from the inner one at each reading."""
         return self._seen(self.env.observation, self._memory)
-
-
-def _ignores_beginnings(kind: Any) -> bool:
-    return kind.beginning is cast("Any", Changing).beginning
 
 
 def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:

@@ -15,7 +15,6 @@ import gymnasium
 import numpy as np
 from absent import is_absent, optional
 from gymnasium.vector import VectorEnv
-from pettingzoo import AECEnv, ParallelEnv
 from traces import exact as exact_value
 
 import envoi
@@ -23,13 +22,16 @@ from envoi import Array, Discrete, MultiBinary, MultiDiscrete
 from envoi.adapters.dm_env import FromDmEnv, ToDmEnv
 from envoi.adapters.gymnasium import FromGymnasium, ToGymnasium, to_space
 from envoi.adapters.gymnasium_vector import FromGymnasiumVector, ToGymnasiumVector
-from envoi.adapters.pettingzoo import FromPettingZoo, ToPettingZoo
-from envoi.adapters.pettingzoo_aec import FromPettingZooAEC, ToPettingZooAEC
 from envoi.adapters.rllib import RLlibEnv
 from envoi.adapters.rllib.vector_form import RLlibVectorEnv
 from envoi.adapters.tf_agents import FromTFAgents, FromTFAgentsBatch, PyEnvironment, ToTFAgents, ToTFAgentsBatch
 from envoi.lane_values import stack
 
+AECEnv, ParallelEnv = (optional("pettingzoo", name) for name in ("AECEnv", "ParallelEnv"))
+FromPettingZoo, ToPettingZoo = (optional("envoi.adapters.pettingzoo", f"{way}PettingZoo") for way in ("From", "To"))
+FromPettingZooAEC, ToPettingZooAEC = (
+    optional("envoi.adapters.pettingzoo_aec", f"{way}PettingZooAEC") for way in ("From", "To")
+)
 MultiAgentEnv = optional("ray.rllib.env.multi_agent_env", "MultiAgentEnv")
 RLlibMultiEnv = optional("envoi.adapters.rllib.multi_form", "RLlibMultiEnv")
 FromRLlibMulti = optional("envoi.adapters.rllib.multi_source", "FromRLlibMulti")

@@ -1163,3 +1163,135 @@ def test_a_reset_of_no_lanes_chooses_no_context():
     following = env.reset().info[0]["context_id"]
     env.restore(before)
     assert env.reset().info[0]["context_id"] == following
+
+
+# A step of lanes that is refused, and a reset that fails, leave everything as it was.
+
+
+class Weighed(envoi.Model):
+    """Has attributes instead of features; first states and all steps depend on one. Some resets fail."""
+
+    observation_spec = envoi.Array((2,), "float64")
+    action_spec = envoi.Discrete(2)
+    fails = False
+
+    def __init__(self, mass=0.1):
+        self.mass, self.closed = mass, False
+
+    def initial(self, rng, context):
+        if self.fails:
+            raise RuntimeError("no such place")
+        return np.array([rng.random(), self.mass])
+
+    def transition(self, state, action, rng):
+        assert not self.closed
+        return state + np.array([action, self.mass])
+
+    def observe(self, state, rng):
+        return state.copy()
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+    def close(self):
+        self.closed = True
+
+
+class Remembering(envoi.Selector):
+    """Returns each context once, in a random order, and then all of them again."""
+
+    def choose(self, rng):
+        left = self.position.setdefault("left", [])
+        if not left:
+            left += list(self.contexts)
+        return left.pop(int(rng.integers(len(left))))
+
+
+MASS = {name: {"mass": value} for name, value in zip("abcd", (0.1, 0.2, 0.4, 0.8), strict=True)}
+POLES = {name: {"masspole": context["mass"]} for name, context in MASS.items()}
+LANED = {
+    "native": lambda **options: Contextual(envoi.Validated(CartPole()), POLES, **options),
+    "attributes": lambda **options: Contextual(weighed(), MASS, bind=Attributes(), **options),
+    "a function": lambda **options: Contextual(weighed(), MASS, bind=weigh, **options),
+    "a factory": lambda **options: Contextual(weighed(), MASS, bind=Factory(weighed), **options),
+    "inside another": lambda **options: Contextual(Contextual(CartPole(), POLES), POLES, **options),
+}
+CHOICES = {
+    "in turn": {},
+    "with noise": {"add_gaussian_noise_to_context": True},
+    "at random": {"context_selector": Random},
+    "by memory": {"context_selector": Remembering},
+    "chosen already": {"context_selector": Remembering, "max_episode_length": 3},
+}
+
+
+def weighed(mass=0.1):
+    return envoi.Validated(Weighed(mass))
+
+
+def weigh(env, context):
+    env.unwrapped.mass = context["mass"]
+
+
+@pytest.mark.parametrize("choices", CHOICES)
+@pytest.mark.parametrize("binding", LANED)
+@pytest.mark.parametrize("kind", ["batch", "loop"])
+def test_a_refused_step_of_lanes_leaves_everything_as_it_was(kind, binding, choices):
+    def made():
+        env = LANED[binding](**CHOICES[choices])
+        return envoi.batch(env, 3) if kind == "batch" else env.over(envoi.batching.loop.lanes_of(env.env, 3))
+
+    def lived(env, refused):
+        found = []
+        env.reset(seed=3)
+        if choices == "chosen already":
+            found.append(env.select_next())
+        for tick in range(6):
+            restart = np.array([tick % 2 == 0, tick == 3, False])
+            if refused:
+                before = env.context_selector.n_calls, env.peek()
+                wrong = [np.zeros(2, int), *([np.array([0, 5, 0])] if (kind, binding) == ("batch", "native") else [])]
+                for action in wrong:
+                    with pytest.raises(SpecError):
+                        env.step(action, np.array([True, False, tick == 2]))
+                assert (env.context_selector.n_calls, env.peek()) == before
+            if env.max_episode_length is not None:
+                restart |= tick % 3 == 0
+            step = env.step(np.array([1, tick % 2, 0]), restart)
+            found.append((step.observation.tolist(), env.context_id, env.context, env.peek()))
+            found.append([info.get("context_id") for info in step.info])
+        return found
+
+    assert lived(made(), refused=True) == lived(made(), refused=False)
+
+
+@pytest.mark.parametrize("binding", ["attributes", "a function", "a factory"])
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_a_reset_that_fails_leaves_everything_as_it_was(binding, lanes):
+    told = []
+    env = LANED[binding](context_selector=Remembering, logger=lambda *said: told.append(said), n_envs=lanes)
+    env.reset(seed=3)
+    env.step(env.sample_action())
+    inside = env.env.envs if lanes else (env.env,)
+    before = (env.context, env.context_id, env.peek(), np.asarray(env.observation).tolist(), list(told))
+    Weighed.fails = True
+    try:
+        for arguments in ({}, {"seed": 5}, {"options": {"context_id": "d"}}):
+            with pytest.raises(RuntimeError, match="no such place"):
+                env.reset(**arguments)
+    finally:
+        Weighed.fails = False
+    assert (env.env.envs if lanes else (env.env,)) == inside
+    assert (env.context, env.context_id, env.peek(), np.asarray(env.observation).tolist(), told) == before
+    masses = [one.unwrapped.mass for one in inside]
+    assert masses == [context["mass"] for context in (env.context if lanes else [env.context])]
+    moved = np.asarray(env.step(env.sample_action() * 0).observation) - before[3]
+    assert moved[..., 1].tolist() == pytest.approx(masses if lanes else masses[0])
+    env.reset()
+    assert [entry[0] for entry in told] == list(range(2 * (lanes or 1)))
+    replaced = [one not in (env.env.envs if lanes else (env.env,)) for one in inside]
+    assert [one.unwrapped.closed for one in inside] == replaced
+    assert any(replaced) == (binding == "a factory")

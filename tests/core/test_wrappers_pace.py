@@ -255,6 +255,24 @@ def test_every_episode_has_that_length_and_the_return_that_it_had(rewards, cut, 
         assert step.terminated == (not cut and len(rewards) <= length)
 
 
+@pytest.mark.parametrize("model", [Walk, Flock])
+def test_a_refused_step_of_padded_lanes_restarts_none(model):
+    env, other = (envoi.FixedLength(envoi.batch(model(), 3, compiled=False), 7) for _ in range(2))
+    assert exact(env.reset(seed=3)) == exact(other.reset(seed=3))
+    rng, padded, over = np.random.default_rng(0), 0, np.zeros(3, bool)
+    for _ in range(200):
+        some = rng.random(3) < 0.2
+        with pytest.raises((envoi.SpecError, envoi.EpisodeError)):
+            env.step(np.zeros(2, int), some & [True, True, False])
+        assert exact(env.observation) == exact(other.observation)
+        restart, actions = some | over, rng.integers(-1, 2, 3)
+        step = env.step(actions, restart)
+        assert exact(step) == exact(other.step(actions, restart))
+        over = step.terminated | step.truncated
+        padded += restart.any() and any(PADDING in info for info in step.info)
+    assert padded > 5
+
+
 def test_lanes_are_padded_each_by_itself():
     env = envoi.FixedLength(envoi.Lanes([Scripted((1.0,) * n) for n in (1, 2, 9)]), 3)
     env.reset()

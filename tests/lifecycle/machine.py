@@ -166,6 +166,7 @@ class Lives(RuleBasedStateMachine):
         self.subject.go_back(life.env, kept.snapshot)
         life.history, life.over = kept.history, kept.over
 
+    @precondition(lambda self: self.subject.copies)
     @rule(data=st.data(), at=st.integers(0, 2), stays=st.booleans())
     def copied(self, data, at, stays):
         life = self._life(at)

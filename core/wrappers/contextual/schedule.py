@@ -6,6 +6,7 @@ import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
+from types import NoneType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...context.distributions import extremes
 from ...context.files import load_contexts
 from ...context.noise import Noise
 from ...context.sampled import Sampled
-from ...context.selectors import Selector
+from ...context.selectors import RoundRobin, Selector, Static
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...tree import AnyList, AnyMapping, AnyTuple
@@ -24,6 +25,14 @@ from ...tree import AnyList, AnyMapping, AnyTuple
 Context: TypeAlias = dict[str, Any]
 Chosen: TypeAlias = tuple[Hashable, Mapping[str, Any]]
 """An id and a full context; the id is None for a context that was given by its values."""
+
+
+_ATOMS = frozenset({int, float, bool, str, NoneType})
+_WITHOUT_NUMBERS = (RoundRobin, Static)  # but their subclasses may take random numbers
+
+
+Mark: TypeAlias = tuple[Selector, dict[str, Any], "np.random.Generator | None", Any, "Chosen | None"]
+"""All that choices change: the selector, its attributes, the generator and its state, and `Schedule.next`."""
 
 
 class Schedule:
@@ -89,15 +98,32 @@ class Schedule:
 
     # Choosing.
 
+    def generator(self, env: Any) -> np.random.Generator:
+        """Returns the generator of all choices; the first time it is a copy of the environment's context stream."""
+        rng = self.rng
+        if rng is None:
+            self.rng = rng = copy.deepcopy(env.streams.context)
+        return rng
+
+    def select_next(self, env: Any) -> Chosen:
+        """Returns the choice for the next episode, before noise; the selector moves on now."""
+        before = self.mark()
+        try:
+            self.next = chosen = self.selector.select(self.generator(env))
+        except Exception:  # functions of the user choose
+            self.go_back(before)
+            raise
+        return chosen
+
     def select(self, rng: np.random.Generator) -> Chosen:
         """Returns the choice for one episode, before noise; the selector moves on."""
         chosen, self.next = self.next or self.selector.select(rng), None
         return chosen
 
-    def peek(self, rng: np.random.Generator) -> Chosen:
+    def peek(self, env: Any) -> Chosen:
         """Returns the fixed context, or the one that `select` will return; the selector stays where it is."""
         fixed = self.fixed[0] if self.fixed else None
-        return fixed or self.next or self.selector.peek(rng)
+        return fixed or self.next or self.selector.peek(self.generator(env))
 
     def choose(
         self, rng: np.random.Generator, lanes: Sequence[int], n: int, wish: Sequence[Chosen] | None = None
@@ -207,7 +233,32 @@ class Schedule:
         columns = {name: [context[name] for context in contexts] for name in contexts[0]}
         return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
 
-    # Snapshots.
+    # Going back.
+
+    def mark(self, random: bool = False) -> Mark:
+        """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere.
+
+        Args:
+            random: True if random numbers may be taken for something else than choices and noise.
+        """
+        selector, rng, state = self.selector, self.rng, None
+        if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
+            state = rng.bit_generator.state
+        attributes = vars(selector).copy()
+        attributes["position"] = position = selector.position.copy()  # the others are replaced, never changed
+        for name, value in position.items():
+            if type(value) not in _ATOMS:
+                position[name] = copy.deepcopy(value)
+        return selector, attributes, rng, state, self.next
+
+    def go_back(self, mark: Mark) -> None:
+        """Takes back all choices since a `mark`."""
+        self.selector, attributes, self.rng, state, self.next = mark
+        held = vars(self.selector)
+        held.clear()
+        held.update(attributes)
+        if state is not None and self.rng is not None:
+            self.rng.bit_generator.state = state
 
     def snapshot(self) -> Any:
         """Returns all that decides coming choices."""
