@@ -153,7 +153,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         if terminated is None:
             n = self.num_envs
             terminated, truncated = zeros(n, bool), zeros(n, bool)
-        elif over is None:
+        elif over is None and (self._next_step or self._same_step):
             over = terminated | truncated
         if self._same_step and over is not None and np.count_nonzero(over):
             observation, entries = self._reset_ended(cast("Step", self.last), over)

@@ -1,4 +1,4 @@
-"""What a traced function finds in place of arrays of the model, which lanes may index, and of `np.array`."""
+"""Stand-ins that a traced function finds: for arrays of the model, which lanes may index, and for `np.array`."""
 
 from __future__ import annotations
 
