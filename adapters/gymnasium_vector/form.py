@@ -27,7 +27,7 @@ from envoi import (
 )
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
-from envoi.protocol.fast_steps import fast_step
+from envoi.protocol.fast_steps import ended_step
 
 from ..gymnasium.core_generator import CoreGenerator
 from ..gymnasium.specs import encoder, like_source, to_space
@@ -109,7 +109,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         is_flat = isinstance(core.action_spec, (Array, Discrete, MultiDiscrete, MultiBinary))
         self._flat_shape = (self.num_envs, *core.action_spec.shape) if is_flat else None
         self._scalar_discount = isinstance(core.discount_spec, Array) and core.discount_spec.shape == ()
-        self._step: Any = fast_step(self._env)
+        self._step: Any = ended_step(self._env)
         self._written: dict[Any, Any] = {}  # see `write`
         self._attributes = LaneAttributes(core)
         self._next_step = self._mode is AutoresetMode.NEXT_STEP
@@ -149,22 +149,13 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         if type(actions) is not ndarray or actions.shape != self._flat_shape:
             actions = self._decode(actions)
         self._last = result = self._step(actions, self._over)
-        observation, reward, terminated, truncated, discount, infos = result
-        over = None
+        observation, reward, terminated, truncated, discount, infos, over = result
         if terminated is None:
             n = self.num_envs
             terminated, truncated = zeros(n, bool), zeros(n, bool)
-            if infos.columns == {} and discount is None:
-                self._over = self.begun = None
-                self._returned_infos = {}
-                if self._encode is not None:
-                    observation = self._encode(observation)
-                return observation, reward, terminated, truncated, {}
-        elif self._next_step or self._same_step:
+        elif over is None and (self._next_step or self._same_step):
             over = terminated | truncated
-            if not np.count_nonzero(over):
-                over = None
-        if self._same_step and over is not None:
+        if self._same_step and over is not None and np.count_nonzero(over):
             observation, entries = self._reset_ended(cast("Step", self.last), over)
         else:
             if self._next_step:
@@ -220,7 +211,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         last = self._last
         if last is None or isinstance(last, (Reset, Step)):
             return last
-        return full_lanes_step(last, self.core.discount_spec, self.num_envs)
+        return full_lanes_step(last[:6], self.core.discount_spec, self.num_envs)
 
     @property
     def infos(self) -> Infos:

@@ -22,6 +22,7 @@ from ..seeding import Streams
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 from ..spec.base import shown
 from ..tree import AnyScalar
+from ..wrapping.wrapper import Wrapper
 from .batch_model import BatchModel
 from .lanes import Lanes
 from .model_batch import ModelBatch
@@ -216,13 +217,24 @@ def compiled(model: Env, compiled: Compiled = True) -> Env:
     """Makes an environment of a model that steps by a kernel, with the same values; see `envoi.batch` for many lanes.
 
     Args:
-        model: A `Model` or `BatchModel`, which is copied and not changed.
+        model: A `Model` or `BatchModel`, also inside wrappers, which is copied and not changed.
         compiled: True to compile now; `"auto"` to do so where it can be compiled, when that is worth the time.
+
+    Returns:
+        A `CompiledModel`, or the same wrappers around one.
 
     Raises:
         NotCompilable: It is no model, or cannot be compiled, or numba is not installed.
     """
     check_compiled(compiled)
+    wrappers: list[Wrapper] = []
+    while isinstance(model, Wrapper):
+        wrappers.append(model)
+        model = model.env
     if not isinstance(model, Model):
         raise NotCompilable(f"compiled: expected a model, got {shown(model)}; only models can be compiled")
-    return CompiledModel(copy.deepcopy(model), compiled)
+    result: Env = CompiledModel(copy.deepcopy(model), compiled)
+    for wrapper in reversed(wrappers):
+        result = wrapper.over(result)
+        result.made_by = wrapper.made_by
+    return result

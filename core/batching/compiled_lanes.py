@@ -90,13 +90,11 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         self._ended = runner.over.copy()
         leaves = [leaf for _, leaf in tree.leaves(runner.state())]
         for index, env in enumerate(self._lanes):
-            parts = iter(
-                [
-                    leaf[index] if kind is np.ndarray else kind(leaf[index])
-                    for leaf, kind in zip(leaves, self._kinds, strict=True)
-                ]
-            )
-            state = tree.map_leaves(lambda _, parts=parts: next(parts), runner.plan.layout.example)
+            parts = [
+                leaf[index] if kind is np.ndarray else kind(leaf[index])
+                for leaf, kind in zip(leaves, self._kinds, strict=True)
+            ]
+            state = runner.plan.states.rebuilt(parts)
             observation = tree.map_leaves(
                 lambda leaf: leaf.copy(), lane(self.observation_spec, self._observation, index)
             )
@@ -138,14 +136,10 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         # The types of numbers in states, which follow from the functions and not from the records.
         rng = np.random.default_rng(0)
         begun = env.initial(rng, env.context)
-        moved = env.transition(begun, lane(env.action_spec, self._one_of(runner.idle), 0), rng)
+        moved = env.transition(begun, lane(env.action_spec, runner.idle, 0), rng)
         self._kinds = [type(leaf) for _, leaf in tree.leaves(moved)]
         self._prepared = frozenset(("_streams_of", "_kinds"))
         self._fit(plan, runner)
-
-    def _one_of(self, leaves: Sequence[Any]) -> Any:
-        remaining = iter(leaves)
-        return tree.map_leaves(lambda _: next(remaining), self.action_spec)
 
     def _usable(self) -> Runner | None:
         runner = self._runner
@@ -169,11 +163,11 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
             ("contexts", plan.context, [[context[name] for context in contexts] for name in plan.context.example]),
             ("settings", plan.own, [[getattr(env, name) for env in lanes] for name in plan.own.example]),
         )
-        for name, layout, values in pairs:
-            arrays = layout.converted([np.asarray(one) for one in values], self.batch_size)
+        for name, records, values in pairs:
+            arrays = records.converted([np.asarray(one) for one in values], self.batch_size)
             if arrays is None:
                 return False
-            layout.write(runner.arrays[name], arrays)
+            records.write(runner.arrays[name], arrays)
         if plan.uses_dynamics or plan.uses_observation:
             self._find_streams(runner.arrays["bits"], lanes)
         self._observation = Lanes.observation.__get__(self)
@@ -190,10 +184,9 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
                 bits[index, 4:] = addresses_of(streams.observation)
                 self._streams_of[index] = streams
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
-        layout, fresh = runner.plan.layout, runner.arrays["fresh"]
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         for row, index in enumerate([] if begins is None else begins.nonzero()[0].tolist()):
             env = self._lanes[index]
             state = env.initial(env.streams.dynamics, env.context)
-            layout.write(fresh[row : row + 1], [np.asarray(leaf)[None] for _, leaf in tree.leaves(state)])
+            runner.write_fresh([np.asarray(leaf)[None] for _, leaf in tree.leaves(state)], row)
         return ()

@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..compiling.comparison import check_equal
+from ..compiling.lane_blocks import LANES
 from ..compiling.plan import Plan
 from ..compiling.random_streams import addresses_of
 from ..compiling.runner import Runner
@@ -17,6 +18,9 @@ from ..compiling.vectorised import plan_of_batch_model
 from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
+
+COMPARED = LANES + 5
+"""The number of lanes of which kernels are compared with the interpreted functions: a block, and part of another."""
 
 
 class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -70,7 +74,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
 
     def _start(self, plan: Plan) -> None:
         self._prepare(plan)
-        interpreted, compiled = ModelBatch(self.model, 5), CompiledModelBatch(self.model, 5, False)
+        interpreted, compiled = ModelBatch(self.model, COMPARED), CompiledModelBatch(self.model, COMPARED, False)
         compiled._prepare(plan)
         try:
             check_equal(plan.title, interpreted, compiled)
@@ -99,8 +103,9 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         runner = self._runner
         if runner is None or self._rewarder is not None or not self._begun:
             return None
+        settings: Any = self.model.__dict__  # `vars` takes twice the time
         try:
-            is_current = vars(self.model) == self._settings
+            is_current = settings == self._settings
         except ValueError:  # of arrays, which cannot be compared
             is_current = False
         if not is_current:
@@ -137,13 +142,13 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
         self._runner, self._in_records = None, False
         self.choice = Choice(self.choice.wanted)
         if self.choice.wanted is True:
-            self.choice.compile(self._make_plan, self._start)
+            self.choice.compile(self._sized_plan, self._start)
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         # Random numbers are generated in the order in which the model's functions ask for them.
         n, plan = self.batch_size, runner.plan
         transition, first = self._no_calls, self._no_first
-        if acts and plan.transition_calls:
+        if runner.acts and plan.transition_calls:
             rng = self.streams.dynamics
             transition = [_numbers(call, rng, n) for call in plan.transition_calls]
         if begins is not None:
@@ -151,8 +156,7 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
             if not len(index):
                 pass
             elif not plan.begins:
-                fresh = runner.arrays["fresh"]
-                plan.layout.write(fresh[: len(index)], [leaf for _, leaf in tree.leaves(self._initial(index))])
+                runner.write_fresh([leaf for _, leaf in tree.leaves(self._initial(index))])
             elif plan.initial_calls:
                 rng, size = self.streams.dynamics, len(index)
                 first = [_numbers(call, rng, size) for call in plan.initial_calls]

@@ -12,7 +12,7 @@ from .. import tree
 from ..compiling.choice import Choice, Compiled
 from ..errors import NotCompilable
 from ..lane_values import put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset
 from ..protocol.env import Reset, Step
 from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
@@ -21,6 +21,10 @@ from ..protocol.process import Snapshot
 if TYPE_CHECKING:
     from ..compiling.plan import Plan
     from ..compiling.runner import Runner
+
+
+MANY_LANES = 500
+"""The number of lanes from which on other threads may run beside a kernel, as beside numpy's loops of this length."""
 
 
 class KernelSteps(BatchEnv):
@@ -45,7 +49,7 @@ class KernelSteps(BatchEnv):
         """Decides when to compile; call it at the end of `__init__`."""
         self.choice = Choice(compiled)
         if compiled is True:
-            self.choice.compile(self._make_plan, self._start)
+            self.choice.compile(self._sized_plan, self._start)
 
     def obstacle(self) -> str:
         """Returns why the lanes cannot be compiled; empty if they are or can be. numba itself is not asked."""
@@ -67,6 +71,12 @@ class KernelSteps(BatchEnv):
         self._out_of_records()
         self._ended, self._in_records = over, False
 
+    def _sized_plan(self) -> Plan:
+        """Returns the plan of the kernel for this number of lanes."""
+        plan = self._make_plan()
+        plan.frees_gil = self.batch_size >= MANY_LANES
+        return plan
+
     # What a subclass provides.
 
     def _make_plan(self) -> Plan:
@@ -85,13 +95,12 @@ class KernelSteps(BatchEnv):
         """Returns the runner, with the states of all lanes in its records; None where steps must be interpreted."""
         raise NotImplementedError
 
-    def _changing(self, runner: Runner, begins: Mask | None, acts: bool) -> Sequence[Any]:
+    def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
         """Returns the arrays of the kernel that differ from step to step; called where there are any.
 
         Args:
             runner: The runner.
             begins: The lanes that begin an episode; None for none.
-            acts: False if no lane acts.
         """
         raise NotImplementedError
 
@@ -108,27 +117,10 @@ class KernelSteps(BatchEnv):
 
     def _fit(self, plan: Plan, runner: Runner) -> None:
         """Starts to use a runner."""
-        from ..compiling.structures import rebuilder  # imported here, so that `import envoi` stays fast
-
-        n = self.batch_size
-        self._observed = rebuilder(plan.observation) if tree.is_branch(plan.observation) else None
-        self._informed = rebuilder(plan.info) if plan.info else None
-        self._no_infos = Infos(columns={}, n=n)
-        count = len(list(tree.leaves(plan.observation)))
-        has_discount = any(output.name == "discount" for output in plan.outputs)
-        self._reward_at, self._discount_at = count, count + 1 if has_discount else None
-        self._infos_at = count + 1 + has_discount
-        self._prepared = self._prepared | {
-            "_observed",
-            "_informed",
-            "_no_infos",
-            "_reward_at",
-            "_discount_at",
-            "_infos_at",
-            "_steps_alone",
-        }
-        plain = self._observed is None and self._informed is None and not runner.asks
-        self._steps_alone = plain and n == 1 and not any(output.shape for output in plan.outputs[1:])
+        of_lane = [output.shape for output in plan.outputs[1:]]  # beside the observation
+        single = not tree.is_branch(plan.observation) and not plan.info and not any(of_lane)
+        self._steps_alone = self.batch_size == 1 and single and not runner.asks
+        self._prepared = self._prepared | {"_steps_alone"}
         self._out_of_records()
         self._runner, self._in_records, self._in_class = runner, False, True
 
@@ -144,10 +136,20 @@ class KernelSteps(BatchEnv):
             restart: As for `step`.
         """
         values = self.counted_step(action, restart)
-        return self._interpreted(action, restart) if values is None else values
+        return self._interpreted(action, restart) if values is None else values[:6]
+
+    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        values = self.counted_step(action, restart)
+        return (*self._interpreted(action, restart), None) if values is None else values
 
     def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
-        """Returns the values of `step_values`; None, before anything has changed, where that must be interpreted.
+        """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted.
 
         Args:
             action: As for `step`.
@@ -157,26 +159,10 @@ class KernelSteps(BatchEnv):
         runner = self._usable()
         if runner is None:
             return None
-        if runner.asks:
-            ran = self._run(runner, action, None if restart is None else runner.mask(restart, "restart"), True, count)
-        else:
-            ran = runner.step(action, restart, count)
-        if ran is None:
-            return None
-        ended, outputs = ran
-        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
-        self._in_class = False
-        terminated = truncated = discount = None
-        if ended:
-            terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
-        if self._discount_at is not None:
-            discount = outputs[self._discount_at]
-            if terminated is None:
-                terminated, truncated = np.zeros(self.batch_size, bool), np.zeros(self.batch_size, bool)
-        infos = self._no_infos
-        if self._informed is not None:
-            infos = Infos(columns=self._informed(outputs[self._infos_at :]), n=self.batch_size)
-        return self._observation, outputs[self._reward_at], terminated, truncated, discount, infos
+        values = runner.launch(runner, action, restart, count, self._changing if runner.asks else None)
+        if values is not None:
+            self._observation, self._in_class = values[0], False
+        return values
 
     def step_alone(self, action: Any) -> Any:
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
@@ -198,24 +184,7 @@ class KernelSteps(BatchEnv):
         ended, self._observation, others = ran
         self._in_class = False
         ends = (runner.terminated, runner.truncated) if ended else (None, None)
-        return self._observation, others[0], *ends, None if self._discount_at is None else others[1], None
-
-    def _run(
-        self, runner: Runner, action: Any, begins: Mask | None, acts: bool, count: Count | None = None
-    ) -> tuple[int, Sequence[Any]] | None:
-        """Runs the kernel; returns None for an action with which steps must be interpreted."""
-        actions = runner.actions(action) if acts else runner.idle
-        if actions is None:
-            return None
-        restart, changing = runner.none if begins is None else begins, ()
-        if runner.asks:
-            if acts:  # checked before the random streams advance
-                runner.check(actions, restart, count)
-            changing = self._changing(runner, begins, acts)
-        ended, outputs = runner.run(actions, restart, changing, count)
-        self._observation = outputs[0] if self._observed is None else self._observed(outputs)
-        self._in_class = False
-        return ended, outputs
+        return self._observation, others[0], *ends, others[1] if len(others) > 1 else None, None
 
     def _interpreted(self, action: Any, restart: Mask | None) -> Any:
         choice = self.choice
@@ -226,26 +195,25 @@ class KernelSteps(BatchEnv):
         step = self._class_step(action, restart)
         choice.spent += perf_counter() - started
         if choice.spent > choice.limit:
-            choice.advance(self._make_plan, self._start)
+            choice.advance(self._sized_plan, self._start)
         return step
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
         chosen = as_mask(lanes, self.batch_size, "lanes")
+        still, before, values = ~chosen, None, None
         runner = self._usable()
-        still, before, ran = ~chosen, None, None
         if runner is not None:
             before = self._observation
             with runner.holding(still, True):
-                ran = self._run(runner, action, None, True)
-        if runner is None or ran is None:
+                values = self.counted_step(action)
+        if values is None:
             self._leave_records()
             return super().step_lanes(action, lanes)
-        outputs = ran[1]
         self._hold_observation(before, still)
-        terminated, truncated = runner.terminated.copy(), runner.truncated.copy()
-        discount = 1.0 - terminated if self._discount_at is None else outputs[self._discount_at]
-        infos = self._infos(outputs, chosen.copy())
-        return make_batch_step((self._observation, outputs[self._reward_at], terminated, truncated, discount, infos))
+        _, reward, terminated, truncated, discount, infos, _ = values
+        infos = Infos(columns=infos.columns, n=self.batch_size, mask=chosen.copy())
+        lanes_values = self._observation, reward, terminated, truncated, discount, infos
+        return full_lanes_step(lanes_values, self.discount_spec, self.batch_size)
 
     def reset(
         self,
@@ -266,19 +234,17 @@ class KernelSteps(BatchEnv):
             still = ~chosen
         before = self._observation
         with runner.holding(still, False):
-            ran: Any = self._run(runner, None, restart, False)
+            values: Any = runner.launch(runner, runner.idle, restart, None, self._changing if runner.asks else None)
+        self._observation, self._in_class = values[0], False
         if chosen is not None:
             self._hold_observation(before, still)
-        return make_batch_reset((self._observation, self._infos(ran[1], chosen)))
+        infos = Infos(columns=values[5].columns, n=self.batch_size, mask=chosen)
+        return make_batch_reset((self._observation, infos))
 
     def _hold_observation(self, before: Any, still: Mask) -> None:
         """Keeps the observations of lanes that pause, which noise would change."""
         if self._runner is not None and self._runner.plan.holds_observations:
             self._observation = put(self._observation, np.flatnonzero(still), take(before, still))
-
-    def _infos(self, outputs: Sequence[Any], mask: Mask | None) -> Infos:
-        columns: dict[Any, Any] = {} if self._informed is None else self._informed(outputs[self._infos_at :])
-        return Infos(columns=columns, n=self.batch_size, mask=mask)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self._kind, super().snapshot().content)

@@ -9,14 +9,16 @@ one kernel, text that numba compiles:
 
 How a model becomes lines of that text differs, and all else is shared:
 
-    BatchModel   tracing      its functions run once on symbolic lanes, and leave expressions of one lane's scalars
-    Model        rewriting    its functions are compiled themselves, after small changes such as `self.x` to a field
+    BatchModel   tracing        its functions run once on symbolic lanes, and leave expressions of one lane's scalars
+                 lane_blocks    loops over blocks of lanes, which LLVM turns into packed instructions
+    Model        rewriting      its functions are compiled themselves, after small changes such as `self.x` to a field
+                 lane_loop      one loop, for these functions may branch, and generate a lane's random numbers
 
-    layout                    states and contexts of n lanes as records, one argument of the kernel each
+    layout                    states of n lanes as rows of their scalars, contexts as records
     random_streams            a scalar model's lanes have their own generators, whose states the kernel advances
-    kernel_text               the loop
+    kernel_text               the lines that both kinds of kernels have
     plan, compilation         the kernel's arguments, its digest, and the machine code on disk
-    runner                    a kernel with its records; checks actions before any lane acts
+    runner, launching         a kernel with its rows; checks actions before any lane acts
     comparison                steps each kernel beside the interpreted functions before its first use
     choice                    when a batch compiles
 
@@ -24,5 +26,5 @@ How a model becomes lines of that text differs, and all else is shared:
 a probe on the machine; the others are called by the address of numpy's own loop, and `**` by that of C's `pow`. Random
 numbers come from the same generators in the same order.
 
-Only the modules `kernel_functions` and `random_functions` import numba, when something is compiled.
+Only modules of functions that numba compiles into kernels import it, when something is compiled.
 """

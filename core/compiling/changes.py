@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .constants import is_constant
 from .errors import NotCompilable
 from .known_functions import method_replacement, replacement_of
 from .random_streams import METHODS
@@ -260,13 +261,3 @@ class Change(ast.NodeTransformer):
 def name_of(name: str) -> ast.Name:
     """Returns the expression that reads a name."""
     return ast.Name(name, ast.Load())
-
-
-def is_constant(value: Any) -> bool:
-    """Returns True for numbers, texts, arrays of numbers, and tuples of these."""
-    if isinstance(value, tuple):
-        parts: tuple[Any, ...] = value
-        return all(is_constant(part) for part in parts)
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biuf"
-    return isinstance(value, (bool, int, float, str, np.number, np.bool_))

@@ -115,7 +115,7 @@ def compiled_functions(
     arguments: Mapping[str, Sequence[Any]],
     title: str,
     digest: str,
-    python_division: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Callable[..., Any]]:
     """Compiles the functions of a text, or loads their machine code from disk.
 
@@ -125,7 +125,7 @@ def compiled_functions(
         arguments: For each function, arguments of the dtypes and layouts of all later calls.
         title: The model's name, for messages.
         digest: The name of the kernel; see `kernel_digest`.
-        python_division: If True, a division by zero raises an error as in Python; else it gives inf or nan.
+        options: The options of `numba.njit`.
 
     Returns:
         The compiled functions by name. They are called without a look at their arguments' types, which must be
@@ -141,13 +141,13 @@ def compiled_functions(
             stack.enter_context(_turn(file.with_suffix(".lock"), done))
         started, known = time.perf_counter(), done.exists()
         try:
-            functions = _functions(file, text, names, arguments, python_division)
+            functions = _functions(file, text, names, arguments, options or {})
         except NotCompilable:
             raise
         except Exception:  # numba raises what it comes upon in a damaged file
             if not _forget(file):
                 raise
-            functions = _functions(file, text, names, arguments, python_division)
+            functions = _functions(file, text, names, arguments, options or {})
         if not known:
             with contextlib.suppress(OSError):
                 done.touch()
@@ -160,7 +160,11 @@ def compiled_functions(
 
 
 def _functions(
-    file: Path, text: str, names: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]], python_division: bool
+    file: Path,
+    text: str,
+    names: Mapping[str, Any],
+    arguments: Mapping[str, Sequence[Any]],
+    options: Mapping[str, Any],
 ) -> dict[str, Callable[..., Any]]:
     import numba  # imported here, because only compiling needs it
     from numba.core.errors import NumbaError
@@ -174,12 +178,11 @@ def _functions(
     space = vars(module)
     space.update(names)
     exec(compile(text, str(file), "exec"), space)  # noqa: S102 (text of this package, with names of its own)
-    options: dict[str, Any] = {"error_model": "python" if python_division else "numpy", "nogil": True, "cache": True}
     made: dict[str, Callable[..., Any]] = {}
     try:
         for name, examples in arguments.items():
             signature = tuple(numba.typeof(value) for value in examples)
-            function = numba.njit(signature, boundscheck=python_division, **options)(space[name])
+            function = numba.njit(signature, cache=True, **options)(space[name])
             space[name] = function  # for the functions after it; it also keeps the machine code
             (compiled,) = function.overloads.values()
             made[name] = compiled.entry_point

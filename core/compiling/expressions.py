@@ -1,4 +1,4 @@
-"""Expressions: the values of one lane as a graph of scalar operations, and their lines of Python.
+"""Expressions: the values of one lane as a graph of scalar operations; `expression_text` has their lines of Python.
 
 A node is one scalar. Equal nodes are one object (a recorder keeps them), so that shared subexpressions are computed
 once, and so that two graphs are equal if their nodes are the same.
@@ -6,7 +6,7 @@ once, and so that two graphs are equal if their nodes are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,185 +140,32 @@ def in_lane_zero(recorder: Recorder, node: Node, lane: int, memory: dict[int, No
     return memory[id(node)]
 
 
-def read_inputs(nodes: Iterable[Node]) -> list[Node]:
-    """Returns the inputs that some nodes depend on, each once."""
-    return [node for node in ordered(nodes) if node.kind == "input"]
+def read_inputs(nodes: Iterable[Node], known: Container[int] = ()) -> list[Node]:
+    """Returns the inputs that some nodes depend on, each once.
+
+    Args:
+        nodes: The nodes.
+        known: As for `ordered`.
+    """
+    return [node for node in ordered(nodes, known) if node.kind == "input"]
 
 
-def ordered(nodes: Iterable[Node]) -> list[Node]:
-    """Returns all nodes that some depend on, and these, each after its arguments."""
+def ordered(nodes: Iterable[Node], known: Container[int] = ()) -> list[Node]:
+    """Returns all nodes that some depend on, and these, each after its arguments.
+
+    Args:
+        nodes: The nodes.
+        known: The ids of nodes that are left out, with what only they depend on.
+    """
     found: dict[int, Node] = {}
     waiting = [(node, False) for node in reversed(list(nodes))]
     while waiting:
         node, ready = waiting.pop()
         if ready:
             found[id(node)] = node
-        elif id(node) not in found:
+        elif id(node) not in found and id(node) not in known:
             waiting.append((node, True))
             waiting += [(part, False) for part in reversed(node.arguments) if isinstance(part, Node)]
     if len(found) > LIMIT:
         raise Unsupported(f"it computes {len(found)} values a lane; at most {LIMIT} can be compiled")
     return list(found.values())
-
-
-# The lines of Python.
-
-_INFIX = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=", "greater": ">",
-    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
-    "logical_and": "and", "logical_or": "or",
-}  # fmt: skip
-_OF_BOOLS = {"add": "or", "multiply": "and", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "!="}
-"""Operators of bools, where numpy's differ from Python's."""
-
-_WRAPPING = {"add": "+", "subtract": "-", "multiply": "*", "square": "*"}
-"""Operators of int64 whose results wrap around, as numpy's do."""
-
-_CALLS = {
-    "square": "{0} * {0}",
-    "negative": "-{0}",
-    "positive": "{0}",
-    "absolute": "abs({0})",
-    "logical_not": "not {0}",
-    "sqrt": "sqrt({0})",
-    "sin": "sin({0})",
-    "cos": "cos({0})",
-    "maximum": "{0} if ({0} != {0} or {0} >= {1}) else {1}",
-    "minimum": "{0} if ({0} != {0} or {0} <= {1}) else {1}",
-    "clip": "clip({0}, {1}, {2})",
-    "isnan": "{0} != {0}",
-}
-"""Other functions. Those that are not here are called by the address of numpy's own loop."""
-
-_OF_DOUBLES = ("sqrt", "sin", "cos")
-"""Functions whose lines give numpy's bits for float64, which a probe holds; see `exact_functions`."""
-
-
-def exact_functions() -> frozenset[str]:
-    """Returns those of `_OF_DOUBLES` for which numpy and C agree bit by bit on this machine, found by a probe."""
-    import math
-
-    with np.errstate(all="ignore"):
-        points = np.random.default_rng(0).normal(0, [[0.1], [3], [1000]], (3, 400)).ravel()
-        exact = {"sqrt"}
-        for name in ("sin", "cos"):
-            own = np.array([getattr(math, name)(x) for x in points.tolist()])
-            if np.array_equal(own, getattr(np, name)(points)):
-                exact.add(name)
-    return frozenset(exact)
-
-
-class Writer:
-    """Writes nodes as lines of Python, each value once.
-
-    Args:
-        recorder: The recorder of the nodes.
-        exact: The result of `exact_functions`.
-        prefix: The beginning of the names of local variables.
-
-    Attributes:
-        lines: The lines so far.
-    """
-
-    def __init__(self, recorder: Recorder, exact: frozenset[str], prefix: str) -> None:
-        self.lines: list[str] = []
-        self._recorder, self._exact, self._prefix = recorder, exact, prefix
-        self._names: dict[int, str] = {}
-
-    def bind(self, node: Node, name: str) -> None:
-        """Uses a name for an input from here on.
-
-        Args:
-            node: The input.
-            name: The name.
-        """
-        self._names[id(node)] = name
-
-    def write(self, nodes: Iterable[Node]) -> list[str]:
-        """Writes the lines that compute some nodes.
-
-        Returns:
-            The names, or literals, of their values.
-        """
-        wanted = list(nodes)
-        for node in ordered(wanted):
-            if id(node) in self._names:
-                continue
-            if node.kind == "const":
-                self._names[id(node)] = literal(value_of(node))
-                continue
-            text = self._text(node)
-            name = f"{self._prefix}{len(self._names)}"
-            self.lines.append(f"{name} = {text}")
-            self._names[id(node)] = name
-        return [self._names[id(node)] for node in wanted]
-
-    def _text(self, node: Node) -> str:
-        parts: list[Any] = [self._names[id(part)] if isinstance(part, Node) else part for part in node.arguments]
-        kind = node.kind
-        if kind == "input":
-            raise Unsupported(f"it reads {node.arguments[0]!r}, which is not known there")
-        if kind == "cast":
-            return conversion(node.dtype, parts[0], node.arguments[0].dtype)
-        if kind == "where":
-            return f"{parts[1]} if {parts[0]} else {parts[2]}"
-        if kind == "gather":
-            table, *indices = parts
-            sizes = self._recorder.tables[table].shape
-            places = [
-                index if isinstance(index, int) else f"place({index}, {size})"
-                for index, size in zip(indices, sizes, strict=True)
-            ]
-            return f"table{table}[{', '.join(map(str, places))}]"
-        kinds = {part.dtype for part in node.arguments}
-        if kinds == {np.dtype(bool)} and kind in _OF_BOOLS:
-            return f"{parts[0]} {_OF_BOOLS[kind]} {parts[1]}"
-        if node.dtype == np.int64 and kind in _WRAPPING:
-            # Of unsigned integers, since LLVM takes signed ones for ones that never overflow.
-            one, other = parts[0], parts[-1]
-            return f"i8(u8({one}) {_WRAPPING[kind]} u8({other}))"
-        if kind in _INFIX and (kind not in ("logical_and", "logical_or") or kinds == {np.dtype(bool)}):
-            if kind != "divide" or node.dtype.kind == "f":
-                return conversion(node.dtype, f"({parts[0]} {_INFIX[kind]} {parts[1]})", None)
-        elif kind in _CALLS and (kind not in _OF_DOUBLES or (node.dtype == np.float64 and kind in self._exact)):
-            return conversion(node.dtype, f"({_CALLS[kind].format(*parts)})", None)
-        types = "".join(part.dtype.char for part in node.arguments) + node.dtype.char
-        number = self._recorder.loop(getattr(np, kind), types)
-        return f"loop{number}(loops, {', '.join(parts)})"
-
-
-_SHORT = {"float64": "f8", "float32": "f4", "int64": "i8", "int32": "i4", "int16": "i2", "int8": "i1", "bool": "b1",
-          "uint64": "u8", "uint32": "u4", "uint16": "u2", "uint8": "u1"}  # fmt: skip
-CONVERSIONS = {short: np.dtype(name).type for name, short in _SHORT.items()}
-"""The functions that convert a scalar to a dtype, by the names that the lines have for them."""
-
-
-def conversion(dtype: np.dtype[Any], text: str, source: np.dtype[Any] | None) -> str:
-    """Returns an expression converted to a dtype.
-
-    Args:
-        dtype: The dtype.
-        text: The expression.
-        source: Its own dtype; None if that follows from the operation, as in C.
-
-    Raises:
-        Unsupported: There is no such conversion.
-    """
-    if dtype.name not in _SHORT:
-        raise Unsupported(f"it computes values of dtype {dtype}")
-    if source is None and dtype.name in ("float64", "int64", "bool"):
-        return text
-    if dtype == np.bool_ and source is not None:
-        return f"({text} != 0)"
-    return f"{_SHORT[dtype.name]}({text})"
-
-
-def literal(value: Any) -> str:
-    """Returns the expression of a numpy scalar."""
-    short = _SHORT[value.dtype.name]
-    number = value.item()
-    text = repr(number)
-    if isinstance(number, float) and not np.isfinite(number):
-        text = "nan" if number != number else "inf" if number > 0 else "-inf"
-    text = f"({text})" if text.startswith("-") else text
-    return text if short in ("f8", "i8", "b1") else f"{short}({text})"

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types  # pyright: ignore[reportPrivateImportUsage]
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 
 @njit(inline="always")
@@ -52,32 +53,88 @@ def check_length(values: Any, count: Any) -> None:
         raise ValueError("another number of values than observation_spec has, or than there are lanes")
 
 
+def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
+    """Returns an array that does not own its memory, whose elements lie in C order.
+
+    Args:
+        context: numba's context.
+        builder: The builder of instructions.
+        kind: The type of the array.
+        data: The address of the first element.
+        shape: The shape.
+    """
+    word, element = ir.IntType(64), context.get_data_type(kind.dtype)
+    size = word(context.get_abi_sizeof(element))
+    strides = [size]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    result = context.make_array(kind)(context, builder)
+    pointer = builder.bitcast(data, element.as_pointer())
+    populate_array(result, pointer, shape, strides, size, meminfo=None)
+    return result._getvalue()
+
+
 @intrinsic
-def _pointer(typing: Any, address: Any, kind: Any) -> Any:
-    """Returns an address as a pointer to values of a dtype.
+def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
+    """Returns the array at an address, whose elements lie in C order.
 
     Args:
         typing: numba's context.
-        address: The address.
+        address: The address of the first element.
+        shape: The shape, a tuple.
         kind: The dtype.
     """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+        data = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        return _array(context, builder, signature.return_type, data, cgutils.unpack_tuple(builder, arguments[1]))
 
-    return types.CPointer(kind.dtype)(types.int64, kind), build
+    return types.Array(kind.dtype, len(shape), "C")(types.int64, shape, kind), build
 
 
-@njit(inline="always")
-def array_at(address: Any, shape: Any, kind: Any) -> Any:
-    """Returns the array at an address, whose elements lie in C order.
+@intrinsic(prefer_literal=True)
+def row(typing: Any, size: Any, kind: Any) -> Any:
+    """Returns an array on the stack, with any values.
 
     Args:
-        address: The address of the first element.
-        shape: The shape.
-        kind: The dtype.
+        typing: numba's context.
+        size: The number of elements, a constant.
+        kind: The type of one.
     """
-    return carray(_pointer(address, kind), shape)  # pyright: ignore[reportCallIssue]
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        count = size.literal_value
+        data = cgutils.alloca_once(builder, context.get_data_type(kind.dtype), size=count)
+        return _array(context, builder, signature.return_type, data, [ir.IntType(64)(count)])
+
+    return types.Array(kind.dtype, 1, "C")(size, kind), build
+
+
+@intrinsic
+def block(typing: Any, array: Any, place: Any, start: Any, count: Any) -> Any:
+    """Returns `array[*place, start : start + count]` of an array in C order; the indices must be inside.
+
+    Args:
+        typing: numba's context.
+        array: The array.
+        place: A tuple of indices.
+        start: The first index of the next axis.
+        count: The number of indices.
+    """
+    rank = len(place)
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        own = context.make_array(array)(context, builder, arguments[0])
+        shape = cgutils.unpack_tuple(builder, own.shape)
+        offset = ir.IntType(64)(0)
+        for index, length in zip([*cgutils.unpack_tuple(builder, arguments[1]), arguments[2]], shape, strict=False):
+            offset = builder.add(builder.mul(offset, length), index)
+        for length in shape[rank + 1 :]:
+            offset = builder.mul(offset, length)
+        data = builder.gep(own.data, [offset])
+        return _array(context, builder, signature.return_type, data, [arguments[3], *shape[rank + 1 :]])
+
+    return types.Array(array.dtype, array.ndim - rank, "C")(array, place, types.int64, types.int64), build
 
 
 @intrinsic
@@ -118,6 +175,8 @@ def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> A
 
 NAMES: dict[str, Any] = {
     "array_at": array_at,
+    "row": row,
+    "block": block,
     "place": place,
     "check_length": check_length,
     "clip": clip,

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .errors import Unsupported
-from .expressions import Node, Recorder, value_of
+from .expressions import Node, value_of
+from .lane_nodes import NodeArray, collect, each, kind_of, nodes_of, replaced
 
 _clip: Any = getattr(np, "_core" if hasattr(np, "_core") else "core").umath.clip
 """The ufunc of `np.clip`, which has no public name; numpy 1 keeps it in another module than numpy 2."""
@@ -30,55 +31,15 @@ _REDUCED = {"all": "logical_and", "any": "logical_or", "sum": "add", "prod": "mu
             "min": "minimum", "amax": "maximum", "amin": "minimum"}  # fmt: skip
 
 
-class Table(np.ndarray[Any, Any]):
-    """An array of the model that lanes may index."""
-
-    def __getitem__(self, key: Any) -> Any:
-        parts = key if isinstance(key, tuple) else (key,)
-        if not any(isinstance(part, LaneArray) for part in parts):
-            return np.asarray(self)[key]
-        recorder = next(part for part in parts if isinstance(part, LaneArray)).recorder
-        if any(not isinstance(part, (LaneArray, int, np.integer, np.ndarray)) for part in parts):
-            raise Unsupported("it indexes an array by lanes' values together with slices")
-        array = np.ascontiguousarray(self)
-        if len(parts) > array.ndim or array.dtype.kind not in "biuf":
-            raise Unsupported(f"it indexes an array of shape {array.shape} and dtype {array.dtype} by lanes' values")
-        indices = np.broadcast_arrays(*(_nodes(part, recorder) for part in parts))
-        for part in parts:
-            if isinstance(part, LaneArray) and part.dtype.kind not in "iu":
-                raise Unsupported("it indexes an array by a mask of lanes; use np.where")
-        rest = array.shape[len(parts) :]
-        number = recorder.table(self._held())
-        result = np.empty((*indices[0].shape, *rest), object)
-        for place in np.ndindex(indices[0].shape):
-            for inner in np.ndindex(rest):
-                where = (*(index[place] for index in indices), *inner)
-                result[*place, *inner] = recorder.node("gather", (number, *where), array.dtype)
-        return LaneArray(result, array.dtype, recorder)
-
-    def _held(self) -> np.ndarray[Any, Any]:
-        return self.base if isinstance(self.base, np.ndarray) and self.base.shape == self.shape else np.asarray(self)
+LANES = 23
+"""The number of symbolic lanes: a prime that no other axis of a model is likely to have."""
 
 
-class LaneArray(NDArrayOperatorsMixin):
-    """An array of nodes.
-
-    Args:
-        nodes: An object array of nodes, all of one dtype.
-        dtype: That dtype.
-        recorder: The recorder of the nodes.
-    """
+class LaneArray(NodeArray, NDArrayOperatorsMixin):
+    """An array of nodes that behaves like one of numpy; see `NodeArray`."""
 
     __array_priority__ = 1000
     __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-    def __init__(self, nodes: Any, dtype: Any, recorder: Recorder) -> None:
-        if not isinstance(nodes, np.ndarray):
-            held, nodes = nodes, np.empty((), object)
-            nodes[()] = held
-        self.nodes: np.ndarray[Any, Any] = nodes
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.recorder = recorder
 
     # What an array is.
 
@@ -124,7 +85,7 @@ class LaneArray(NDArrayOperatorsMixin):
 
     def astype(self, dtype: Any, **_: Any) -> LaneArray:
         target, cast = np.dtype(dtype), self.recorder.cast
-        return LaneArray(_each(lambda node: cast(node, target), self.nodes), target, self.recorder)
+        return LaneArray(each(lambda node: cast(node, target), self.nodes), target, self.recorder)
 
     def copy(self, order: str = "C") -> LaneArray:
         return self._moved(self.nodes.copy())
@@ -199,7 +160,7 @@ class LaneArray(NDArrayOperatorsMixin):
         if method != "__call__" or set(options) - {"dtype"} or ufunc.nout != 1 or ufunc.signature is not None:
             raise Unsupported(f"it uses np.{ufunc.__name__}.{method} in a way that cannot be compiled")
         values = [np.asarray(value) if isinstance(value, (list, tuple)) else value for value in inputs]
-        kinds = tuple(_kind(value) for value in values)
+        kinds = tuple(kind_of(value) for value in values)
         if ufunc is np.power and kinds[1] in (int, float):
             return self._power(values[0], values[1])
         loop: dict[str, Any] = (
@@ -210,7 +171,7 @@ class LaneArray(NDArrayOperatorsMixin):
         except TypeError as error:
             raise Unsupported(f"np.{ufunc.__name__} takes no such values: {error}") from error
         arrays = np.broadcast_arrays(
-            *(_nodes(value, self.recorder, kind) for value, kind in zip(values, taken, strict=True))
+            *(nodes_of(value, self.recorder, kind) for value, kind in zip(values, taken, strict=True))
         )
         recorder, name = self.recorder, ufunc.__name__
 
@@ -220,7 +181,7 @@ class LaneArray(NDArrayOperatorsMixin):
                     return recorder.const(ufunc(*map(value_of, parts)), given)
             return recorder.node(name, parts, given)
 
-        return LaneArray(_each(node, *arrays), given, recorder)
+        return LaneArray(each(node, *arrays), given, recorder)
 
     def _power(self, base: Any, exponent: Any) -> Any:
         """Returns a power by a Python number, as numpy's operator computes it."""
@@ -256,20 +217,20 @@ class LaneArray(NDArrayOperatorsMixin):
 
     def _by_moving(self, function: Any, arguments: Any, options: Any) -> Any:
         found: list[Any] = []
-        _collect((arguments, options), found)
+        collect((arguments, options), found)
         arrays = [value for value in found if isinstance(value, (LaneArray, np.ndarray))]
         dtype = np.result_type(*(array.dtype for array in arrays))
-        raw = function(*_replaced(arguments, self.recorder, dtype), **_replaced(options, self.recorder, dtype))
+        raw = function(*replaced(arguments, self.recorder, dtype), **replaced(options, self.recorder, dtype))
         if isinstance(raw, (list, tuple)):
             return type(raw)(LaneArray(part, dtype, self.recorder) for part in raw)
         return LaneArray(raw, dtype, self.recorder)
 
     def _where(self, condition: Any, yes: Any, no: Any) -> LaneArray:
-        kinds = [value if type(value) in (int, float) else _kind(value) for value in (yes, no)]
+        kinds = [value if type(value) in (int, float) else kind_of(value) for value in (yes, no)]
         dtype = np.result_type(*kinds)
         recorder = self.recorder
         arrays = np.broadcast_arrays(
-            _nodes(condition, recorder, np.dtype(bool)), _nodes(yes, recorder, dtype), _nodes(no, recorder, dtype)
+            nodes_of(condition, recorder, np.dtype(bool)), nodes_of(yes, recorder, dtype), nodes_of(no, recorder, dtype)
         )
 
         def node(chosen: Node, one: Node, other: Node) -> Node:
@@ -277,7 +238,7 @@ class LaneArray(NDArrayOperatorsMixin):
                 return one if value_of(chosen) else other
             return one if one is other else recorder.node("where", (chosen, one, other), dtype)
 
-        return LaneArray(_each(node, *arrays), dtype, recorder)
+        return LaneArray(each(node, *arrays), dtype, recorder)
 
 
 def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
@@ -288,81 +249,3 @@ def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> A
         bounded: Any = np.minimum if low is None else np.maximum
         return bounded(value, high if low is None else low)
     return _clip(value, low, high)
-
-
-def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:
-    """Replaces `np.array` and `np.asarray`, to also take nested sequences of lane arrays.
-
-    Args:
-        value: The value.
-        dtype: The dtype of the result; None for the one that all parts can be converted to.
-        **_: Options of numpy that change no values.
-    """
-    found: list[Any] = []
-    _collect(value, found)
-    lanes = [part for part in found if isinstance(part, LaneArray)]
-    if not lanes:
-        return np.array(value, dtype)
-    if isinstance(value, LaneArray):
-        return value if dtype is None else value.astype(dtype)
-    target = np.dtype(dtype) if dtype is not None else np.result_type(*(_strong(part) for part in found))
-    recorder = lanes[0].recorder
-
-    def stacked(part: Any) -> Any:
-        if isinstance(part, (list, tuple)):
-            return np.stack([stacked(one) for one in part])
-        return _nodes(part, recorder, target)
-
-    return LaneArray(stacked(value), target, recorder)
-
-
-def _strong(value: Any) -> np.dtype[Any]:
-    return value.dtype if isinstance(value, LaneArray) else np.asarray(value).dtype
-
-
-def _kind(value: Any) -> Any:
-    """Returns what numpy resolves a loop by: a dtype, or `int` or `float` for a Python number."""
-    if type(value) in (int, float):
-        return type(value)
-    return _strong(value)
-
-
-def _collect(value: Any, found: list[Any]) -> None:
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            _collect(part, found)
-    elif isinstance(value, dict):
-        _collect(list(value.values()), found)
-    else:
-        found.append(value)
-
-
-def _replaced(value: Any, recorder: Recorder, dtype: np.dtype[Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_replaced(part, recorder, dtype) for part in value)
-    if isinstance(value, dict):
-        return {key: _replaced(part, recorder, dtype) for key, part in value.items()}
-    return _nodes(value, recorder, dtype) if isinstance(value, (LaneArray, np.ndarray)) else value
-
-
-def _nodes(value: Any, recorder: Recorder, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Returns a value as an object array of nodes, of a dtype."""
-    if isinstance(value, LaneArray):
-        return value.nodes if dtype is None or dtype == value.dtype else value.astype(dtype).nodes
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise Unsupported(f"it computes with values of dtype {array.dtype}")
-    target = dtype or array.dtype
-    if type(value) is int and target.kind in "iu" and not np.iinfo(target).min <= value <= np.iinfo(target).max:
-        raise Unsupported(f"it combines {target} and {value}, which {target} cannot hold; convert the array by astype")
-    result = np.empty(array.shape, object)
-    for place in np.ndindex(array.shape):
-        result[place] = recorder.const(array[place], target)
-    return result
-
-
-def _each(function: Any, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    result = np.empty(arrays[0].shape, object)
-    for place in np.ndindex(arrays[0].shape):
-        result[place] = function(*(array[place] for array in arrays))
-    return result

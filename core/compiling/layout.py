@@ -1,8 +1,14 @@
-"""Layout: the trees of arrays of n lanes as one record array, whose fields are the scalars of a lane."""
+"""Layouts: the arrays in which kernels find the trees of n lanes, one element for each scalar of a lane.
+
+Records    one array of records, whose fields are the scalars of a lane: contexts and settings, which few lines read
+Rows       one array for each leaf, whose rows are the scalars of all lanes: states, of which packed instructions
+           load the same scalar of several lanes at once
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,50 +16,43 @@ import numpy as np
 from .. import tree
 
 
-class Layout:
-    """The record of one lane's tree of arrays.
+@dataclass(frozen=True)
+class Held:
+    """An array that a kernel is given by its address.
+
+    Attributes:
+        name: Its name in the text.
+        shape: Its shape, with None for the number of lanes.
+        dtype: Its dtype.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    def zeros(self, n: int) -> np.ndarray[Any, Any]:
+        """Returns such an array of n lanes, filled with zeros."""
+        return np.zeros(tuple(n if axis is None else axis for axis in self.shape), self.dtype)
+
+
+class Leaves:
+    """The leaves of one lane's tree of arrays.
 
     Args:
         example: The tree of one lane, with arrays or numbers as leaves.
-        prefix: The beginning of the fields' names.
-        names: The names, for leaves that are numbers; None to count them.
 
     Attributes:
-        fields: The names of the scalars, leaf by leaf, with their dtypes.
-        dtype: The dtype of a record whose fields are scalars, for kernels.
+        example: That tree.
+        paths: The paths of the leaves.
+        shapes: Their shapes.
+        dtypes: Their dtypes.
     """
 
-    def __init__(self, example: Any, prefix: str = "f", names: Sequence[str] | None = None) -> None:
+    def __init__(self, example: Any) -> None:
         self.example = example
-        leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.paths = [path for path, _ in tree.leaves(example)]
+        leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
-        found = [] if names is None else list(names)
-        names, formats, offsets, starts, offset = [], [], [], [], 0
-        for leaf in leaves:
-            size = leaf.dtype.itemsize
-            offset = -(-offset // size) * size
-            starts.append(offset)
-            for _ in range(leaf.size):
-                names.append(found[len(names)] if found else f"{prefix}{len(names)}")
-                formats.append(leaf.dtype)
-                offsets.append(offset)
-                offset += size
-        whole = max(8, -(-offset // 8) * 8)
-        self.fields = list(zip(names, formats, strict=True))
-        self.dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": whole}, align=True)
-        self._by_leaf = np.dtype(
-            {
-                "names": [f"leaf{number}" for number in range(len(leaves))],
-                "formats": [(leaf.dtype, leaf.shape) for leaf in leaves],
-                "offsets": starts,
-                "itemsize": whole,
-            }
-        )
-
-    def empty(self, n: int) -> np.ndarray[Any, Any]:
-        """Returns records of n lanes, filled with zeros."""
-        return np.zeros(n, self.dtype)
 
     def converted(self, leaves: Sequence[Any], n: int) -> list[np.ndarray[Any, Any]] | None:
         """Returns arrays as the leaves of n lanes of this layout; None if that would change their values.
@@ -73,6 +72,45 @@ class Layout:
             arrays.append(leaf)
         return arrays
 
+    def rebuilt(self, leaves: Sequence[Any]) -> Any:
+        """Returns a tree of this structure with other leaves."""
+        remaining = iter(leaves)
+        return tree.map_leaves(lambda _: next(remaining), self.example)
+
+
+class Records(Leaves):
+    """The record of one lane's tree of arrays.
+
+    Args:
+        example: The tree of one lane, with arrays or numbers as leaves.
+        names: The names of the fields, one for each scalar.
+
+    Attributes:
+        dtype: The dtype of a record whose fields are scalars, for kernels.
+    """
+
+    def __init__(self, example: Any, names: Sequence[str]) -> None:
+        super().__init__(example)
+        formats, offsets, starts, offset = list[Any](), list[int](), list[int](), 0
+        for dtype, shape in zip(self.dtypes, self.shapes, strict=True):
+            offset = -(-offset // dtype.itemsize) * dtype.itemsize
+            starts.append(offset)
+            for _ in np.ndindex(*shape):
+                formats.append(dtype)
+                offsets.append(offset)
+                offset += dtype.itemsize
+        whole = max(8, -(-offset // 8) * 8)
+        fields = {"names": list(names), "formats": formats, "offsets": offsets, "itemsize": whole}
+        self.dtype = np.dtype(fields, align=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        self._by_leaf = np.dtype(
+            {
+                "names": [f"leaf{number}" for number in range(len(starts))],
+                "formats": list(zip(self.dtypes, self.shapes, strict=True)),
+                "offsets": starts,
+                "itemsize": whole,
+            }
+        )
+
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
         """Copies the leaves of n lanes into records.
 
@@ -84,8 +122,58 @@ class Layout:
         for number, leaf in enumerate(leaves):
             view[f"leaf{number}"] = leaf
 
-    def read(self, records: np.ndarray[Any, Any]) -> Any:
-        """Returns the tree of n lanes that records hold; its arrays are new."""
-        view = records.view(self._by_leaf)
-        leaves = iter([view[f"leaf{number}"].copy() for number in range(len(self.shapes))])
-        return tree.map_leaves(lambda _: next(leaves), self.example)
+
+class Rows(Leaves):
+    """The rows of the scalars of one lane's tree of arrays.
+
+    Args:
+        example: The tree of one lane, with arrays or numbers as leaves.
+
+    Attributes:
+        places: For each scalar, the number of its leaf, and of its row in the leaf's array.
+        kinds: For each scalar, its dtype.
+    """
+
+    def __init__(self, example: Any) -> None:
+        super().__init__(example)
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.places = [(leaf, row) for leaf, size in enumerate(sizes) for row in range(size)]
+        self.kinds = [self.dtypes[leaf] for leaf, _ in self.places]
+        self._sizes = sizes
+
+    def held(self, name: str) -> list[Held]:
+        """Returns the arrays of one tree for a kernel, of shapes (rows, n).
+
+        Args:
+            name: The beginning of their names.
+        """
+        pairs = zip(self._sizes, self.dtypes, strict=True)
+        return [Held(f"{name}{leaf}", (size, None), dtype) for leaf, (size, dtype) in enumerate(pairs)]
+
+    def scalars(self, name: str, lane: str) -> list[str]:
+        """Returns the expressions of all scalars of a lane.
+
+        Args:
+            name: As for `held`.
+            lane: The index of the lane, or a slice of lanes.
+        """
+        return [f"{name}{leaf}[{row}, {lane}]" for leaf, row in self.places]
+
+    def write(self, arrays: Sequence[np.ndarray[Any, Any]], leaves: Sequence[Any]) -> None:
+        """Copies the leaves of some lanes into rows.
+
+        Args:
+            arrays: The arrays of the rows, of shapes (rows, n).
+            leaves: Arrays of shape (k, …), in order, for the first k lanes.
+        """
+        for array, leaf, size in zip(arrays, leaves, self._sizes, strict=True):
+            array[:, : len(leaf)] = leaf.reshape(-1, size).T if size else 0
+
+    def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+        """Returns the tree of n lanes that rows hold; its arrays are new.
+
+        Args:
+            arrays: The arrays of the rows, of shapes (rows, n).
+        """
+        pairs = zip(arrays, self.shapes, strict=True)
+        return self.rebuilt([array.T.reshape(array.shape[1], *shape).copy() for array, shape in pairs])

@@ -8,57 +8,20 @@ bits, or nan become an integer, it raises an error when it runs. Only this modul
 from __future__ import annotations
 
 import ctypes
-import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import njit, typeof, types
+from numba import types
 from numba.core import cgutils
-from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-from .expressions import CONVERSIONS
-from .known_functions import LOOPS
-from .reasons import MARK
-from .ufunc_loops import loop_address
+from .operand_types import WIDE, check_operands, is_scalar, refuse
 
-_WIDE = (types.int64, types.float64, types.boolean)
 _OVERFLOW = "an integer of the model does not fit in 64 bits; pass compiled=False"
-_BIT, _BYTE, _WORD, _DOUBLE = ir.IntType(1), ir.IntType(8), ir.IntType(64), ir.DoubleType()
-
-
-def _refuse(reason: str) -> TypingError:
-    return TypingError(f"{MARK}{reason}")
-
-
-def _is_scalar(kind: Any) -> bool:
-    return isinstance(kind, (types.Number, types.Boolean))
-
-
-def _check(name: str, one: Any, other: Any) -> None:
-    """Refuses operands for which Python and numpy, or numpy and numba, compute different values."""
-    pair = (one, other)
-    if all(_is_scalar(kind) for kind in pair):
-        if one == other == types.boolean:
-            raise _refuse(f"it computes {name} of two bools; convert them by int()")
-        if any(kind not in _WIDE for kind in pair) and not (one == other and _is_exact_in_32_bits(name, one)):
-            raise _refuse(f"it computes {name} of {one} and {other}; convert numbers of few bits by float() or int()")
-        return
-    if not any(isinstance(kind, types.Array) for kind in pair):
-        return
-    if name not in ("+", "-", "*", "/") or not all(isinstance(kind, types.Array) or _is_scalar(kind) for kind in pair):
-        raise _refuse(f"it computes {name} of arrays, whose bits differ between numpy and C; compute it by elements")
-    elements = [kind.dtype if isinstance(kind, types.Array) else kind for kind in pair]
-    if elements[0] != elements[1] and not all(kind in _WIDE for kind in elements):
-        raise _refuse(f"it computes {name} of {elements[0]} and {elements[1]}; give both the same dtype")
-
-
-def _is_exact_in_32_bits(name: str, kind: Any) -> bool:
-    return kind == types.float32 and name in ("+", "-", "*", "/")
+_BIT, _WORD, _DOUBLE = ir.IntType(1), ir.IntType(64), ir.DoubleType()
 
 
 def _operator(name: str, function: Any, overflowing: str = "") -> Any:
@@ -72,9 +35,9 @@ def _operator(name: str, function: Any, overflowing: str = "") -> Any:
 
     @intrinsic
     def checked(typing: Any, one: Any, other: Any) -> Any:
-        _check(name, one, other)
+        check_operands(name, one, other)
         found: Any = typing.resolve_function_type(function, (one, other), {})
-        integers = bool(overflowing) and _is_scalar(one) and getattr(found, "return_type", None) == types.int64
+        integers = bool(overflowing) and is_scalar(one) and getattr(found, "return_type", None) == types.int64
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             values = [
@@ -99,7 +62,7 @@ def _comparison(name: str, function: Any) -> Any:
     @intrinsic
     def compared(typing: Any, one: Any, other: Any) -> Any:
         if {one, other} == {types.float32, types.float64}:
-            raise _refuse(f"it computes {name} of float32 and float64; convert numbers of few bits by float()")
+            raise refuse(f"it computes {name} of float32 and float64; convert numbers of few bits by float()")
         found: Any = typing.resolve_function_type(function, (one, other), {})
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -121,94 +84,14 @@ _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=
 
 @intrinsic
 def _negative(typing: Any, value: Any) -> Any:
-    if _is_scalar(value) and value not in (*_WIDE[:2], types.float32):
-        raise _refuse(f"it computes - of a {value}; convert it by float() or int()")
+    if is_scalar(value) and value not in (*WIDE[:2], types.float32):
+        raise refuse(f"it computes - of a {value}; convert it by float() or int()")
     found: Any = typing.resolve_function_type(operator.neg, (value,), {})
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_function(operator.neg, found)(builder, arguments)
 
     return (None if found is None else found.return_type(value)), build
-
-
-@intrinsic
-def _truncated(typing: Any, value: Any) -> Any:
-    """Returns a float64 as an integer, after checking that it is one of 64 bits."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (number,) = arguments
-        least, bound = ir.Constant(_DOUBLE, -(2.0**63)), ir.Constant(_DOUBLE, 2.0**63)
-        inside = builder.and_(
-            builder.fcmp_ordered(">=", number, least), builder.fcmp_ordered("<", number, bound)
-        )  # False for nan
-        with builder.if_then(builder.not_(inside), likely=False):
-            context.call_conv.return_user_exc(builder, OverflowError, ("an integer of nan, or of over 64 bits",))
-        return builder.fptosi(number, _WORD)
-
-    return types.int64(types.float64), build
-
-
-def integer(value: Any) -> Any:
-    """Returns `int(value)`.
-
-    Args:
-        value: A number.
-    """
-    return int(value)
-
-
-@overload(integer, strict=False)
-def _integer(value: Any) -> Any:
-    if isinstance(value, types.Float):
-        return lambda value: _truncated(float(value))  # pyright: ignore
-    if isinstance(value, types.Boolean) or (isinstance(value, types.Integer) and value != types.uint64):
-        return lambda value: np.int64(value)
-    return None
-
-
-@intrinsic
-def _nearest(typing: Any, value: Any) -> Any:
-    """Returns the nearest whole number, the even one of two."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.rint.f64"), arguments)
-
-    return types.float64(types.float64), build
-
-
-def rounded(value: Any) -> Any:
-    """Returns `round(value)`.
-
-    Args:
-        value: A number.
-    """
-    return round(value)
-
-
-@overload(rounded, strict=False)
-def _rounded(value: Any) -> Any:
-    if value == types.float64:
-        return lambda value: _truncated(_nearest(value))  # pyright: ignore
-    return (lambda value: value) if value == types.int64 else None
-
-
-def _whole(function: Any) -> Any:
-    """Returns `math.floor`, `math.ceil` or `math.trunc`, whose results are integers."""
-
-    def whole(value: Any) -> Any:
-        return function(value)
-
-    makers = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
-    to_float = makers[function]
-
-    @overload(whole, strict=False)
-    def _(value: Any) -> Any:
-        if value == types.float64:
-            return lambda value: _truncated(to_float(value))  # pyright: ignore
-        return (lambda value: value) if value == types.int64 else None
-
-    return whole
 
 
 @intrinsic
@@ -237,7 +120,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 @overload(power, strict=False)
 def _power(base: Any, exponent: Any) -> Any:
-    _check("**", base, exponent)
+    check_operands("**", base, exponent)
     if base == types.int64 and exponent == types.int64:
 
         def of_integers(base: Any, exponent: Any) -> Any:
@@ -267,7 +150,7 @@ def shifted_left(value: Any, count: Any) -> Any:
 @overload(shifted_left, strict=False)
 def _shifted_left(value: Any, count: Any) -> Any:
     if value != types.int64 or count != types.int64:
-        raise _refuse(f"it computes << of {value} and {count}; convert them by int()")
+        raise refuse(f"it computes << of {value} and {count}; convert them by int()")
 
     def shift(value: Any, count: Any) -> Any:
         if count < 0 or count > 62 or ((value << count) >> count) != value:
@@ -290,7 +173,7 @@ def shifted_right(value: Any, count: Any) -> Any:
 @overload(shifted_right, strict=False)
 def _shifted_right(value: Any, count: Any) -> Any:
     if value != types.int64 or count != types.int64:
-        raise _refuse(f"it computes >> of {value} and {count}; convert them by int()")
+        raise refuse(f"it computes >> of {value} and {count}; convert them by int()")
 
     def shift(value: Any, count: Any) -> Any:
         if count < 0:
@@ -312,7 +195,7 @@ def exact_sum(values: Any) -> Any:
 @overload(exact_sum, strict=False)
 def _exact_sum(values: Any) -> Any:
     if not isinstance(values, types.Array) or not isinstance(values.dtype, (types.Integer, types.Boolean)):
-        raise _refuse("it takes a sum of floats, which numpy adds in an order of its own; write the additions")
+        raise refuse("it takes a sum of floats, which numpy adds in an order of its own; write the additions")
 
     def add(values: Any) -> Any:
         result = 0
@@ -321,110 +204,6 @@ def _exact_sum(values: Any) -> Any:
         return result
 
     return add
-
-
-# numpy's functions of one number, called as numpy calls them.
-
-
-def _loop_function(name: str) -> Any:
-    """Returns a function that calls the loop of a numpy ufunc for one element."""
-    ufunc = getattr(np, name)
-    types_of_loop = "d" * (ufunc.nin + 1)
-    cell = (ctypes.c_void_p * 2)(*loop_address(ufunc, types_of_loop))
-    _CELLS.append(cell)
-    symbol = f"envoi_loop_{name}"
-    llvmlite.binding.add_symbol(symbol, ctypes.addressof(cell))
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte = _BYTE.as_pointer()
-        # A function by its type, since only the addresses of functions may be far away; it has two addresses instead.
-        place = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), []), symbol)
-        held = builder.bitcast(place, byte.as_pointer())
-        slots = [cgutils.alloca_once(builder, _DOUBLE) for _ in range(ufunc.nin + 1)]
-        for slot, value in zip(slots, arguments, strict=False):
-            builder.store(value, slot)
-        pointers = cgutils.alloca_once(builder, byte, size=len(slots))
-        steps = cgutils.alloca_once(builder, _WORD, size=len(slots))
-        count = cgutils.alloca_once_value(builder, _WORD(1))
-        for number, slot in enumerate(slots):
-            builder.store(builder.bitcast(slot, byte), builder.gep(pointers, [_WORD(number)]))
-            builder.store(_WORD(0), builder.gep(steps, [_WORD(number)]))
-        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), byte])
-        loop = builder.bitcast(builder.load(held), kind.as_pointer())
-        data = builder.load(builder.gep(held, [_WORD(1)]))
-        builder.call(loop, [pointers, count, steps, data])
-        return builder.load(slots[-1])
-
-    @intrinsic
-    def call_one(typing: Any, value: Any) -> Any:
-        return types.float64(types.float64), build
-
-    @intrinsic
-    def call_two(typing: Any, one: Any, other: Any) -> Any:
-        return types.float64(types.float64, types.float64), build
-
-    def refuse(kinds: Sequence[Any]) -> None:
-        if any(kind not in _WIDE[:2] for kind in kinds):
-            shown = " and ".join(map(str, kinds))
-            raise _refuse(f"it calls np.{name} of {shown}, whose bits differ between numpy and C; give it float()")
-
-    if ufunc.nin == 1:
-
-        def one_argument(value: Any) -> Any:
-            return ufunc(value)
-
-        @overload(one_argument, strict=False)
-        def _one(value: Any) -> Any:
-            refuse([value])
-            return lambda value: call_one(float(value))  # pyright: ignore
-
-        return one_argument
-
-    def two_arguments(one: Any, other: Any) -> Any:
-        return ufunc(one, other)
-
-    @overload(two_arguments, strict=False)
-    def _two(one: Any, other: Any) -> Any:
-        refuse([one, other])
-        return lambda one, other: call_two(float(one), float(other))  # pyright: ignore
-
-    return two_arguments
-
-
-_CELLS: list[Any] = []  # the addresses of loops, which machine code reads
-
-
-# Numbers of states, which must be of the types that they had at first.
-
-
-def _kept(name: str, of_array: bool) -> Any:
-    """Returns a function that gives a number of a state the dtype of the first state, and refuses to change it."""
-    wanted = typeof(CONVERSIONS[name](0))
-
-    @intrinsic
-    def keep(typing: Any, value: Any) -> Any:
-        allowed = () if of_array else {types.float64: _WIDE, types.int64: (types.int64, types.boolean)}.get(wanted, ())
-        if value != wanted and value not in allowed:
-            raise _refuse(f"it returns a state with a {value} where the first state has a {wanted}")
-
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return context.cast(builder, arguments[0], value, wanted)
-
-        return wanted(value), build
-
-    return keep
-
-
-@njit
-def check_shape(shape: Any, expected: Any) -> None:
-    """Raises an error if an array of a state has another shape than at first.
-
-    Args:
-        shape: The shape.
-        expected: The shape at first.
-    """
-    if shape != expected:
-        raise ValueError("a function of the model returns an array of another shape than the first state has")
 
 
 _add, _multiply = (_operator(sign, getattr(operator, name), llvm) for sign, name, llvm in (
@@ -437,17 +216,10 @@ NAMES: dict[str, Any] = {
     **{f"checked_i{name}": _operator(sign, getattr(operator, f"i{name}"), _OVERFLOWING.get(name, ""))
        for name, sign in _SIGNS.items()},
     **{f"checked_{name}": _comparison(sign, getattr(operator, name)) for name, sign in _COMPARED.items()},
-    **{f"numpy_{name}": _loop_function(name) for name in LOOPS},
-    **{f"kept_{name}": _kept(name, False) for name in CONVERSIONS},
-    **{f"item_{name}": _kept(name, True) for name in CONVERSIONS},
-    **{f"whole_{function.__name__}": _whole(function) for function in (math.floor, math.ceil, math.trunc)},
     "checked_neg": _negative,
-    "integer": integer,
-    "rounded": rounded,
     "power": power,
     "shifted_left": shifted_left,
     "shifted_right": shifted_right,
     "exact_sum": exact_sum,
-    "check_shape": check_shape,
 }  # fmt: skip
 """The functions by the names that rewritten models have for them."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .compilation import compiled_functions, is_compiling, is_on_disk, kernel_digest
-from .expressions import CONVERSIONS
-from .kernel_text import COMMON, RECORDS, Action, Held, Output
-from .layout import Layout
+from .expression_text import CONVERSIONS
+from .kernel_text import Action, Output, all_held
+from .layout import Held, Records, Rows
 from .ufunc_loops import loop_address
 
 
@@ -35,14 +35,14 @@ class Plan:
     Attributes:
         title: The model's name.
         text: The text of the kernel.
-        layout: The records of states.
+        states: The rows of states.
         actions: The leaves of the action.
         outputs: The arrays that it fills.
         observation: The structure of an observation, with a zero array of one lane for each leaf.
         info: The same of an info.
         context: The records of contexts.
         held: The arrays that the kernel is given by their addresses, besides the common ones.
-        in_place: True if next states replace those before; else they are in other records.
+        in_place: True if next states replace those before; else they are in other rows.
         begins: True if the kernel begins episodes itself; False if `initial` is called for them in Python.
         generates: True if the kernel generates all random numbers itself.
         transition_calls: The calls for random numbers of `transition`.
@@ -53,16 +53,17 @@ class Plan:
         names: More globals of the text.
         sources: Everything else that the code depends on, as text.
         python_division: True if a division by zero raises an error as in Python.
+        frees_gil: True if other threads may run while the kernel does, which costs as much time as some ten lanes.
     """
 
     title: str
     text: str
-    layout: Layout
+    states: Rows
     actions: Sequence[Action]
     outputs: Sequence[Output]
     observation: Any
     info: Any
-    context: Layout
+    context: Records
     held: Sequence[Held] = ()
     in_place: bool = False
     begins: bool = False
@@ -75,7 +76,7 @@ class Plan:
     names: Callable[[], Mapping[str, Any]] = dict
     sources: str = ""
     python_division: bool = False
-    _fixed: dict[str, Any] = field(default_factory=dict[str, Any])
+    frees_gil: bool = False
 
     @cached_property
     def asks_at_restarts(self) -> bool:
@@ -96,7 +97,7 @@ class Plan:
     def digest(self) -> str:
         """The name of the kernel; equal for kernels that compile to the same code and take the same arguments."""
         arrays = [[(one.shape, one.dtype) for one in some] for some in (self.actions, self.outputs, self.all_held)]
-        return kernel_digest(self.text, repr((self.sources, arrays)))
+        return kernel_digest(self.text, repr((self.sources, arrays, self.frees_gil)))
 
     @property
     def is_on_disk(self) -> bool:
@@ -117,7 +118,7 @@ class Plan:
     @property
     def all_held(self) -> list[Held]:
         """All arrays that the kernel is given by their addresses, in the order of its table."""
-        return [*(Held(name, (None,), self.layout.dtype) for name in RECORDS), *COMMON, *self.held]
+        return all_held(self.states, self.held)
 
     def compile(self, changing: Sequence[Any]) -> Functions:
         """Compiles the kernel, or loads it from disk.
@@ -129,16 +130,18 @@ class Plan:
             NotCompilable: numba cannot compile it.
         """
         n = 2
-        table, some, mask = np.zeros(1, np.int64), np.zeros(n, bool), np.zeros(2 * n, bool)[::2]
+        table, mask = np.zeros(1, np.int64), np.zeros(n, bool)
         actions = [np.zeros((n, *action.shape), action.dtype) for action in self.actions]
         outputs = [np.empty((n, *output.shape), output.dtype) for output in self.outputs]
         kinds = {f"{held.name}_kind": held.dtype for held in self.all_held}
         names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
         arguments = {
-            "check": [table, mask, some, *actions],
-            "kernel": [table, mask, some, np.zeros(n, np.int64), 1, 1, *changing, *actions, *outputs],
+            "check": [table, mask, mask, *actions],
+            "kernel": [table, mask, mask, np.zeros(n, np.int64), 1, 1, *changing, *actions, *outputs],
         }
-        made = compiled_functions(self.text, names, arguments, self.title, self.digest, self.python_division)
+        python = self.python_division
+        options = {"error_model": "python" if python else "numpy", "boundscheck": python, "nogil": self.frees_gil}
+        made = compiled_functions(self.text, names, arguments, self.title, self.digest, options)
         return Functions(made["kernel"], made["check"])
 
 

@@ -17,7 +17,6 @@ Line numbers stay, so that errors show the author's lines.
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,9 +24,8 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-import numpy as np
-
-from .changes import Change, is_constant, name_of
+from .changes import Change, name_of
+from .constants import constant_text, globals_of, held_value, is_constant, is_equal, reader_of
 from .errors import NotCompilable
 from .returned_values import return_scalars
 from .sources import definition_of
@@ -136,7 +134,7 @@ class Rewriter:
         tree, definition, file = definition_of(function, place)
         self.sources.append(ast.unparse(tree))
         definition.decorator_list = []
-        new = Rewritten(tree, key, file, dict(_globals_of(function)))
+        new = Rewritten(tree, key, file, dict(globals_of(function)))
         self.functions[key] = new  # before its body, which may call it
         known = dict(new.globals)
         self._set_defaults(new, definition, function, place)
@@ -176,17 +174,17 @@ class Rewriter:
         """Notes the values of the globals that a function uses, which may change later."""
         for node in ast.walk(definition):
             if isinstance(node, ast.Name) and node.id in known:
-                self.frozen.append((_reader(function, node.id), _held(known[node.id])))
+                self.frozen.append((reader_of(function, node.id), held_value(known[node.id])))
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 base = known.get(node.value.id)
                 if isinstance(base, ModuleType) and hasattr(base, node.attr):
-                    self.frozen.append((partial(getattr, base, node.attr), _held(getattr(base, node.attr))))
+                    self.frozen.append((partial(getattr, base, node.attr), held_value(getattr(base, node.attr))))
 
     def _keep_used(self, new: Rewritten, definition: ast.FunctionDef) -> None:
         """Keeps the globals that a rewritten function uses, and notes their values in the digest."""
         used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
         kept = {name: new.globals[name] for name in sorted(used & new.globals.keys())}
-        self.sources += [f"{name} = {_constant_text(value)}" for name, value in kept.items()]
+        self.sources += [f"{name} = {constant_text(value)}" for name, value in kept.items()]
         new.globals = kept
 
     def constant(self, key: str, name: str, value: Any) -> str:
@@ -210,7 +208,7 @@ class Rewriter:
             name: Its name.
             value: Its value.
         """
-        self.attributes[name] = _held(value)
+        self.attributes[name] = held_value(value)
 
     def is_current(self, models: Iterable[Any]) -> bool:
         """Returns True if all that the code has as constants still has the values that it had.
@@ -219,55 +217,11 @@ class Rewriter:
             models: The models that the code is to step.
         """
         try:
-            return all(_equal(read(), value) for read, value in self.frozen) and all(
-                _equal(getattr(model, name), value) for model in models for name, value in self.attributes.items()
+            return all(is_equal(read(), value) for read, value in self.frozen) and all(
+                is_equal(getattr(model, name), value) for model in models for name, value in self.attributes.items()
             )
         except (AttributeError, KeyError, ValueError):  # it is no longer there
             return False
-
-
-def _globals_of(function: FunctionType) -> Mapping[str, Any]:
-    found = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:
-            continue
-    return found
-
-
-def _reader(function: FunctionType, name: str) -> Callable[[], Any]:
-    """Returns a function that reads a global of another function, or a variable of the function around it."""
-    if name in function.__code__.co_freevars:
-        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-        return lambda: cell.cell_contents
-    return lambda: function.__globals__[name]
-
-
-def _held(value: Any) -> Any:
-    """Returns a value that changes in place as a copy."""
-    return copy.deepcopy(value) if is_constant(value) else value
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Returns True for equal numbers, arrays and tuples of these, and for the same other object."""
-    if one is other and not isinstance(one, np.ndarray):
-        return True
-    if not is_constant(one) or not is_constant(other) or type(one) is not type(other):
-        return False
-    return _constant_text(one) == _constant_text(other)
-
-
-def _constant_text(value: Any) -> str:
-    """Returns a text that differs for values that compile to different code."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.str} {value.shape} {value.tobytes().hex()}"
-    if isinstance(value, tuple):
-        parts: tuple[Any, ...] = value
-        return f"{type(value).__name__} ({', '.join(map(_constant_text, parts))})"
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__} {getattr(value, '_fields', '')}"
-    return repr(value) if is_constant(value) else getattr(value, "__name__", type(value).__name__)
 
 
 def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
@@ -276,17 +230,18 @@ def jitted(rewriter: Rewriter) -> Callable[[], Mapping[str, Any]]:
     def make() -> Mapping[str, Any]:
         from numba import njit  # imported here, because only compiling needs it
 
-        from .operators import NAMES as OPERATORS
-        from .random_functions import NAMES
+        from . import number_conversions, operators, random_functions, ufunc_functions
 
+        checked = {**operators.NAMES, **number_conversions.NAMES, **ufunc_functions.NAMES}
+        given = {**random_functions.NAMES, **checked}
         space: dict[str, dict[str, Any]] = {}
         made: dict[str, Any] = {}
         for key, new in rewriter.functions.items():
-            names = space[key] = {"__name__": f"{type(rewriter.model).__module__}", **new.globals, **NAMES, **OPERATORS}
+            names = space[key] = {"__name__": f"{type(rewriter.model).__module__}", **new.globals, **given}
             exec(compile(new.tree, new.file, "exec"), names)  # noqa: S102 (the author's own function, rewritten)
             made[key] = njit(names[key], error_model="python", boundscheck=True)
         for names in space.values():
             names.update(made)
-        return {**OPERATORS, **made}
+        return {**checked, **made}
 
     return make

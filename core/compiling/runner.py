@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -11,12 +11,13 @@ import numpy as np
 from numpy import empty, ndarray
 
 from .. import tree
-from ..errors import EpisodeError, SpecError
+from ..errors import EpisodeError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
-from .kernel_text import Action
+from .action_leaves import converted, idle, out_of_bounds
+from .launching import launcher
 from .plan import Functions, Plan
 
 _KERNELS: dict[str, Functions] = {}
@@ -24,8 +25,6 @@ _KERNELS: dict[str, Functions] = {}
 
 _ONE_AT_A_TIME = Lock()
 """Held while a thread compiles; all kernels of one digest share the module that their code is in."""
-
-_BOOL = np.dtype(bool)
 
 
 class Runner:
@@ -44,38 +43,40 @@ class Runner:
         truncated: The lanes that it truncated, likewise.
         asks: True if some arrays differ from step to step, or the states in which episodes begin are made outside.
         none: A mask of no lane; do not write into it.
-        idle: Valid actions, leaf by leaf.
+        idle: Valid actions of all lanes.
+        acts: False within `holding` if no lane acts.
+        table: The addresses of the arrays, with which the kernel is called.
+        launch: Steps all lanes, and returns the values of the batch; see `launcher`.
     """
 
     def __init__(self, plan: Plan, action_spec: SpecTree, n: int, changing: Sequence[Any] = ()) -> None:
         with _ONE_AT_A_TIME:
             if plan.digest not in _KERNELS:
                 _KERNELS[plan.digest] = plan.compile(changing)
-        self.plan, self._n, self._in_place = plan, n, plan.in_place
+        self.plan, self._n = plan, n
         self._kernel, self._check = _KERNELS[plan.digest]
-        empties = [((n, *output.shape), output.dtype) for output in plan.outputs]
-        self._launch = _launcher(self._kernel, len(plan.actions) + len(changing), empties)
-        self.idle = [_idle(action, n) for action in plan.actions]
+        leaves = [idle(action, n) for action in plan.actions]
+        remaining = iter(leaves)
+        self.idle, self.acts = tree.map_leaves(lambda _: next(remaining), action_spec), True
         self.arrays = {held.name: held.zeros(n) for held in plan.all_held}
         self.over = self.arrays["over"]
-        self.terminated, _, self.truncated = self.arrays["ends"]
+        self.terminated, _, self.truncated, _ = self.arrays["ends"]
         self.asks = plan.takes_numbers or plan.asks_at_restarts
-        self._before, self._after, *others = self.arrays.values()
-        rest = [array.ctypes.data for array in others]
-        one, other = self._before.ctypes.data, self._after.ctypes.data
-        self._table = np.array([n, one, other, *rest], np.int64)
-        self._next_table = self._table if plan.in_place else np.array([n, other, one, *rest], np.int64)
-        self.none, self._lanes = np.zeros(n, bool), (n,)
+        one, other = ([self.arrays[held.name] for held in plan.states.held(name)] for name in ("before", "after"))
+        self._before, self._after = one, other
+        rest = list(self.arrays.values())[len(one) + len(other) :]
+        self.table, self._next_table = _table(n, *one, *other, *rest), _table(n, *other, *one, *rest)
+        self.none = np.zeros(n, bool)
         self._no_count: Count = self.none, np.zeros(n, np.int64), 0, 0
-        self._action_spec = action_spec
-        self._one = plan.actions[0] if isinstance(action_spec, Spec) else None
-        self._shape = (n, *self._one.shape) if self._one is not None else None
-        self._dtype = None if self._one is None else self._one.dtype
+        self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
+        self.launch = launcher(plan, self._kernel, len(changing), has_one, self.arrays["ends"])
         # For `step_alone`.
-        self._number = None if self._dtype is None or self._one is None or self._one.shape else self._dtype.type
+        first = plan.actions[0]
+        self._dtype = first.dtype if has_one else None
+        self._number = first.dtype.type if has_one and not first.shape else None
         self._python_number = int if self._number is not None and np.issubdtype(self._number, np.integer) else None
-        self._alone = self.idle[0].copy()
-        self._first, *others = empties
+        self._alone = leaves[0].copy()
+        self._first, *others = [((n, *output.shape), output.dtype) for output in plan.outputs]
         self._others = [empty(*other) for other in others]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
@@ -88,37 +89,45 @@ class Runner:
         Returns:
             False if the states are not of the dtypes that the kernel was compiled for.
         """
-        layout = self.plan.layout
-        arrays = layout.converted(leaves, self._n)
+        states = self.plan.states
+        arrays = states.converted(leaves, self._n)
         if arrays is None:
             return False
-        layout.write(self._before, arrays)
+        states.write(self._before, arrays)
         self.over[:] = over
         return True
 
     def state(self) -> Any:
         """Returns the states of all lanes; the arrays are new."""
-        return self.plan.layout.read(self._before)
+        return self.plan.states.read(self._before)
 
-    def actions(self, action: Any) -> Sequence[np.ndarray[Any, Any]] | None:
+    def write_fresh(self, leaves: Sequence[Any], first: int = 0) -> None:
+        """Gives the kernel states in which the next lanes to begin an episode do so.
+
+        Args:
+            leaves: The leaves of the states of k lanes, arrays of shape (k, …).
+            first: The number of such lanes before them.
+        """
+        rows = [self.arrays[held.name][:, first:] for held in self.plan.states.held("fresh")]
+        self.plan.states.write(rows, leaves)
+
+    def converted(self, action: Any) -> Sequence[np.ndarray[Any, Any]] | None:
         """Returns the leaves of the actions as the kernel takes them.
 
         Args:
             action: The actions of all lanes.
 
         Returns:
-            Arrays of shape (n, …); None if one has another dtype than its spec, with which the model may compute other
-            values.
+            Arrays of shape (n, …) in C order; None if one has another dtype than its spec, with which the model may
+            compute other values.
 
         Raises:
             SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
         """
-        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
-            return (action if action.flags.carray else action.copy(),)
-        return self._converted(action)
+        return converted(self._action_spec, self.plan.actions, self._n, action)
 
     def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
-        """Returns a mask of lanes as the kernel takes it.
+        """Returns a mask of lanes as the kernel takes it, in C order.
 
         Args:
             mask: Bools of shape (n,); None for no lane.
@@ -129,43 +138,8 @@ class Runner:
         """
         if mask is None:
             return self.none
-        if type(mask) is ndarray and mask.dtype is _BOOL and mask.ndim == 1 and len(mask) == self._n:
-            return mask
-        return as_mask(mask, self._n, what).view(ndarray)
-
-    def step(self, action: Any, restart: Any, count: Count | None) -> tuple[int, Sequence[Any]] | None:
-        """Steps all lanes by a kernel that asks for nothing.
-
-        Args:
-            action: The actions of all lanes.
-            restart: The lanes that begin an episode instead, bool of shape (n,); None for none.
-            count: The limit of steps; None for none.
-
-        Returns:
-            As `run`; None, before anything has changed, where `actions` returns None.
-
-        Raises:
-            EpisodeError: A lane that acts has ended.
-            SpecError: As `actions` and `mask`, or an action is out of its bounds.
-        """
-        # The common cases of `actions` and `mask` are repeated here, because a call costs as much as its checks.
-        if type(action) is ndarray and action.dtype is self._dtype and action.shape == self._shape:
-            actions = (action if action.flags.carray else action.copy(),)
-        else:
-            actions = self._converted(action)
-            if actions is None:
-                return None
-        if restart is None:
-            restart = self.none
-        elif type(restart) is not ndarray or restart.dtype is not _BOOL or restart.shape != self._lanes:
-            restart = self.mask(restart, "restart")
-        cut, offsets, common, limit = self._no_count if count is None else count
-        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, actions)
-        if ended < 0:
-            self._refuse(-1 - ended, actions, restart, cut)
-        if not self._in_place:
-            self._exchange()
-        return ended, outputs
+        found: Any = as_mask(mask, self._n, what)
+        return np.ascontiguousarray(found.view(ndarray))
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
         """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation.
@@ -193,47 +167,17 @@ class Runner:
             return None
         observation = empty(*self._first)
         cut, offsets, common, limit = self._no_count
-        ended = self._kernel(self._table, cut, cut, offsets, common, limit, actions, observation, *self._others)
+        ended = self._kernel(self.table, cut, cut, offsets, common, limit, actions, observation, *self._others)
         if ended < 0:
-            self._refuse(-1 - ended, (actions,), cut, cut)
-        if not self._in_place:
-            self._exchange()
+            self.refuse(ended, (actions,), cut, cut)
+        if not self.plan.in_place:
+            self.exchange()
         return ended, observation, self._others
 
-    def run(
-        self,
-        actions: Sequence[np.ndarray[Any, Any]],
-        restart: np.ndarray[Any, Any],
-        changing: Sequence[Any] = (),
-        count: Count | None = None,
-    ) -> tuple[int, Sequence[Any]]:
-        """Steps all lanes.
-
-        Args:
-            actions: The result of `actions`.
-            restart: The lanes that begin an episode instead, a result of `mask`.
-            changing: The kernel's own arguments.
-            count: The limit of steps; None for none.
-
-        Returns:
-            The number of lanes that ended, which are in `terminated` and `truncated`, and the plan's outputs.
-
-        Raises:
-            EpisodeError: As `check`.
-            SpecError: As `check`.
-        """
-        cut, offsets, common, limit = self._no_count if count is None else count
-        ended, outputs = self._launch(self._table, restart, cut, offsets, common, limit, (*changing, *actions))
-        if ended < 0:
-            self._refuse(-1 - ended, actions, restart, cut)
-        if not self._in_place:
-            self._exchange()
-        return ended, outputs
-
-    def _exchange(self) -> None:
-        """Makes the next states those of the next step, and with the records exchanges the tables of addresses."""
+    def exchange(self) -> None:
+        """Makes the next states those of the next step, and with the rows exchanges the tables of addresses."""
         self._before, self._after = self._after, self._before
-        self._table, self._next_table = self._next_table, self._table
+        self.table, self._next_table = self._next_table, self.table
 
     @contextmanager
     def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
@@ -244,17 +188,17 @@ class Runner:
             acts: False if none of the others acts.
         """
         hold, quiet = self.arrays["hold"], self.arrays["quiet"]
-        hold[:], quiet[0] = lanes, not acts
+        hold[:], quiet[0], self.acts = lanes, not acts, acts
         try:
             yield
         finally:
-            hold[:], quiet[0] = False, False
+            hold[:], quiet[0], self.acts = False, False, True
 
     def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
         """Checks that all lanes can act, before the random streams advance.
 
         Args:
-            actions: The result of `actions`.
+            actions: The result of `converted`.
             restart: The lanes that begin an episode instead, a result of `mask`.
             count: The limit of steps; None for none.
 
@@ -262,40 +206,25 @@ class Runner:
             EpisodeError: A lane that acts has ended.
             SpecError: An action is out of its bounds.
         """
-        cut = self.none if count is None else count[0]
-        code = self._check(self._table, restart, cut, *actions)
+        cut = self.none if count is None else np.ascontiguousarray(count[0])
+        code = self._check(self.table, restart, cut, *actions)
         if code < 0:
-            self._refuse(-1 - code, actions, restart, cut)
+            self.refuse(code, actions, restart, cut)
 
-    def _converted(self, action: Any) -> list[np.ndarray[Any, Any]] | None:
-        converted: list[np.ndarray[Any, Any]] = []
-        leaves: list[Any] = []
-        if self._one is None:
-            tree.map_leaves(lambda _, leaf: leaves.append(leaf), self._action_spec, action)
-        else:
-            leaves.append(action)
-        for leaf, own in zip(leaves, self.plan.actions, strict=True):
-            array = np.asarray(leaf)
-            if array.shape != (self._n, *own.shape):
-                raise SpecError(f"{own.path}: expected shape {(self._n, *own.shape)}, got {array.shape}")
-            if array.dtype != own.dtype:
-                integers = own.dtype.kind in "iu"
-                if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
-                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
-                if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
-                    return None
-                cast = array.astype(own.dtype)
-                wrong = (cast != array).reshape(self._n, -1).any(1)
-                if wrong.any():
-                    lane = int(wrong.argmax())
-                    raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
-                array = cast
-            converted.append(array if array.flags.carray else array.copy())
-        return converted
+    def refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
+        """Raises the error of a kernel's result.
 
-    def _refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
-        """Raises the error of a kernel's result."""
-        number, lane = divmod(code, self._n)
+        Args:
+            code: The result, below 0.
+            actions: The leaves of the actions.
+            restart: The lanes that begin an episode instead.
+            cut: The lanes that a wrapper has ended.
+
+        Raises:
+            EpisodeError: A lane that acts has ended.
+            SpecError: An action is out of its bounds.
+        """
+        number, lane = divmod(-1 - code, self._n)
         if number == 0:
             waiting = restart | self.arrays["hold"]
             over = cut & ~waiting
@@ -303,44 +232,14 @@ class Runner:
             lanes = np.flatnonzero(over if by_wrapper else self.over & ~waiting).tolist()
             alone = self._n == 1 and not by_wrapper
             raise EpisodeError(f"step: {ENDED}" if alone else f"step: in lanes {lanes}, {ENDED_LANES}")
-        own = self.plan.actions[number - 1]
-        low, high = np.unique(np.asarray(own.low)), np.unique(np.asarray(own.high))
-        bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{own.low} … {own.high}"
-        raise SpecError(f"{own.path}: expected values of {bounds}, got {actions[number - 1][lane]} in lane {lane}")
+        raise out_of_bounds(self.plan.actions[number - 1], actions[number - 1][lane], lane)
 
 
-def _launcher(kernel: Callable[..., Any], inputs: int, outputs: Sequence[tuple[Any, Any]]) -> Callable[..., Any]:
-    """Returns a function that calls a kernel with new arrays to fill, and returns its result and these arrays.
-
-    The function takes the common arguments, and one sequence of the other ones. It is written out for their number,
-    because a loop over two arrays takes longer than the call.
+def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns the table of a kernel.
 
     Args:
-        kernel: The kernel.
-        inputs: The number of arrays in that sequence.
-        outputs: The shapes and dtypes of the new arrays.
+        n: The number of lanes.
+        *arrays: The arrays that it is given by their addresses.
     """
-    count = range(len(outputs))
-    common, new = "table, restart, cut, offsets, common, limit", "".join(f"new{k}, " for k in count)
-    text = "\n".join(
-        [
-            f"def make(kernel, empty, {''.join(f'shape{k}, dtype{k}, ' for k in count)}):",
-            f"    def launch({common}, inputs):",
-            f"        {''.join(f'input{k}, ' for k in range(inputs))} = inputs",
-            *(f"        new{k} = empty(shape{k}, dtype{k})" for k in count),
-            f"        return kernel({common}, {''.join(f'input{k}, ' for k in range(inputs))}{new}), ({new})",
-            "    return launch",
-        ]
-    )
-    space: dict[str, Any] = {}
-    exec(text, space)  # noqa: S102 (text of this function)
-    return space["make"](kernel, empty, *(value for pair in outputs for value in pair))
-
-
-def _idle(action: Action, n: int) -> np.ndarray[Any, Any]:
-    """Returns a valid action of n lanes."""
-    low, high = action.low, action.high
-    one = np.zeros(action.shape, action.dtype)
-    if low is not None and high is not None:
-        one = np.clip(one, low, high).astype(action.dtype)
-    return np.repeat(one[None], n, 0)
+    return np.array([n, *(array.ctypes.data for array in arrays)], np.int64)

@@ -11,8 +11,9 @@ from .. import tree
 from ..authoring.model import Model
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
 from .errors import NotCompilable
-from .kernel_text import Held, Output, Sections, actions_of, kernel_text
-from .layout import Layout
+from .kernel_text import Output, actions_of
+from .lane_loop import Sections, loop_text
+from .layout import Held, Records, Rows
 from .plan import Plan
 from .rewriting import Rewriter, jitted
 
@@ -30,7 +31,7 @@ class ScalarPlan(Plan):
             changed since.
     """
 
-    own: Layout
+    own: Records
     uses_dynamics: bool = False
     uses_observation: bool = False
     is_current: Callable[[Iterable[Any]], bool]
@@ -53,7 +54,7 @@ def plan_of_model(model: Any) -> ScalarPlan:
     if type(model).info is not Model.info:
         raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
     state = _example_state(model)
-    layout = Layout(state)
+    states = Rows(state)
     actions, outputs = actions_of(model.action_spec), _outputs(model)
     if tree.is_branch(model.action_spec) and type(model.action_spec) is not tuple:
         raise NotCompilable(f"{title}: actions are compiled as one array or a tuple of arrays, not as a dict or list")
@@ -80,19 +81,19 @@ def plan_of_model(model: Any) -> ScalarPlan:
     except NotCompilable:
         begins = False
         rewriter.functions, rewriter.fields, rewriter.sources = held
-    sections = _sections(model, layout, actions, outputs, rewriter, names, features, begins)
-    context = _context_layout(features)
-    own = Layout(dict(rewriter.fields), names=tuple(rewriter.fields))
+    sections = _sections(model, states, actions, outputs, rewriter, names, features, begins)
+    context = _context_records(features)
+    own = Records(dict(rewriter.fields), tuple(rewriter.fields))
     sections.held = [
         Held("settings", (None,), own.dtype),
         Held("bits", (None, 8), np.dtype(np.int64)),
         Held("contexts", (None,), context.dtype),
-        Held("fresh", (None,), layout.dtype),
+        *([] if begins else states.held("fresh")),
     ]
     plan = ScalarPlan(
         title=title,
-        text=kernel_text(title, layout, actions, outputs, sections),
-        layout=layout,
+        text=loop_text(title, states, actions, outputs, sections),
+        states=states,
         actions=actions,
         outputs=outputs,
         observation=tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), observed),
@@ -101,7 +102,7 @@ def plan_of_model(model: Any) -> ScalarPlan:
         held=sections.held,
         begins=begins,
         names=jitted(rewriter),
-        sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, layout.dtype, actions, outputs))]),
+        sources="\n".join([*rewriter.sources, str((own.dtype, context.dtype, actions, outputs))]),
         python_division=True,
     )
     plan.own, plan.is_current = own, rewriter.is_current
@@ -162,18 +163,17 @@ def _features(model: Any) -> dict[str, Any]:
     return {name: value for name, value in model.context.items() if isinstance(value, (bool, int, float, np.number))}
 
 
-def _context_layout(features: dict[str, Any]) -> Layout:
-    return Layout({name: np.float64(value) if isinstance(value, float) else value for name, value in features.items()},
-                  names=[f"c_{name}" for name in features])  # fmt: skip
+def _context_records(features: dict[str, Any]) -> Records:
+    numbers = {name: np.float64(value) if isinstance(value, float) else value for name, value in features.items()}
+    return Records(numbers, [f"c_{name}" for name in features])
 
 
 def _sections(
-    model: Any, layout: Layout, actions: Any, outputs: Any, rewriter: Rewriter, names: dict[str, str],
+    model: Any, states: Rows, actions: Any, outputs: Any, rewriter: Rewriter, names: dict[str, str],
     features: dict[str, Any], begins: bool,
 ) -> Sections:  # fmt: skip
-    count = len(layout.fields)
-    before, build_before = _construction(layout, "s", [f"b.{name}" for name, _ in layout.fields])
-    after, build_after = _construction(layout, "q", [f"z{k}" for k in range(count)])
+    before, build_before = _construction(states, "s", states.scalars("before", "i"))
+    after, build_after = _construction(states, "q", [f"z{k}" for k in range(len(states.places))])
     read = [f"action{k}[i]" for k in range(len(actions))]
     action = f"({', '.join(read)},)" if isinstance(model.action_spec, tuple) else read[0]
     own = ["own = settings[i]"]
@@ -182,13 +182,13 @@ def _sections(
         f"s = {before}",
         f"u = {action}",
         f"q = {names['transition']}(own, s, u, {_generator(0)})",
-        *_stored(layout, "m"),
+        *_stored(states, "m"),
         f"reward[i] = {names['reward']}(own, s, u, q)",
     ]
     if begins:
-        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *_stored(layout, "n")]
+        begin = [f"q = {names['initial']}(own, {_generator(0)}, contexts[i])", *_stored(states, "n")]
     else:
-        begin = [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(layout.fields)]
+        begin = [f"z{k} = {new}" for k, new in enumerate(states.scalars("fresh", "begun"))]
     observe = [*build_after, f"q = {after}", f"o = {names['observe']}(own, q, {_generator(4)})"]
     leaves = [output for output in outputs if output.name.startswith("observation")]
     returned = rewriter.functions[names["observe"]].returned
@@ -227,20 +227,20 @@ def _generator(first: int) -> str:
 
 
 def _short(dtype: np.dtype[Any]) -> str:
-    from .expressions import conversion
+    from .expression_text import conversion
 
     text = conversion(dtype, "x", np.dtype("float64"))
     return "b1" if dtype.kind == "b" else text.partition("(")[0]
 
 
-def _stored(layout: Layout, prefix: str) -> list[str]:
+def _stored(states: Rows, prefix: str) -> list[str]:
     """Returns the lines that take the state `q` apart, after checking that it is like the first one.
 
     Args:
-        layout: The layout of states.
+        states: The rows of states.
         prefix: The beginning of the names of local variables.
     """
-    state, lines, count = layout.example, list[str](), 0
+    state, lines, count = states.example, list[str](), 0
     leaves = list(state) if isinstance(state, tuple) else [state]
     names = [f"{prefix}{number}" for number in range(len(leaves))] if isinstance(state, tuple) else ["q"]
     if isinstance(state, tuple):
@@ -256,9 +256,9 @@ def _stored(layout: Layout, prefix: str) -> list[str]:
     return lines
 
 
-def _construction(layout: Layout, name: str, scalars: list[str]) -> tuple[str, list[str]]:
+def _construction(states: Rows, name: str, scalars: list[str]) -> tuple[str, list[str]]:
     """Returns the expression that makes a state of scalars, and the lines that must run before it."""
-    state, lines, arguments, position = layout.example, list[str](), list[str](), 0
+    state, lines, arguments, position = states.example, list[str](), list[str](), 0
     parts = list(state) if isinstance(state, tuple) else [state]
     for number, part in enumerate(parts):
         if not np.ndim(part):

@@ -11,7 +11,6 @@ Random numbers are generated outside of the kernel, by the very calls that the f
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -22,61 +21,9 @@ import numpy as np
 from .. import tree
 from .errors import NotCompilable, Unsupported
 from .expressions import LIMIT, Node, Recorder, in_lane_zero, ordered
-from .lane_arrays import LaneArray, Table, as_lanes
-
-LANES = 23
-"""The number of symbolic lanes: a prime that no other axis of a model is likely to have."""
-
-_SIZES = {"random": 0, "standard_normal": 0, "standard_exponential": 0, "integers": 2, "uniform": 2, "normal": 2}
-"""The position of the argument `size` in methods of a generator."""
-
-
-@dataclass(frozen=True)
-class RandomCall:
-    """One call of a generator's method.
-
-    Attributes:
-        method: Its name.
-        arguments: Its arguments besides the size.
-        options: Its other named arguments.
-        size: The shape, with None for the lane axis.
-    """
-
-    method: str
-    arguments: tuple[Any, ...]
-    options: Mapping[str, Any]
-    size: tuple[int | None, ...]
-
-    @property
-    def in_kernel(self) -> str | None:
-        """The call of a kernel's function for one number, with a place for the generator; None if there is none."""
-        whole = all(type(value) is int and abs(value) < 2**31 for value in self.arguments)
-        if self.options or (self.method != "integers" and self.arguments) or not whole:
-            return None
-        if self.method not in ("random", "standard_normal", "integers") or len(self.arguments) > 2:
-            return None
-        return f"rng_{self.method}({', '.join(['{0}', *map(repr, self.arguments)])})"
-
-    def lines(self, array: str, count: str, generator: str) -> list[str]:
-        """Returns the lines that fill an array with the numbers of some lanes, in numpy's order.
-
-        Args:
-            array: The array, of the size for all lanes.
-            count: The number of lanes.
-            generator: The generator, as kernels have it.
-        """
-        places = [f"e{k}" for k in range(len(self.size))]
-        lines = [
-            f"{'    ' * k}for {place} in range({count if one is None else one}):"
-            for k, (place, one) in enumerate(zip(places, self.size, strict=True))
-        ]
-        value = (self.in_kernel or "").format(generator)
-        return [*lines, f"{'    ' * len(places)}{array}[{', '.join(places)}] = {value}"]
-
-    def __call__(self, rng: np.random.Generator, n: int) -> Any:
-        """Returns the numbers for n lanes, in C order."""
-        size = tuple(n if one is None else one for one in self.size)
-        return getattr(rng, self.method)(*self.arguments, size=size, **self.options)
+from .lane_arrays import LANES, LaneArray
+from .lane_tables import Table, as_lanes
+from .random_calls import GeneratorStandIn, RandomCall
 
 
 @dataclass
@@ -141,7 +88,7 @@ class Tracer:
             name: The name of its numbers, as for `inputs`.
             calls: A list, to which it appends its calls.
         """
-        return _GeneratorStandIn(name, calls, self.recorder)
+        return GeneratorStandIn(name, calls, self.recorder)
 
     def run(self, function: str, *arguments: Any) -> Any:
         """Calls a function of the model on symbolic values.
@@ -289,63 +236,3 @@ class _ModelStandIn:
         if isinstance(value, MethodType) and value.__self__ is self._model:
             return MethodType(self._tracer.rebound(value.__func__), self)
         return self._tracer.rebound(value)
-
-
-class _GeneratorStandIn:
-    """A generator whose numbers are symbolic."""
-
-    def __init__(self, name: str, calls: list[RandomCall], recorder: Recorder) -> None:
-        self._name, self._calls, self._recorder = name, calls, recorder
-
-    def __getattr__(self, method: str) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
-            return self._random(method, list(arguments), options)
-
-        return call
-
-    def _scaled(self, method: str, low: float, high: float, size: Any) -> Any:
-        """Returns uniform or normal numbers, as numpy computes them of standard ones."""
-        if method == "uniform":
-            return low + (high - low) * self._random("random", [size], {})
-        return low + high * self._random("standard_normal", [size], {})
-
-    def _random(self, method: str, arguments: list[Any], options: dict[str, Any]) -> Any:
-        if method in ("uniform", "normal"):
-            names = ("low", "high") if method == "uniform" else ("loc", "scale")
-            values = [*arguments, *[None] * (3 - len(arguments))]
-            low, high = (
-                options.get(name, default if value is None else value)
-                for name, value, default in zip(names, values, (0.0, 1.0), strict=False)
-            )
-            size = options.get("size", values[2])
-            if isinstance(low, LaneArray) or isinstance(high, LaneArray):
-                # As numpy computes them, of the same numbers.
-                shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
-                if method == "uniform":
-                    return low + (high - low) * self._random("random", [shape], {})
-                return low + high * self._random("standard_normal", [shape], {})
-            if size is not None and isinstance(low, (int, float)) and isinstance(high, (int, float)):
-                return self._scaled(method, float(low), float(high), size)
-        position = _SIZES.get(method)
-        size = options.pop("size", None)
-        if size is None and position is not None and len(arguments) > position:
-            size = arguments.pop(position)
-        values = [*arguments, *options.values()]
-        if any(isinstance(value, LaneArray) for value in values):
-            raise Unsupported(f"it calls rng.{method} with arguments that differ between lanes")
-        shape = (size,) if isinstance(size, int) else tuple(size or ())
-        if shape.count(LANES) != 1:
-            raise Unsupported(f"it calls rng.{method} without one number for each lane; give size=")
-        example = getattr(np.random.default_rng(0), method)(*arguments, size=shape, **options)
-        axis = shape.index(LANES)
-        if example.shape != shape:
-            raise Unsupported(f"it calls rng.{method} for arrays, which cannot be compiled")
-        number = len(self._calls)
-        self._calls.append(
-            RandomCall(method, tuple(arguments), dict(options), tuple(None if one == LANES else one for one in shape))
-        )
-        nodes = np.empty(shape, object)
-        for place in np.ndindex(shape):
-            rest = place[:axis] + place[axis + 1 :]
-            nodes[place] = self._recorder.node("input", (self._name, place[axis], number, *rest), example.dtype)
-        return LaneArray(nodes, example.dtype, self._recorder)

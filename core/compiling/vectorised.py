@@ -9,15 +9,16 @@ import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
+from .block_stages import Stages
 from .errors import NotCompilable
-from .expressions import Node, Writer, exact_functions, read_inputs
-from .kernel_text import Held, Output, Sections, actions_of, kernel_text, scalars
+from .expression_text import exact_functions
+from .expressions import Node
+from .kernel_text import Output, actions_of
 from .lane_arrays import LaneArray
-from .layout import Layout
+from .lane_blocks import blocks_text
+from .layout import Held, Leaves, Records, Rows
 from .plan import Plan
 from .tracing import LANES, Part, RandomCall, Tracer
-
-_INTEGER = np.dtype(np.int64)
 
 
 def plan_of_batch_model(model: Any, columns: Mapping[str, Any]) -> Plan:
@@ -44,11 +45,11 @@ class _Program:
             state = model.initial(np.random.default_rng(0), wide, LANES)
         except Exception as error:
             raise NotCompilable(f"{self.title}.initial: {type(error).__name__}: {error}") from error
-        self.layout = Layout(tree.map_leaves(self._one_lane, state))
+        self.states = Rows(tree.map_leaves(self._one_lane, state))
         self.actions = actions_of(model.action_spec)
         self.tracer = tracer = Tracer(model)
-        self.before = tracer.inputs("s", self.layout.example)
-        self.after = tracer.inputs("z", self.layout.example)
+        self.before = tracer.inputs("s", self.states.example)
+        self.after = tracer.inputs("z", self.states.example)
         self.action = tracer.inputs(
             "a", tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype), model.action_spec)
         )
@@ -77,67 +78,49 @@ class _Program:
             outputs.append(Output("discount", discount.result.shape, discount.result.dtype))
         outputs += [Output(f"info{k}", leaf.shape, leaf.dtype) for k, leaf in _leaves(info.result)]
 
-        exact, recorder = exact_functions(), self.tracer.recorder
-        act, observe = Writer(recorder, exact, "v"), Writer(recorder, exact, "w")
-        self._bind(act, [*moved.nodes, *reward.nodes], calls)
-        names = act.write(moved.nodes)
-        act.lines += [f"z{k} = {name}" for k, name in enumerate(names)]
-        kept = frozenset(k for k, name in enumerate(names) if name == f"s{k}")
-        self._store(act, outputs, "reward", reward)
-        self._bind(observe, [*seen.nodes, *info.nodes, *(node for part in ends for node in part.nodes)], noise)
-        for k, leaf in _leaves(seen.result):
-            self._store(observe, outputs, f"observation{k}", _share(seen, k, leaf))
-        for k, leaf in _leaves(info.result):
-            self._store(observe, outputs, f"info{k}", _share(info, k, leaf))
-        end = Writer(recorder, exact, "y")
-        self._bind(end, [node for part in (*ends, discount) if part is not None for node in part.nodes], [])
-        flags = end.write([part.nodes[0] for part in ends])
-        end.lines += [f"terminated = {flags[0]}", f"truncated = {flags[1]}"]
-        if discount is not None:
-            self._store(end, outputs, "discount", discount)
-        begin = Writer(recorder, exact, "x")
-        if begun is not None:
-            self._bind(begin, begun.nodes, first)
-            begin.lines += [f"z{k} = {name}" for k, name in enumerate(begin.write(begun.nodes))]
-        else:
-            begin.lines += [f"z{k} = fresh[begun].{name}" for k, (name, _) in enumerate(self.layout.fields)]
-        sections = Sections(act.lines, begin.lines, observe.lines, end.lines, kept=kept)
-        # A kernel of traced functions raises an error only where it indexes a table.
-        sections.in_place = not recorder.tables
-        own = all(call.in_kernel for call in (*calls, *noise, *first)) and (calls or noise or first)
-        if own:
-            sections.setup = self._numbers(calls, noise, first)
-        context = Layout({name: column[0] for name, column in self.columns.items()}, "c")
+        recorder = self.tracer.recorder
         tables = [np.ascontiguousarray(table).copy() for table in recorder.tables]
-        sections.held = [Held("loops", (2 * len(recorder.loops),), _INTEGER)] if recorder.loops else []
-        sections.held.append(
-            Held("fresh", (None,), self.layout.dtype) if begun is None else Held("contexts", (None,), context.dtype)
+        random = {f"{stream}{k}": call for stream, some in (("d", calls), ("o", noise), ("k", first))
+                  for k, call in enumerate(some)}  # fmt: skip
+        generates = bool(random) and all(call.in_kernel for call in random.values())
+        stages = Stages(
+            moved=moved.nodes,
+            begun=None if begun is None else begun.nodes,
+            reward=reward.nodes,
+            seen={**_by_leaf("observation", seen), **_by_leaf("info", info)},
+            ends=[part.nodes[0] for part in ends],
+            discount=None if discount is None else discount.nodes,
+            sizes={name: call.size for name, call in random.items()},
+            in_place=not recorder.tables,  # traced functions raise an error only where they index a table
         )
-        sections.held += [Held(f"table{k}", table.shape, table.dtype) for k, table in enumerate(tables)]
-        drawn = [(f"{stream}{k}", call) for stream, some in (("d", calls), ("o", noise), ("k", first))
-                 for k, call in enumerate(some)]  # fmt: skip
-        if own:
+        context = {name: column[0] for name, column in self.columns.items()}
+        size = sum(np.size(value) for value in context.values())
+        contexts = Records(context, [f"c{k}" for k in range(size)])
+        stages.held += self.states.held("fresh") if begun is None else [Held("contexts", (None,), contexts.dtype)]
+        stages.held += [Held(f"table{k}", table.shape, table.dtype) for k, table in enumerate(tables)]
+        if generates:
             rng = np.random.default_rng(0)
-            sections.held.append(Held("bits", (8,), _INTEGER))
-            sections.held += [Held(name, call.size, call(rng, 1).dtype) for name, call in drawn]
+            stages.held.append(Held("bits", (8,), np.dtype(np.int64)))
+            stages.held += [Held(name, call.size, call(rng, 1).dtype) for name, call in random.items()]
+            stages.setup = self._numbers(calls, noise, first)
         else:
-            sections.arguments = [name for name, _ in drawn]
-        text = kernel_text(self.title, self.layout, self.actions, outputs, sections)
+            stages.arguments = list(random)
+        text = blocks_text(self.title, self.states, self.actions, outputs, recorder, exact_functions(), stages)
         text = "\n".join([*self._loop_functions(), text])
         return Plan(
             title=self.title,
             text=text,
-            layout=self.layout,
+            states=self.states,
             actions=self.actions,
             outputs=outputs,
             observation=seen.result,
             info=info.result,
-            context=context,
-            held=sections.held,
-            in_place=sections.in_place,
+            context=contexts,
+            held=stages.held,
+            in_place=stages.in_place,
             begins=begun is not None,
-            generates=bool(own),
-            names=_generators if own else dict,
+            generates=generates,
+            names=_generators if generates else dict,
             transition_calls=calls,
             observe_calls=noise,
             initial_calls=first,
@@ -152,8 +135,6 @@ class _Program:
         dynamics = "(bits[0], bits[1], bits[2], bits[3])"
         lines = [f"    {line}" for k, call in enumerate(calls) for line in call.lines(f"d{k}", "n", dynamics)]
         lines = ["if not quiet[0]:", *lines] if lines else []
-        if first:
-            lines += ["new = 0", "for i in range(n):", "    if restart[i]:", "        new += 1"]
         for k, call in enumerate(first):
             lines += call.lines(f"k{k}", "new", dynamics)
         for k, call in enumerate(noise):
@@ -166,18 +147,18 @@ class _Program:
         return self.tracer.part(name, self.tracer.run(name, *arguments, *extra), calls)
 
     def _check_state(self, name: str, part: Part) -> None:
-        found = Layout(part.result)
-        for path, old, new in zip(self.layout.paths, self._kinds(self.layout), self._kinds(found), strict=False):
+        found = Leaves(part.result)
+        for path, old, new in zip(self.states.paths, self._kinds(self.states), self._kinds(found), strict=False):
             if old != new:
                 raise NotCompilable(
                     f"{self.title}.{name}: expected state{path} of shape {old[0]} and dtype {old[1]} as at first, got "
                     f"shape {new[0]} and dtype {new[1]}"
                 )
-        if found.paths != self.layout.paths:
+        if found.paths != self.states.paths:
             raise NotCompilable(f"{self.title}.{name}: it returns a state of another structure than `initial`")
 
-    def _kinds(self, layout: Layout) -> list[Any]:
-        return list(zip(layout.shapes, layout.dtypes, strict=True))
+    def _kinds(self, leaves: Leaves) -> list[Any]:
+        return list(zip(leaves.shapes, leaves.dtypes, strict=True))
 
     def _reward(self) -> Part:
         result = self.tracer.run("reward", self.before, self.action, self.after)
@@ -224,43 +205,6 @@ class _Program:
             return None, []
         return part, calls
 
-    # Names of the inputs.
-
-    def _bind(self, writer: Writer, nodes: Sequence[Node], calls: Sequence[RandomCall]) -> None:
-        """Writes the lines that read the inputs of some nodes, and binds these to the names."""
-        elements = [element for k, action in enumerate(self.actions) for element in scalars(f"action{k}", action.shape)]
-        dtypes = [action.dtype for action in self.actions for _ in scalars("", action.shape)]
-        for node in read_inputs(nodes):
-            kind, _, *place = node.arguments
-            if kind == "s":
-                writer.lines.append(f"s{place[0]} = b.{self.layout.fields[place[0]][0]}")
-                writer.bind(node, f"s{place[0]}")
-            elif kind == "a":
-                text = elements[place[0]]
-                writer.lines.append(
-                    f"a{place[0]} = {text} != 0" if dtypes[place[0]].kind == "b" else f"a{place[0]} = {text}"
-                )
-                writer.bind(node, f"a{place[0]}")
-            elif kind == "c":
-                writer.lines.append(f"c{place[0]} = contexts[i].c{place[0]}")
-                writer.bind(node, f"c{place[0]}")
-            elif kind in ("d", "o", "k"):
-                number, *rest = place
-                axis = calls[number].size.index(None)
-                rest.insert(axis, "begun" if kind == "k" else "i")
-                name = f"{kind}{number}_{'_'.join(map(str, place[1:]))}"
-                writer.lines.append(f"{name} = {kind}{number}[{', '.join(map(str, rest))}]")
-                writer.bind(node, name)
-            else:
-                writer.bind(node, f"z{place[0]}")
-
-    def _store(self, writer: Writer, outputs: Sequence[Output], name: str, part: Part) -> None:
-        output = next(one for one in outputs if one.name == name)
-        values = writer.write(part.nodes)
-        writer.lines += [
-            f"{element} = {value}" for element, value in zip(scalars(name, output.shape), values, strict=True)
-        ]
-
     def _loop_functions(self) -> list[str]:
         """Returns the lines of functions that call numpy's own loops."""
         lines: list[str] = []
@@ -278,11 +222,19 @@ def _leaves(structure: Any) -> list[tuple[int, Any]]:
     return list(enumerate(leaf for _, leaf in tree.leaves(structure)))
 
 
-def _share(part: Part, number: int, leaf: Any) -> Part:
-    """Returns the operations of one leaf."""
-    sizes = [np.size(one) for _, one in tree.leaves(part.result)]
-    start = sum(sizes[:number])
-    return Part(part.nodes[start : start + np.size(leaf)], leaf)
+def _by_leaf(name: str, part: Part) -> dict[str, list[Node]]:
+    """Returns the nodes of each leaf of a result.
+
+    Args:
+        name: The beginning of the leaves' names.
+        part: The result of a function.
+    """
+    found: dict[str, list[Node]] = {}
+    start = 0
+    for k, leaf in _leaves(part.result):
+        stop = start + np.size(leaf)
+        found[f"{name}{k}"], start = part.nodes[start:stop], stop
+    return found
 
 
 def _generators() -> Mapping[str, Any]:

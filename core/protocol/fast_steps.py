@@ -30,7 +30,8 @@ Several agents and batches have too many kinds of steps for that. Their classes 
 | `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `counted_step(actions, restart, count)` | `step_values` with a limit of steps | `counted_step` | batches, compiled |
+| `ended_step(actions, restart)` | `step_values` and the lanes that ended | `ended_step` | batches, compiled |
+| `counted_step(actions, restart, count)` | `ended_step` with a limit of steps | `counted_step` | batches, compiled |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
 """  # noqa: E501 (a table)
@@ -127,10 +128,27 @@ after `limit` steps, at least 1.
 """
 
 
+def ended_step(env: Env) -> Callable[[Any, Any], tuple[Any, ...]]:
+    """Returns the fastest step function of a batch, which respects user overrides of `step`.
+
+    `(actions, restart)` returns the six values of `step_values`, and the mask of the lanes that have ended as a new
+    array; None if no lane has, or if it is left to the caller to combine both flags.
+
+    Args:
+        env: A batch.
+    """
+    step = fast_step(env)
+
+    def without_mask(actions: Any, restart: Any) -> tuple[Any, ...]:
+        return (*cast("Any", step)(actions, restart), None)
+
+    return _beside_step(env, "ended_step", without_mask)
+
+
 def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
     """Returns a batch's step under a limit of steps, or None.
 
-    `(actions, restart, count)` returns the same as `step_values`, with the flags that the limit sets, or None before
+    `(actions, restart, count)` returns the same as `ended_step`, with the flags that the limit sets, or None before
     anything has changed, where the limit must be applied outside.
 
     Args:

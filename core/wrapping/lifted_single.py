@@ -105,6 +105,15 @@ class LiftedEnv(Changing[Env], Wrapper):
             action: As for `step`.
             restart: As for `step`.
         """
+        return self.ended_step(action, restart)[:6]  # pyright: ignore[reportReturnType]
+
+    def ended_step(self, action: Any, restart: Any = None) -> tuple[Any, ...]:
+        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
         counted, memory = self._step_counted, self._memory
         if counted is not None and memory is not None:  # the batch inside counts, if it can
             memory = memory.ahead(restart)
@@ -112,7 +121,7 @@ class LiftedEnv(Changing[Env], Wrapper):
             if values is not None:
                 self._memory, self._cut = memory, self._no_flags if values[3] is None else values[3]
                 return values
-        return self._step_lanes(action, as_mask(restart, self.batch_size, "restart"))
+        return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""

@@ -78,11 +78,54 @@ def test_a_compiled_batch_returns_the_bits_of_the_interpreted_one(make, seed, n,
     assert bits(one) == bits(other)
 
 
+@pytest.mark.parametrize("make", [CartPole, Pendulum, GridWorld], ids=["cartpole", "pendulum", "gridworld"])
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([63, 64, 65, 128, 150]), st.data())
+def test_blocks_of_lanes_return_the_bits_of_the_interpreted_ones(make, seed, n, data):
+    one, other = pair(make, n)
+    deque(play(one, other, 15, seed), 0)
+    over = np.asarray(one._over)
+    choices = np.random.default_rng(seed)
+    for share in data.draw(st.lists(st.floats(0, 1), min_size=4, max_size=4)):
+        pausing = choices.random(n) < share
+        action = one.sample_action()
+        acting = ~pausing & ~over
+        a, b = one.step_lanes(action, acting), other.step_lanes(action, acting)
+        same(a, b)
+        over = over | a.terminated | a.truncated
+        begins = over | pausing
+        action = one.sample_action()
+        a, b = one.step(action, restart=begins), other.step(action, restart=begins)
+        same(a, b)
+        over = a.terminated | a.truncated
+    assert bits(one) == bits(other)
+    assert is_compiled(other)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_a_million_steps_have_the_same_bits(make):
     one, other = pair(make, 1000)
     deque(play(one, other, 1000, 7), 0)
+    assert bits(one) == bits(other)
+
+
+@every_model
+def test_masks_of_any_layout_are_read_as_numpy_reads_them(make):
+    one, other = pair(make, N)
+    for batch in (one, other):
+        batch.reset(seed=3)
+    held = np.zeros((N, 3), bool)
+    held[1, 2] = True
+    readonly = held[:, 2].copy()
+    readonly.flags.writeable = False
+    for mask in (held[:, 2], held[::-1, 2], np.broadcast_to(True, N), np.broadcast_to(False, N), readonly):
+        over = np.asarray(one._over)
+        for batch in (one, other):
+            batch.reset(mask=over)
+        action = one.sample_action()
+        same(one.step(action, restart=mask), other.step(action, restart=mask))
+        assert is_compiled(other)
     assert bits(one) == bits(other)
 
 
@@ -514,7 +557,8 @@ def test_a_reset_of_all_lanes_stays_in_the_kernel(make):
 
 @pytest.mark.parametrize("make", [Pole, CartPole, Pendulum, GridWorld, Catch])
 def test_a_single_lane_through_a_form_returns_the_same_and_keeps_nothing(make):
-    form, plain = (to_gymnasium(envoi.TimeLimit(env, 9)) for env in (envoi.compiled(make()), make()))
+    model = envoi.TimeLimit(make(), 9)
+    form, plain = to_gymnasium(envoi.compiled(model)), to_gymnasium(model)
     kept = []
     for number in range(60):
         if number % 20 == 0:

@@ -163,6 +163,21 @@ def test_the_limit_is_an_attribute_that_lanes_share():
     assert form.get_attr("max_episode_steps") == (3,) * N
 
 
+@pytest.mark.parametrize("make", [Pole, CartPole], ids=["pole", "cartpole"])
+def test_a_wrapped_model_alone_is_compiled_inside_its_wrapper(make):
+    model = TimeLimit(make(), LIMIT)
+    env = envoi.compiled(model)
+    assert type(env) is type(model)
+    assert type(env.env) is envoi.CompiledModel
+    assert env.made_by == model.made_by
+    env.reset(seed=0)
+    assert [env.step(1).truncated for _ in range(LIMIT)] == [False] * (LIMIT - 1) + [True]
+    with pytest.raises(EpisodeError):
+        env.step(1)
+    with pytest.raises(envoi.errors.NotCompilable, match="only models can be compiled"):
+        envoi.compiled(TimeLimit(envoi.batch(make(), 2), LIMIT))
+
+
 def test_a_limit_beyond_all_integers_is_none():
     batch = TimeLimit(envoi.batch(CartPole(), 2, compiled=True), 10**30)
     batch.reset(seed=0)
