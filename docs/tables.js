@@ -26,7 +26,7 @@ const folded = cell => {
 }
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll(".md-typeset :is(p, li, td) code, .md-typeset th, .md-typeset th code"))
-    breakable(code, code.closest("td:first-child, p, li") ? 26 : 14)
+    breakable(code, code.closest("td:first-child, p, li") ? 24 : 14)
   for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())
     if (names.length > 5) table.dataset.matrix = ""
