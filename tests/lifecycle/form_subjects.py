@@ -96,8 +96,9 @@ def form(name):
 
 
 def imported(name):
-    """Returns the subject of an import of a third-party environment."""
-    return core_subjects.subject(partial(forms.imported, name))
+    """Returns the subject of an import of a third-party environment, whose generator only some frameworks reach."""
+    takes_generator = hasattr(forms.FORMS[name].strange, "_np_random")
+    return core_subjects.subject(partial(forms.imported, name), takes_generator=takes_generator)
 
 
 def returned(name):
