@@ -11,7 +11,7 @@ nox.options.error_on_missing_interpreters = False
 
 EXTRAS = "gymnasium,dm-env,pettingzoo,cli,plots,numba"
 PEERS = ("bsuite>=0.3.6", "minigrid>=3.2", "mpe2>=1.1", "ConfigSpace>=1.2", "pygame-ce>=2.5")
-TOOLS = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.140")
+TOOLS = ("pytest>=8", "pytest-xdist>=3.8", "hypothesis>=6.140")
 # RLlib pins gymnasium, and PyTorch takes gigabytes: `make test` tests them, in the environment of constraints.txt. The
 # others are peers without wheels for the newest interpreters, or against the newest gymnasium.
 ABSENT = "ray torch stable_baselines3 pyarrow filelock dm_control mujoco Box2D carl qgym rlcard pyspiel"

@@ -1,12 +1,32 @@
-// Cells of tables: on narrow screens site.css shows each row as a card, whose lines begin with the names of their columns;
-// long names of code break at their underscores, slashes and colons.
+// Code and tables. Short code stays on one line, and long names break at their underscores, slashes and colons. The tests that
+// hold a row are shown on a click. On narrow screens site.css shows each row of a table as a card, whose lines begin with the
+// names of their columns.
+const breakable = (code, longest) => {
+  if (code.children.length) return
+  if (code.innerText.length <= longest) return code.classList.add("short")
+  code.replaceChildren(...code.innerText.split(/(?<=[_/.:=,])/).flatMap(part => [part, document.createElement("wbr")]))
+}
+const folded = cell => {
+  const list = document.createElement("span"), button = document.createElement("button")
+  const count = cell.querySelectorAll("code").length
+  list.append(...cell.childNodes)
+  const show = open => {
+    list.hidden = !open
+    button.textContent = `${open ? "▾" : "▸"} ${count} ${count === 1 ? "test" : "tests"}`
+    button.setAttribute("aria-expanded", open)
+  }
+  button.addEventListener("click", () => show(list.hidden))
+  cell.append(button, list)
+  show(false)
+}
 document.addEventListener("DOMContentLoaded", () => {
+  for (const code of document.querySelectorAll(".md-typeset :is(p, li, td) code, .md-typeset th, .md-typeset th code"))
+    breakable(code, code.closest("td:first-child, p, li") ? 26 : 14)
   for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
-    for (const code of table.querySelectorAll("td code, th"))
-      if (code.innerText.length > 14 && !code.children.length)
-        code.replaceChildren(...code.innerText.split(/(?<=[_/.:=,])/).flatMap(part => [part, document.createElement("wbr")]))
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())
     if (names.length > 5) table.dataset.matrix = ""
+    for (const row of table.querySelectorAll("tbody tr"))
+      if (names.at(-1) === "held by" && row.cells[names.length - 1].innerText.trim()) folded(row.cells[names.length - 1])
     if (names.length < 2 || names.length > 6) continue
     table.dataset.columns = names.length
     for (const row of table.querySelectorAll("tbody tr"))

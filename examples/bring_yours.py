@@ -42,5 +42,11 @@ if __name__ == "__main__":
     print(f"RLlib sampled {len(episodes)} episodes of PettingZoo, each of {len(episodes[0])} steps")
     runner.stop()
 
-    for env, target in ((cartpole(), "rllib"), (spread(), "rllib"), (spread(), "dm_env")):
-        print(target, *losses(env, target) or ["keeps everything"], sep="\n    ")
+    print("from         to       lost")
+    for name, env, target in (
+        ("dm_control", cartpole(), "rllib"),
+        ("PettingZoo", spread(), "rllib"),
+        ("", spread(), "dm_env"),
+    ):
+        for loss in losses(env, target) or ["nothing"]:
+            print(f"{name:13}{target:9}{loss}")

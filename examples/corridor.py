@@ -44,4 +44,4 @@ if __name__ == "__main__":
     while not (terminated or truncated):
         observation, reward, terminated, truncated, info = env.step(1)
         total += reward
-    print(f"at {observation[0]:.0f} after walking right all the way, return {total:.1f}")
+        print(f"|{'o':>{int(observation[0]) + 1}}{'|':>{11 - int(observation[0])}}  return {total:+.1f}")

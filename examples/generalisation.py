@@ -41,5 +41,6 @@ if __name__ == "__main__":
 
     train(Settings("python:generalisation:training", stop_return=100, stop_steps=60_000, seed=0), folder)
     found = evaluate(folder, env="python:generalisation:testing", episodes=8)
+    print("pole      length   return")
     for name, estimate in found.contexts.items():
-        print(f"{name}: {LENGTHS[name]} m, return {estimate}")
+        print(f"{name:10}{LENGTHS[name]:4.1f} m   {estimate}")

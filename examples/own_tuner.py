@@ -24,7 +24,10 @@ def _main():
     run = tune.RunConfig(stop={"training_iteration": 2}, verbose=0)
     result = tune.Tuner(PPO, param_space=config, run_config=run).fit()[0]
     print("error:", result.error)
-    print("episodes:", result.metrics["env_runners"]["episodes_seen"])
+    print("iteration   episodes   return")
+    for row in result.metrics_dataframe.to_dict("records"):
+        mean, seen = row["env_runners/episode_return_mean"], row["env_runners/episodes_seen"]
+        print(f"{row['training_iteration']:9}{seen:11.0f}   {mean:+.2f}")
 
 
 if __name__ == "__main__":

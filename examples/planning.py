@@ -26,11 +26,16 @@ def best_action(model, state, rng):
 
 if __name__ == "__main__":
     env, rng = Catch(), np.random.default_rng(0)
+    print("seed   random   planned")
     for seed in range(5):
-        env.reset(seed=seed)
-        total, over = 0.0, False
-        while not over:
-            falling = env.state.row < 4  # the ball is too high yet for a plan of five moves to catch it
-            _, reward, over, _, _, _ = env.step(1 if falling else best_action(env, env.state, rng))
-            total += reward
-        print(f"episode {seed}: return {total:+.0f}")
+        returns = []
+        for plans in (False, True):
+            env.reset(seed=seed)
+            over = False
+            while not over:
+                near = env.state.row >= 4  # five moves are left before the ball is down
+                _, reward, over, *_ = env.step(
+                    best_action(env, env.state, rng) if plans and near else 1 if plans else env.sample_action()
+                )
+            returns.append(reward)  # the last one is the only one that is not 0
+        print(f"{seed:4}       {returns[0]:+.0f}        {returns[1]:+.0f}")

@@ -16,7 +16,6 @@ if __name__ == "__main__":
     outcome = train(Settings("envoi:nim", policies="self-play", stop_steps=20_000, seed=0), folder)
 
     versions = json.loads((folder / "league.json").read_text())["trials"]["0"]["versions"]
-    print("Elo:", *(round(version["elo"]) for version in versions))  # of the untrained policy, past ones, the last
 
     policy = load_policy(folder)  # acts for both players; load_policy(folder, policy_id="main") for one
     env = to_rllib("envoi:nim", action_masks=policy.sees_masks)({})
@@ -27,4 +26,10 @@ if __name__ == "__main__":
         observations, rewards, terminateds, truncateds, _ = env.step(policy(observations, rewards))
         heaps.append(env.core.state.sticks)
         over = terminateds["__all__"] or truncateds["__all__"]
-    print("sticks:", *heaps, "- the first player gets", rewards["first"])
+    for player, sticks in zip(("start", *("first", "second") * 8), heaps, strict=False):
+        print(f"{player:8}{'|' * sticks}")
+    print("the first player gets", rewards["first"])
+
+    print("version       Elo")  # the untrained policy, past ones, and the last
+    for number, version in enumerate(versions):
+        print(f"{number:7}{version['elo']:10.0f}")

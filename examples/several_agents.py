@@ -38,12 +38,15 @@ if __name__ == "__main__":
     parallel, aec, rllib = to_pettingzoo(Auction()), to_pettingzoo_aec(Auction()), to_rllib(Auction)({})
     for env in (parallel, aec, rllib):
         env.reset(seed=0)
-    print("Parallel:", sum(parallel.step(bids)[1]["ben"] for _ in range(5)), parallel.agents)
+    print("form       ben's return   agents left")
+    ben = sum(parallel.step(bids)[1]["ben"] for _ in range(5))
+    print(f"Parallel{ben:15.1f}   {parallel.agents}")
     ben = 0.0
     for agent in aec.agent_iter():
         _, reward, terminated, _, _ = aec.last()
         ben += reward if agent == "ben" else 0
         aec.step(None if terminated else bids[agent])
-    print("AEC:", ben, aec.agents)
+    print(f"AEC{ben:20.1f}   {aec.agents}")
     steps = [rllib.step(bids) for _ in range(5)]
-    print("RLlib:", sum(step[1]["ben"] for step in steps), steps[-1][2])
+    ben = sum(step[1]["ben"] for step in steps)
+    print(f"RLlib{ben:18.1f}   {[agent for agent in BIDDERS if not steps[-1][2][agent]]}")

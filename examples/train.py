@@ -25,4 +25,5 @@ if __name__ == "__main__":
         observation, reward, terminated, truncated, _, _ = env.step(codec.decode(policy(codec.encode(observation))))
         path.append(int(observation[0]))
         over = terminated or truncated
-    print("walks", *path)
+    for place in path:
+        print(f"|{'o':>{place + 1}}{'|':>{11 - place}}")

@@ -14,6 +14,9 @@ from ..spec import Array
 
 MAX_TORQUE = 2.0
 
+_IN_FLOAT64 = np.result_type(np.float32(0), 0.0) == np.float64
+"""gymnasium's torque is one float32, which NumPy 1 multiplies by Python's numbers in float64, NumPy 2 in float32."""
+
 
 class PendulumState(NamedTuple):
     """`motion` of shape (n, 2): angle from upright (rad), angular velocity (rad/s); `physics` of shape (n, 5)."""
@@ -52,8 +55,8 @@ class Pendulum(BatchModel):
     def transition(self, state: PendulumState, action: Any, rng: np.random.Generator) -> PendulumState:
         angle, speed = state.motion.T
         max_speed, dt, g, m, length = state.physics.T
-        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
-        pull = (3.0 / (m * length**2)).astype(torque.dtype) * torque  # in float32 for such actions, as gymnasium does
+        torque = _torque(action)
+        pull = (3.0 / (m * length**2)).astype(torque.dtype) * torque
         speed = speed + (3 * g / (2 * length) * np.sin(angle) + pull) * dt
         speed = np.clip(speed, -max_speed, max_speed)
         return PendulumState(np.array((angle + speed * dt, speed)).T, state.physics)
@@ -64,9 +67,15 @@ class Pendulum(BatchModel):
 
     def reward(self, state: PendulumState, action: Any, next_state: PendulumState) -> NDArray[np.float64]:
         angle, speed = state.motion.T
-        torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
+        torque = _torque(action)
         upright = ((angle + np.pi) % (2 * np.pi)) - np.pi
         return -(np.square(upright) + 0.1 * np.square(speed) + 0.001 * np.square(torque))
 
     def terminal(self, state: PendulumState) -> NDArray[np.bool_]:
         return np.zeros(state.motion.shape[:-1], bool)
+
+
+def _torque(action: Any) -> Any:
+    """Returns torques of shape (n,), clipped, in the dtype in which gymnasium calculates with them."""
+    torque = np.clip(action, -MAX_TORQUE, MAX_TORQUE)[..., 0]
+    return torque.astype(np.float64) if _IN_FLOAT64 else torque

@@ -16,7 +16,7 @@ from rich.text import Text
 import envoi
 
 from ..check.badge import badge_format
-from ..check.outcome import LEGEND, LISTED, MARKS
+from ..check.outcome import LEGEND, LISTED, MARKS, Status
 from ..check.report import Report
 from ..check.requirement import Result
 from ..check.run_checks import check_env
@@ -128,9 +128,13 @@ def print_report(report: Report, console: Console) -> None:
         report: The report.
         console: The console to print to.
     """
-    console.print(Text(f"{report.env}, played by its own API ({report.api}) and in its forms", style="bold"))
+    forms = " and in its forms" if len(report.columns) > 1 else ""
+    console.print(Text(f"{report.env}, played by its own API ({report.api}){forms}", style="bold"))
     narrow = console.width < WIDE
-    console.print(_table(report, narrow=narrow))
+    table = _table(report, narrow=narrow)
+    if console.measure(table, options=console.options.update_width(WIDE)).maximum > console.width:
+        table, narrow = _list(report), False
+    console.print(table)
     console.print(LEGEND, style="dim")
     if narrow:
         console.print(NARROW_LEGEND, style="dim")
@@ -153,6 +157,24 @@ def _table(report: Report, *, narrow: bool) -> Table:
     marks: Mapping[str, str] = {**MARKS, **NARROW_MARKS} if narrow else {**MARKS}
     for key, found in report.rows():
         table.add_row(Text(key), *(_mark(result, marks) for result in found))
+    return table
+
+
+def _list(report: Report) -> Table:
+    """Returns a line for each requirement: its mark, or each of its marks with the subjects that have it."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for key, found in report.rows():
+        subjects: dict[Status, list[str]] = {}
+        for result in found:
+            if result is not None:
+                subjects.setdefault(result.status, []).append(result.subject)
+        line = Text()
+        for status, names in subjects.items():
+            line.append(f"{', ' if line else ''}{MARKS[status]}", style=_STYLES[status])
+            line.append(f" {' '.join(names)}" if len(subjects) > 1 else "")
+        table.add_row(Text(key), line)
     return table
 
 

@@ -81,8 +81,13 @@ def _loss_table(lost: Mapping[str, list[str] | str]) -> Table:
 
 
 def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | str]:
-    """Returns the losses with those of all frameworks, such as what an import lacks, once and first."""
+    """Returns the losses with those of all frameworks, such as what an import lacks, once and first.
+
+    Where one framework alone is installed, its losses stay beside its name.
+    """
     lists = [lines for lines in lost.values() if not isinstance(lines, str)]
+    if len(lists) < 2:
+        return dict(lost)
     common = [line for line in (lists[0] if lists else ()) if all(line in lines for lines in lists)]
     rest = {
         target: lines if isinstance(lines, str) else [line for line in lines if line not in common]

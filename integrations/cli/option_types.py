@@ -131,6 +131,19 @@ def env_names(incomplete: str) -> list[str]:
     return [name for envs in list_envs([scheme]) for name in envs.names if name.startswith(incomplete)]
 
 
+def framework_names(incomplete: str) -> list[str]:
+    """Returns lists of frameworks, separated by commas, whose last name begins with some letters.
+
+    Args:
+        incomplete: The names before, and the letters.
+    """
+    from envoi.adapters import TARGETS
+
+    before, comma, letters = incomplete.rpartition(",")
+    given = before.split(",")
+    return [f"{before}{comma}{name}" for name in TARGETS if name.startswith(letters) and name not in given]
+
+
 Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
 Json = Annotated[bool, flag("--json", "Print JSON.")]
 EnvName = Annotated[str, env_argument()]

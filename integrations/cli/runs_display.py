@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..rllib.run_list import ListedRun, list_runs
 from .console import output_console, print_json
 
+NARROW = 60
+"""Columns of a terminal below which a run takes two lines."""
 _STYLES = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed": "red"}
 
 
@@ -29,7 +32,12 @@ def print_runs(folder: Path, *, as_json: bool) -> None:
         print_json(values)
         return
     console = output_console()
-    console.print(_table(runs, console.width))
+    if console.width < NARROW:
+        for run in runs:
+            console.print(Text(str(run.path)))
+            console.print(Padding(_line(run), (0, 0, 0, 2)))
+    else:
+        console.print(_table(runs, console.width))
     for run in runs:
         if run.message:
             console.print(Text(f"{run.path!s}: {run.message}", style="dim"), soft_wrap=True)
@@ -41,22 +49,29 @@ def _table(runs: list[ListedRun], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("run", overflow="fold")
     table.add_column("state", no_wrap=True)
-    for name in ["best return" if width >= 60 else "best", "steps", "age"]:
+    for name in ("best return", "steps", "age"):
         table.add_column(name, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("trials", justify="right")
         table.add_column("algo")
         table.add_column("env", overflow="fold")
     for run in runs:
-        cells = [
-            Text(str(run.path)),
-            Text(run.state, style=_STYLES[run.state]),
-            "-" if run.best_return is None else f"{run.best_return:.4g}",
-            _count(run.env_steps),
-            age(run.age_seconds),
-        ]
+        state, best, steps, since = _values(run)
+        cells = [Text(str(run.path)), state, best, steps, since]
         table.add_row(*cells, *([] if narrow else [str(run.trials), run.algo, Text(run.env)]))
     return table
+
+
+def _values(run: ListedRun) -> tuple[Text, str, str, str]:
+    """Returns a run's state, best return, env steps and age."""
+    best = "-" if run.best_return is None else f"{run.best_return:.4g}"
+    return Text(run.state, style=_STYLES[run.state]), best, _count(run.env_steps), age(run.age_seconds)
+
+
+def _line(run: ListedRun) -> Text:
+    """Returns the same as one line of words."""
+    state, best, steps, since = _values(run)
+    return state.append(f", best return {best}, {steps} steps, {since} old", style="default")
 
 
 def _count(steps: int) -> str:

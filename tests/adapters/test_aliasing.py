@@ -1,11 +1,13 @@
 """Once an observation is returned, nothing that its source does later changes it; and the common case costs no copy."""
 
 import copy
+import ctypes
 
 import gymnasium
 import numpy as np
 import pytest
 from depth import examples
+from foreign_memory import over
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,8 +126,6 @@ def over_an_interface(env):
 
 
 def over_ctypes_memory(env):
-    import ctypes
-
     memory = keep("memory", env, lambda: (ctypes.c_float * 3)())
     memory[:] = [env.at] * 3
     return np.ctypeslib.as_array(memory)
@@ -424,34 +424,11 @@ def test_copying_always_copies_arrays_without_other_references():
 
 
 def test_memory_without_an_owner_is_copied():
-    import ctypes
-
-    # As a C extension makes an array over memory of its own: no base, and not its owner.
-    api = ctypes.pythonapi
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(api.PyCapsule_GetPointer(np._core.multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    new = ctypes.PYFUNCTYPE(
-        ctypes.py_object,
-        ctypes.py_object,
-        ctypes.c_int,
-        ctypes.POINTER(ctypes.c_ssize_t),
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_void_p,
-    )(table[93])  # PyArray_New
-    memory, shape = (ctypes.c_float * 3)(), (ctypes.c_ssize_t * 1)(3)
-    writeable, float32 = 0x0400 | 0x0001 | 0x0100, 11
+    memory = (ctypes.c_float * 3)()
 
     def make(env):
         memory[:] = [env.at] * 3
-        array = new(np.ndarray, 1, shape, float32, None, ctypes.addressof(memory), 4, writeable, None)
-        assert array.base is None
-        assert not array.flags.owndata
-        return array
+        return over(memory)
 
     stay(from_gymnasium(Returning(BOX, make)))
     stay(from_gymnasium(Returning(BOX, lambda env: make(env)[:])))

@@ -9,6 +9,7 @@ import sys
 import dm_env
 import numpy as np
 import pytest
+from absent import needs
 from absl.testing import absltest
 from dm_env import test_utils
 from dm_sources import Wrapping
@@ -296,11 +297,13 @@ class TaxiTest(Conformance, absltest.TestCase):
         return to_dm_env(load(f"gymnasium:{TAXI}"))
 
 
+@needs("dm_control")
 class ReExportedControlTest(Conformance, absltest.TestCase):
     def make_object_under_test(self):
         return to_dm_env(envoi.TimeLimit(from_env(make("dm_control:cartpole/swingup")), 20))
 
 
+@needs("dm_control")
 class ReExportedByGymnasiumTest(Conformance, absltest.TestCase):
     def make_object_under_test(self):
         return to_dm_env(from_env(_Passing(to_gymnasium(from_env(make("dm_control:cartpole/swingup"))))))

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import sys
 
 import cloudpickle
 import gymnasium
@@ -39,6 +40,14 @@ from envoi.seeding import lane_seeds
 NEXT, SAME, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 MODES = (NEXT, SAME, DISABLED)
 every_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+
+
+@pytest.fixture
+def other_processes():
+    """Lets processes that are not forked, as by default from Python 3.14 on, have what this file defines."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 class Plays(envoi.Model):
@@ -460,6 +469,7 @@ def test_a_manual_reset_clears_the_pending_one(mode):
             assert env.step(act)[0]["step"].tolist() == [1, 3]
 
 
+@pytest.mark.usefixtures("other_processes")
 def test_a_manual_reset_of_a_worker_that_resets_again_clears_it_too():
     source = AsyncVectorEnv([lambda: to_gymnasium(Plain(1))] * 2, shared_memory=False)
     core = from_gymnasium_vector(source)
@@ -1028,6 +1038,7 @@ def test_pictures_come_as_a_tuple_of_one_a_lane():
     assert len(core.render()) == 2
 
 
+@pytest.mark.usefixtures("other_processes")
 def test_the_generator_can_be_read_and_set_through_every_form():
     def first(env):
         return env.reset().observation if isinstance(env, envoi.BatchEnv) else env.reset()[0]
@@ -1132,6 +1143,7 @@ def test_a_snapshot_resumes_exactly_any_number_of_times(kind, mode):
         assert live(6) == first
 
 
+@pytest.mark.usefixtures("other_processes")
 def test_a_source_in_other_processes_has_no_snapshots():
     core = from_gymnasium_vector(AsyncVectorEnv([taxi] * 2))
     core.reset(seed=0)
@@ -1271,6 +1283,7 @@ def test_a_native_vector_environment_lives_as_it_does_alone(n):
 
 
 @pytest.mark.parametrize(("name", "mode"), [("MiniGrid-Empty-5x5-v0", NEXT), (TAXI, SAME)])
+@pytest.mark.usefixtures("other_processes")
 def test_environments_in_other_processes_live_as_they_do_alone(name, mode):
     def source():
         return AsyncVectorEnv([lambda: made(name)] * 2, autoreset_mode=mode)

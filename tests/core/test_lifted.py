@@ -93,7 +93,7 @@ def same_lane(batch, step, index, one):
     specs = (batch.observation_spec, batch.reward_spec, None, None, batch.discount_spec)
     for spec, values, own in zip(specs, step[:5], one[:5], strict=True):
         value = values[index] if spec is None else lane(spec, values, index)
-        np.testing.assert_equal(value, own, strict=False)
+        np.testing.assert_equal(value, own)
     assert step.info[index] == one.info
 
 

@@ -4,8 +4,10 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,6 +345,7 @@ def test_shell_completes(words, offered):
 def test_completion_script_can_be_shown(shell):
     code = f"""
 import sys
+from pathlib import Path
 import typer.completion as completion
 completion._get_shell_name = lambda: {shell!r}
 from envoi.integrations.cli import main
@@ -401,3 +404,61 @@ def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
     spinning.stop()
     assert sys.stdout is before
     assert taken.getvalue() == "of a suite"
+
+
+def test_losses_of_the_only_installed_framework_stay_beside_its_name():
+    from envoi.integrations.cli.info import _common_first
+
+    one = {"dm_env": "dm_env is not installed", "tf_agents": ["reward: narrowed"]}
+    assert _common_first(one) == one
+    both = {"tf_agents": ["reward: narrowed"], "sb3": ["reward: narrowed", "start: refused"]}
+    assert _common_first(both) == {"all": ["reward: narrowed"], "tf_agents": [], "sb3": ["start: refused"]}
+
+
+def test_help_names_what_a_command_takes_in_capitals(cli):
+    from envoi.integrations.cli.app import _Commands
+
+    for name in _Commands.ORDER:
+        _, out, _ = cli(name, "--help")
+        usage = re.search(rf"Usage: envoi {name} (.*)", out)[1]
+        assert usage == usage.upper(), usage
+
+
+def test_completion_offers_frameworks_that_are_not_in_the_list_yet():
+    from envoi.integrations.cli.option_types import framework_names
+
+    assert framework_names("gym") == ["gymnasium", "gymnasium_vector"]
+    assert framework_names("gymnasium,gym") == ["gymnasium,gymnasium_vector"]
+    assert framework_names("gymnasium,xyz") == []
+
+
+def test_a_report_in_a_narrow_terminal_keeps_its_words():
+    from envoi.integrations.check import check_env
+    from envoi.integrations.cli.check_display import print_report
+
+    report = check_env("envoi:pursuit", frameworks=["dm_env", "pettingzoo"], episodes=1, steps=20)
+    out = io.StringIO()
+    print_report(report, Console(file=out, width=30))
+    lines = out.getvalue().splitlines()
+    assert "…" not in "".join(lines[:20])
+    assert "plays               ✓" in [line.rstrip() for line in lines]
+    wide = io.StringIO()
+    print_report(report, Console(file=wide, width=100))
+    assert "dm_env" in wide.getvalue().splitlines()[1]
+    alone = check_env(Catch, frameworks=[], episodes=1, steps=20)
+    narrow = io.StringIO()
+    print_report(alone, Console(file=narrow, width=40))
+    assert "and in its forms" not in narrow.getvalue()
+
+
+def test_runs_in_a_narrow_terminal_keep_their_names(capsys, monkeypatch, tmp_path):
+    from envoi.integrations.cli import runs_display
+    from envoi.integrations.rllib.run_list import ListedRun
+
+    run = ListedRun(Path("runs") / ("a" * 30), "done", "envoi:catch", "PPO", 1, 0.5, 22_528, 70.0, "")
+    monkeypatch.setattr(runs_display, "list_runs", lambda folder: [run])
+    monkeypatch.setenv("COLUMNS", "50")
+    runs_display.print_runs(tmp_path, as_json=False)
+    name, values = capsys.readouterr().out.splitlines()
+    assert name == f"runs/{'a' * 30}"
+    assert values.rstrip() == "  done, best return 0.5, 22.5k steps, 1 min old"

@@ -14,11 +14,15 @@ from ..option_types import Debug, EnvName, whole
 @command("bench")
 def _bench(
     env: EnvName,
-    form: Annotated[list[str], typer.Option(help="A framework to measure; can be repeated.", show_default="all")] = [],  # noqa: B006 (typer copies it)
+    form: Annotated[
+        list[str], typer.Option(help="A framework to measure; can be repeated.", metavar="NAME", show_default="all")
+    ] = [],  # noqa: B006 (typer copies it)
     rounds: Annotated[int, whole("Interleaved rounds.")] = 9,
     lanes: Annotated[int, whole("Lanes in forms of many lanes.")] = 16,
-    json: Annotated[Path | None, typer.Option(help="A file for all times and the machine; - for stdout.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A bar chart, a PNG or SVG file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="A file for all times and the machine; - for stdout.", metavar="FILE")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A bar chart, a PNG or SVG file.", metavar="FILE")] = None,
     debug: Debug = False,
 ) -> None:
     """Measure an env: the time that each form adds to a step.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..app import command
-from ..option_types import Debug, EnvName, whole
+from ..option_types import Debug, EnvName, framework_names, whole
 
 _file: Any = partial(typer.Option, metavar="FILE", show_default=False)
 
@@ -23,6 +23,7 @@ def _check(
             help="The frameworks whose forms to check, such as gymnasium,dm_env; none for the env alone.",
             show_default="all that are installed",
             metavar="NAME[,NAME…]",
+            autocompletion=framework_names,
         ),
     ] = None,
     seed: Annotated[int, whole("The checks use the seeds after this one.")] = 0,

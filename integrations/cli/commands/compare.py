@@ -14,9 +14,14 @@ from ..option_types import Debug, flag
 @command("compare")
 def _compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Output folders of envoi train, or folders that hold them.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Output folders of envoi train, or folders that hold them.", metavar="RUN…", show_default=False
+        ),
     ],
-    out: Annotated[Path | None, typer.Option(help="The picture, a PNG file.", show_default="comparison.png")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The picture, a PNG file.", metavar="FILE", show_default="comparison.png")
+    ] = None,
     json: Annotated[bool, flag("--json", "Print JSON instead of a table; then a picture only with --out.")] = False,
     debug: Debug = False,
 ) -> None:

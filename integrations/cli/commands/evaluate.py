@@ -15,7 +15,9 @@ FORMS = ("core", "gymnasium", "both")
 
 @command("evaluate")
 def _evaluate(
-    folder: Annotated[Path, typer.Argument(help="The output folder of envoi train.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="The output folder of envoi train.", metavar="RUN", show_default=False)
+    ],
     env: Annotated[
         str | None,
         typer.Option(

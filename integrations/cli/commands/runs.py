@@ -13,7 +13,7 @@ from ..option_types import Debug, Json
 
 @command("runs")
 def _runs(
-    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.", metavar="FOLDER")] = Path("runs"),
     json: Json = False,
     debug: Debug = False,
 ) -> None:
