@@ -160,6 +160,7 @@ class ToSB3(AnyForm, _VecEnv):
         """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
         begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
         final = take(final, ended)
+        self.reset_infos = list(self.reset_infos)  # others may hold the one of before
         for row, index in enumerate(ended.tolist()):
             value = lane(self.core.observation_spec, final, row)
             entries[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)

@@ -9,6 +9,7 @@ them for each episode.
 """
 
 from .binding import Attributes, Binding, Factory, Function, Native
+from .categorical_feature import Categorical
 from .configspace import (
     CategoricalContextFeature,
     Hyperparameter,
@@ -18,8 +19,9 @@ from .configspace import (
 )
 from .context_set import ContextSet
 from .contexts_by_id import Context, Contexts, fill
-from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
+from .features import Feature
 from .files import load_contexts, save_contexts
+from .numeric_features import NormalFloat, UniformFloat, UniformInteger
 from .sampled import Sampled
 from .selectors import (
     AbstractSelector,

@@ -32,9 +32,15 @@ class Binding(ABC):
 
     Attributes:
         space: The features that it can set; None if they are not declared.
+        sets_features: True if it sets features that the environment has by itself, those of all lanes at once.
+        replaces: True if it replaces environments.
+        reapplies: True if it applies a context at every reset, also one in force, for other code may have set the same.
     """
 
     space: ContextSpace | None = None
+    sets_features: bool = False
+    replaces: bool = False
+    reapplies: bool = False
 
     @abstractmethod
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
@@ -103,6 +109,8 @@ class Native(Binding):
         space: The context space of the environment.
     """
 
+    sets_features = True
+
     def __init__(self, space: ContextSpace) -> None:
         self.space = space
 
@@ -130,6 +138,8 @@ class Attributes(Binding):
         paths: The attributes or dotted paths (`"model.opt.timestep"`) of features, by the features' names. A feature
             without an entry is the attribute of the same name.
     """
+
+    reapplies = True
 
     def __init__(self, paths: Mapping[str, str] | None = None) -> None:
         self.paths = dict(paths or {})
@@ -164,8 +174,12 @@ class Attributes(Binding):
         for one, context in _chosen(env, contexts, lanes, self):
             native = one.unwrapped
             for feature, value in context.items():  # all exist: `defaults` has checked them
-                *way, name = self.paths.get(feature, feature).split(".")
-                setattr(reduce(getattr, way, native), name, value)
+                path = self.paths.get(feature, feature)
+                if "." in path:
+                    *way, name = path.split(".")
+                    setattr(reduce(getattr, way, native), name, value)
+                else:
+                    setattr(native, path, value)
         return env
 
 
@@ -197,6 +211,8 @@ class Factory(Binding):
     Raises:
         ContextError: `make` is not callable.
     """
+
+    replaces = True
 
     def __init__(self, make: Callable[..., Any]) -> None:
         if not callable(make):
@@ -268,6 +284,8 @@ class Function(Binding):
     Args:
         function: `(env, context) -> None`; it applies a full context to the core environment `env`.
     """
+
+    reapplies = True
 
     def __init__(self, function: Callable[[Any, dict[str, Any]], Any]) -> None:
         self.function = function

@@ -27,7 +27,9 @@ import numpy as np
 from ..errors import ContextError
 from ..spec import Array
 from ..tree import AnyMapping
-from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger, is_number, plain
+from .categorical_feature import Categorical
+from .features import Feature, is_number, plain
+from .numeric_features import NormalFloat, UniformFloat, UniformInteger
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 from ..errors import ContextError
 from ..spec import Discrete
-from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
+from .categorical_feature import Categorical
+from .features import Feature
+from .numeric_features import NormalFloat, UniformFloat, UniformInteger
 
 _REACH = 8
 """The number of standard deviations from its mean at which a normal distribution counts as ended."""

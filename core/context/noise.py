@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ContextError, nearest
-from .features import Categorical, Feature, UniformInteger
+from .categorical_feature import Categorical
+from .features import Feature
+from .numeric_features import UniformInteger
 
 Context = Mapping[str, Any]
 

@@ -18,14 +18,15 @@ class Layout(NamedTuple):
 
     Attributes:
         spec: The spec of the combined observation.
-        hold: Prepares the visible numbers of a context, float64 of shape (…, numbers), for `join`; called once an
-            episode.
-        join: `(observation, held) -> observation`; returns a new observation, and never changes `held`.
+        hold: Takes the visible numbers of a context, float64 of shape (…, numbers), for coming calls of `join`; called
+            once an episode.
+        join: `(observation, memory=None) -> observation`; returns a new observation, which shares no array that can be
+            changed with others. A memory is ignored.
     """
 
     spec: SpecTree
-    hold: Callable[[NDArray[np.float64]], Any]
-    join: Callable[[Any, Any], Any]
+    hold: Callable[[NDArray[np.float64]], None]
+    join: Callable[..., Any]
 
 
 def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
@@ -51,12 +52,15 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
         ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
     place: Any = (slice(None), slice(size)) if lanes else slice(size)
 
-    def hold(vector: NDArray[np.float64]) -> NDArray[Any]:
-        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
-        return np.concatenate((np.zeros((*vector.shape[:-1], size)), vector), -1).astype(dtype)
+    empty: Any = None
 
-    def join(observation: Any, held: NDArray[Any]) -> NDArray[Any]:
-        whole = held.copy()
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal empty
+        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
+        empty = np.concatenate((np.zeros((*vector.shape[:-1], size)), vector), -1).astype(dtype)
+
+    def join(observation: Any, memory: Any = None) -> NDArray[Any]:
+        whole = empty.copy()
         whole[place] = observation
         return whole
 
@@ -75,10 +79,16 @@ def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
     state, context = keys
     spec = {state: inner, context: _between(seen.low, seen.high, np.dtype(np.float64))}
 
-    def join(observation: Any, held: NDArray[np.float64]) -> dict[str, Any]:
+    held: Any = None
+
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal held
+        held = vector.copy()
+
+    def join(observation: Any, memory: Any = None) -> dict[str, Any]:
         return {state: observation, context: held.copy()}
 
-    return Layout(spec, np.copy, join)
+    return Layout(spec, hold, join)
 
 
 def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
@@ -100,12 +110,20 @@ def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
         for name, place in places.items()
     }
 
-    def hold(vector: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
-        own = vector.copy()
-        return [(name, own[place]) for name, place in places.items()]
+    held: dict[str, Any] = {}
+    arrays: list[str] = []
 
-    def join(observation: Any, held: list[tuple[str, NDArray[np.float64]]]) -> dict[str, Any]:
-        return {state: observation, context: {name: value.copy() for name, value in held}}
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal held, arrays
+        own = vector.copy()
+        held = {name: own[place][()] for name, place in places.items()}  # numbers are scalars, which never change
+        arrays = [name for name, value in held.items() if value.ndim]
+
+    def join(observation: Any, memory: Any = None) -> dict[str, Any]:
+        shown = {**held}
+        for name in arrays:
+            shown[name] = shown[name].copy()
+        return {state: observation, context: shown}
 
     return Layout({state: inner, context: features}, hold, join)
 

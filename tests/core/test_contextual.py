@@ -1165,6 +1165,35 @@ def test_a_reset_of_no_lanes_chooses_no_context():
     assert env.reset().info[0]["context_id"] == following
 
 
+@pytest.mark.parametrize("lanes", [None, 3])
+@pytest.mark.parametrize("options", [{}, {"obs_context_as_dict": True}, {"obs_context_as_dict": False}])
+def test_observations_share_no_context_that_can_be_changed(lanes, options):
+    def played(spoils):
+        env = Contextual(Weighed(), MASS, bind=Attributes(), n_envs=lanes, **options)
+        form = to_gymnasium(env) if lanes is None else env
+        for call in (lambda: form.reset(seed=3), *[lambda: form.step(0 if lanes is None else np.zeros(3, int))] * 2):
+            observation = call()[0]
+            yield copy.deepcopy(observation)
+            if spoils:
+                spoil(observation)
+
+    def seen(observation):
+        leaves = envoi.tree.leaves(observation["context"] if options else observation)
+        return [np.asarray(leaf)[..., -1:].tolist() if np.ndim(leaf) else float(leaf) for _, leaf in leaves]
+
+    assert [seen(one) for one in played(spoils=True)] == [seen(one) for one in played(spoils=False)]
+
+
+def spoil(observation):
+    """Writes into all that can be written into."""
+    if isinstance(observation, dict):
+        for part in observation.values():
+            spoil(part)
+        observation.clear()
+    else:
+        observation[...] = -7
+
+
 # A step of lanes that is refused, and a reset that fails, leave everything as it was.
 
 

@@ -96,16 +96,18 @@ def form(name):
 
 
 def imported(name):
-    """Returns the subject of an import of a third-party environment."""
-    return core_subjects.subject(partial(forms.imported, name))
+    """Returns the subject of an import of a third-party environment, whose generator only some frameworks reach."""
+    takes_generator = hasattr(forms.FORMS[name].strange, "_np_random")
+    return core_subjects.subject(partial(forms.imported, name), takes_generator=takes_generator)
 
 
 def returned(name):
     """Returns the subject of a form that was read again, which lives as the core environment inside does.
 
-    RLlib's forms make a seed for each worker of the seed that they are given, and in PettingZoo's AEC one agent acts.
+    RLlib's forms make a seed for each worker of the seed that they are given, those of Stable-Baselines3 one for each
+    lane, and in PettingZoo's AEC one agent acts.
     """
-    differs = name.startswith("rllib") or name == "pettingzoo_aec"
+    differs = name.startswith("rllib") or name in ("pettingzoo_aec", "sb3")
     reference = None if differs else partial(forms.core_of, name)
     subject = core_subjects.subject(partial(_returned, name), reference=reference)
     # Where lanes begin their next episode in the step that ends one, their state and picture are of that.

@@ -5,6 +5,7 @@ snapshots, copies, pictures and refused calls are no part of it; a restore goes 
 whatever was done to the environment under test, the next value is that of a new one which has lived only its history.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ def outcome(call: Callable[[], Any]) -> Outcome:
     try:
         value = call()
     except Exception as error:
-        return Outcome(None, (type(error), str(error)), error)
+        return Outcome(None, (type(error), re.sub(r" at 0x[0-9a-f]+", "", str(error))), error)
     return Outcome(value, key_of(value), None)
 
 

@@ -42,6 +42,7 @@ class Subject:
         hold: `(env) -> snapshot`.
         go_back: `(env, snapshot)`, restores it.
         begins_by_step: True if a step before the first reset is one.
+        takes_generator: True if all random numbers follow from a generator that is set.
         reference: Makes the environment that lives a history; None for `make`.
         lanes: The number of lanes; None for an environment of one lane or several agents.
         copies: The names in `COPIES` of the ways in which it can be copied.
@@ -55,6 +56,7 @@ class Subject:
     hold: Callable[[Any], Any] = lambda env: env.snapshot()
     go_back: Callable[[Any, Any], None] = lambda env, snapshot: env.restore(snapshot)
     begins_by_step: bool = False
+    takes_generator: bool = True
     reference: Callable[[], Any] | None = None
     lanes: int | None = None
     copies: tuple[str, ...] = tuple(COPIES)
@@ -96,8 +98,9 @@ class Lives(RuleBasedStateMachine):
         return self.lives[at % len(self.lives)]
 
     def _agrees(self, found, expected, what):
-        # Another class may refuse a call for another of its mistakes, and restart its lanes in fewer ways.
-        fewer = isinstance(found.error, envoi.EpisodeError) and call_has_mask(what)
+        # Another class may refuse a call for another of its mistakes, restart its lanes in fewer ways, and never pause.
+        refusals = (envoi.EpisodeError, envoi.SpecError) if what[0] == "pause" else envoi.EpisodeError
+        fewer = isinstance(found.error, refusals) and call_has_mask(what)
         refused = isinstance(expected.error, envoi.EnvoiError) or fewer
         if found.key != expected.key and not (self.subject.reference and found.error and refused):
             self.has_failed = True
@@ -132,7 +135,8 @@ class Lives(RuleBasedStateMachine):
 
     def _seeded(self, call, history):
         """Returns a call with a seed, if it would take random numbers from the operating system."""
-        seeded = [one[1] for one in history if one[0] in ("reset", "generator")]
+        seeding = ("reset", "generator") if self.subject.takes_generator or call[0] == "sample" else ("reset",)
+        seeded = [one[1] for one in history if one[0] in seeding]
         if any(seed is not None and not (isinstance(seed, tuple) and None in seed) for seed in seeded):
             return call
         if call[0] == "sample":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
-from ...context.binding import Binding, Native
+from ...context.binding import Binding
 from ...context.selectors import Selector
 from ...errors import ContextError
 from ...wrapping.lifted import Lifted
@@ -69,7 +69,7 @@ class ContextAttributes(Lifted):
         given = [context for key, context in chosen if key is None]
         for context in given[:1] if all(context is given[0] for context in given) else given:
             self._view.check(context, what)
-            if not isinstance(self._binding, Native):
+            if not self._binding.sets_features:
                 continue
             reachable = self._schedule.reachable()
             under = self.env.spec_under([*reachable, context])

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...batching.model_batch import batch_streams
-from ...context.binding import Attributes, Factory, Function, Native
 from ...errors import ContextError
 from ...protocol.batch_env import as_mask
 from ...protocol.process import Snapshot
@@ -46,7 +45,7 @@ class ContextualEpisodes(ContextAttributes):
             arguments["options"] = options or None
         lanes = range(self._lanes or 1) if mask is None else np.flatnonzero(mask).tolist()
         with self._begin_episodes(lanes, wish, values, seed):
-            if seed is None and isinstance(self._binding, Factory):
+            if seed is None and self._binding.replaces:
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
@@ -76,7 +75,7 @@ class ContextualEpisodes(ContextAttributes):
             if seed is not None:
                 self._follow(seed, lanes)
             self._choose(lanes, wish, values)
-            if in_step and isinstance(self._binding, Factory):
+            if in_step and self._binding.replaces:
                 for lane in lanes:
                     self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
         except Exception:  # functions of the user choose contexts and put them in force
@@ -144,7 +143,7 @@ class ContextualEpisodes(ContextAttributes):
         """Returns the context of what may change the contexts of lanes, and may be refused."""
         binding = self._binding
         held = self._in_force, self._bound, self._episodes, self._total
-        mark, replaced = self._schedule.mark(isinstance(binding, Factory)), binding.held(self._env_inside)
+        mark, replaced = self._schedule.mark(binding.replaces), binding.held(self._env_inside)
         return Refusable(self._settle, self._take_back, (lanes, held, mark, replaced))
 
     def _take_back(self, lanes: Sequence[int], held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
@@ -184,7 +183,7 @@ class ContextualEpisodes(ContextAttributes):
         """
         before = self._in_force
         self._in_force = now = before.with_chosen(chosen, lanes, self._view, of_the_set, by_values)
-        if self._lanes is None or not isinstance(self._binding, Native):
+        if self._lanes is None or not self._binding.sets_features:
             self._bind(now.contexts, lanes)
         elif of_the_set and before.all_of_the_set:
             # New contexts differ from those before only in the features that differ over the set.
@@ -201,9 +200,9 @@ class ContextualEpisodes(ContextAttributes):
             lanes: The indices of those that begin.
         """
         binding, before = self._binding, self._bound
-        if before is not None and not isinstance(binding, (Function, Attributes)):
+        if before is not None and not binding.reapplies:
             # Other code may have given the environment another context meanwhile.
-            is_one = self._lanes is None and isinstance(binding, Native)
+            is_one = self._lanes is None and binding.sets_features
             in_force = not is_one or self._env_inside.context == before[0]
             lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if in_force else lanes
         if lanes:
@@ -252,7 +251,7 @@ class ContextualEpisodes(ContextAttributes):
         content, schedule = self._content(snapshot)
         lanes = range(self._lanes or 1)
         with self._refusable(lanes):
-            if isinstance(self._binding, Factory):
+            if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
                 self._bind(self._in_force.contexts, lanes)
             super().restore(Snapshot(self._kind, content))

@@ -54,7 +54,6 @@ class View:
         self.env_bounds: tuple[Any, Any] = (None, None)
         self._context_bounds = dict(context_bounds or {})
         self._layouts: dict[Any, Layout] = {}
-        self._held: dict[Any, Any] = {}
         self._look()
 
     def _look(self) -> None:
@@ -95,7 +94,7 @@ class View:
 
     def forget(self) -> None:
         """Forgets the layouts of all agents, before new ones are made."""
-        self._layouts, self._held = {}, {}
+        self._layouts = {}
 
     @property
     def is_shown(self) -> bool:
@@ -123,12 +122,7 @@ class View:
         else:
             layout = (by_name if self._placing.by_name else beside)(inner, self.visible, self._placing.keys)
         self._layouts[agent] = layout
-        join, held = layout.join, self._held
-
-        def see(observation: Any, memory: Any = None) -> Any:
-            return join(observation, held[agent])
-
-        return layout.spec, see
+        return layout.spec, layout.join
 
     def hold(self, vectors: NDArray[np.float64]) -> None:
         """Holds the contexts that coming observations show.
@@ -136,8 +130,8 @@ class View:
         Args:
             vectors: The visible part of the contexts in force, shape (numbers,), in a batch (n, numbers).
         """
-        for agent, layout in self._layouts.items():
-            self._held[agent] = layout.hold(vectors)
+        for layout in self._layouts.values():
+            layout.hold(vectors)
 
     def vector(self, chosen: Chosen) -> NDArray[np.float64]:
         """Returns the visible part of a context, shape (numbers,)."""
@@ -187,7 +181,7 @@ class View:
 
     def __getstate__(self) -> dict[str, Any]:
         # Layouts are functions, which cannot be pickled; the wrapper makes them when it plans its steps.
-        return {**vars(self), "_layouts": {}, "_held": {}}
+        return {**vars(self), "_layouts": {}}
 
 
 def entries(

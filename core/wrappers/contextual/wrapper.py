@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...batching.loop import batch, lanes_of
-from ...context.binding import Binding, Native, binding_of
+from ...context.binding import Binding, binding_of
 from ...context.noise import Noise
 from ...context.selectors import Selector
 from ...errors import ContextError
@@ -163,7 +163,7 @@ class Contextual(ContextualEpisodes):
     @property
     def one_by_one(self) -> bool:
         """True if contexts reach single environments only, so that a batch must be a loop over such."""
-        return not isinstance(self._binding, Native)
+        return not self._binding.sets_features
 
     # Observations and infos.
 
@@ -197,7 +197,7 @@ class Contextual(ContextualEpisodes):
     def _inner_spec(self, specs: Specs) -> SpecTree:
         """Returns the inner observation spec under all contexts that may come into force."""
         under = specs.observation
-        if isinstance(self._binding, Native):
+        if self._binding.sets_features:
             under = self.env.spec_under(self._schedule.reachable())
             under = under if specs.agent is None else under[specs.agent]
         under = self._view.widened(under)
