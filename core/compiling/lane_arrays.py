@@ -16,7 +16,8 @@ from .errors import Unsupported
 from .expressions import Node, value_of
 from .lane_nodes import NodeArray, collect, each, kind_of, nodes_of, replaced
 
-_clip: Any = getattr(np, "_core" if hasattr(np, "_core") else "core").umath.clip
+# numpy 1.26 can have a `_core` too, by whose names it reads pickles of numpy 2, and which lacks its own `umath`.
+_clip: Any = getattr(np, "_core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "core").umath.clip
 """The ufunc of `np.clip`, which has no public name; numpy 1 keeps it in another module than numpy 2."""
 
 _MOVING = {

@@ -220,6 +220,8 @@ def _contexts(name):
     """Any values, between finite bounds, in order."""
     env = load(f"gymnasium:{name}")
     far = {"tau": 0.2, "dt": 0.5, "force_mag": 100, "max_speed": 20, "power": 1, "force": 1}
+    # gymnasium's integrator lets faster arms turn 10⁸ times in a step, which it takes off one by one.
+    far |= {"MAX_VEL_1": 15, "MAX_VEL_2": 30}
     values = {}
     for feature in env.context_space.features.values():
         reach = far.get(feature.name, max(2.0, 3 * abs(feature.default_value)))
