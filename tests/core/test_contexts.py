@@ -148,6 +148,51 @@ def test_a_lane_with_its_context_does_what_a_batch_of_that_context_does(model):
         assert exact(envoi.lane_values.take(uniform.state, i)) == exact(envoi.lane_values.take(mixed.state, i))
 
 
+class Recorded(envoi.BatchModel):
+    """A state is the context that `initial` was given: shape (n, 2)."""
+
+    observation_spec = envoi.Array((2,), "float64")
+    action_spec = envoi.Discrete(2)
+    context_space = ContextSpace([UniformFloat(name, 0, 99, default=float(at)) for at, name in enumerate("ab")])
+
+    def initial(self, rng, context, size):
+        assert all(column.shape == (size,) for column in context.values())
+        return np.array((context["a"], context["b"]), float).T
+
+    def transition(self, state, action, rng):
+        return state
+
+    def observe(self, state, rng):
+        return state.copy()
+
+    def reward(self, state, action, next_state):
+        return np.zeros(len(state))
+
+    def terminal(self, state):
+        return np.zeros(len(state), bool)
+
+
+@given(st.data())
+def test_episodes_begin_under_the_contexts_that_were_put_last(data):
+    n = data.draw(st.integers(1, 4), "lanes")
+    batch = envoi.batch(Recorded(), n, compiled=False)
+    coming = np.tile([0.0, 1.0], (n, 1))
+    begun = batch.reset(seed=0).observation
+    numbers, lanes = st.floats(0, 99), st.lists(st.integers(0, n - 1), unique=True, min_size=1)
+    for _ in range(data.draw(st.integers(1, 6), "resets")):
+        for at, name in enumerate("ab"):
+            if data.draw(st.booleans(), f"put {name}"):
+                some = data.draw(lanes, "lanes")
+                coming[some, at] = data.draw(st.lists(numbers, min_size=len(some), max_size=len(some)), "values")
+                batch.put_context({name: coming[some, at].tolist()}, some)
+            elif data.draw(st.booleans(), f"set {name}"):
+                coming[:, at] = data.draw(numbers, "value")
+                batch.context = {"a": coming[:, 0].tolist(), "b": coming[:, 1].tolist(), name: coming[0, at]}
+        mask = np.isin(range(n), data.draw(lanes, "reset"))
+        begun = np.where(mask[:, None], coming, begun)
+        assert exact(batch.reset(mask=mask).observation) == exact(begun)
+
+
 def test_physics_follow_the_context():
     falls = []
     for gravity in (1.0, 9.8, 50.0):
