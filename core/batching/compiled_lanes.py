@@ -164,8 +164,8 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
             ("settings", plan.own, [[getattr(env, name) for env in lanes] for name in plan.own.example]),
         )
         for name, records, values in pairs:
-            arrays = records.converted([np.asarray(one) for one in values], self.batch_size)
-            if arrays is None:
+            arrays = [np.asarray(one) for one in values]
+            if not records.holds(arrays, self.batch_size):
                 return False
             records.write(runner.arrays[name], arrays)
         if plan.uses_dynamics or plan.uses_observation:

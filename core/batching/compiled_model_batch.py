@@ -123,13 +123,14 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
                 return False
             self._in_records = True
         if self._contexts_of is not self._columns:
-            columns = plan.context.converted([self._columns[name] for name in plan.context.example], self.batch_size)
-            if columns is None:
+            now, before = self._columns, self._contexts_of or {}
+            changed = [None if before.get(name) is now[name] else now[name] for name in plan.context.example]
+            if not plan.context.holds(changed, self.batch_size):
                 self._drop()
                 return False
             if plan.begins:
-                plan.context.write(runner.arrays["contexts"], columns)
-            self._contexts_of = self._columns
+                plan.context.write(runner.arrays["contexts"], changed)
+            self._contexts_of = now
         streams = self.streams
         if plan.generates and self._streams_of is not streams:
             runner.arrays["bits"][:] = (*addresses_of(streams.dynamics), *addresses_of(streams.observation))

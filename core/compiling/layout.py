@@ -54,23 +54,23 @@ class Leaves:
         leaves = [np.asarray(leaf) for _, leaf in tree.leaves(example)]
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
 
-    def converted(self, leaves: Sequence[Any], n: int) -> list[np.ndarray[Any, Any]] | None:
-        """Returns arrays as the leaves of n lanes of this layout; None if that would change their values.
+    def holds(self, leaves: Sequence[Any], n: int) -> bool:
+        """Returns True if arrays can be the leaves of n lanes of this layout without a change of their values.
 
         Args:
-            leaves: Arrays of shape (n, …), in order.
+            leaves: Arrays of shape (n, …), in order; None for those that are not asked about.
             n: The number of lanes.
         """
         if len(leaves) != len(self.shapes):
-            return None
-        arrays: list[np.ndarray[Any, Any]] = []
+            return False
         for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True):
+            if leaf is None:
+                continue
             if not isinstance(leaf, np.ndarray) or leaf.shape != (n, *shape):
-                return None
+                return False
             if leaf.dtype != dtype and not (dtype == np.float64 and leaf.dtype == np.int64):
-                return None
-            arrays.append(leaf)
-        return arrays
+                return False
+        return True
 
     def rebuilt(self, leaves: Sequence[Any]) -> Any:
         """Returns a tree of this structure with other leaves."""
@@ -116,11 +116,12 @@ class Records(Leaves):
 
         Args:
             records: Records of n lanes.
-            leaves: Arrays of shape (n, …), in order.
+            leaves: Arrays of shape (n, …), in order; None for those that stay.
         """
         view = records.view(self._by_leaf)
         for number, leaf in enumerate(leaves):
-            view[f"leaf{number}"] = leaf
+            if leaf is not None:
+                view[f"leaf{number}"] = leaf
 
 
 class Rows(Leaves):

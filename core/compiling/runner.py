@@ -90,10 +90,9 @@ class Runner:
             False if the states are not of the dtypes that the kernel was compiled for.
         """
         states = self.plan.states
-        arrays = states.converted(leaves, self._n)
-        if arrays is None:
+        if not states.holds(leaves, self._n):
             return False
-        states.write(self._before, arrays)
+        states.write(self._before, leaves)
         self.over[:] = over
         return True
 
