@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
@@ -36,7 +37,7 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     Raises:
         UnknownName: There is no such scheme or environment; the message suggests similar names.
         MissingBackend: Its framework is not installed.
-        SpecError: The name's arguments cannot be parsed, or the environment does not take them.
+        SpecError: The name's arguments cannot be parsed, the environment does not take them, or a factory makes none.
     """
     scheme, colon, rest = name.partition(":")
     if scheme in SCHEMES and colon and not rest:
@@ -135,8 +136,12 @@ def _load_python(name: str, **arguments: Any) -> Any:
             public = [known for known in vars(made) if not known.startswith("_")]
             raise UnknownName(f"python:{name}: {module_name} has no {part!r}; {nearest(part, public)}")
         made = getattr(made, part)
+    env = made(**arguments) if callable(made) else made
+    if env is None or isinstance(env, (str, int, float, ModuleType)):
+        got = "None; does it end with a return?" if env is None else repr(env)
+        raise SpecError(f"python:{name}: expected a function that returns an environment, got {got}")
     # A ready environment is copied, so that each call of `load` returns a separate one.
-    return made(**arguments) if callable(made) else copy.deepcopy(made)
+    return env if callable(made) else copy.deepcopy(env)
 
 
 def _load_with(row: Framework, scheme: str) -> Loader:

@@ -138,3 +138,27 @@ class Streams:
     def copy(self) -> Streams:
         """Returns independent streams in the same state, which generate the same numbers from here on."""
         return copy.deepcopy(self)
+
+
+def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
+    """Returns the random streams of a batch whose lanes share them.
+
+    Args:
+        seed: One seed for the batch, or a sequence of one per lane, or None.
+        n: The number of lanes.
+
+    Returns:
+        The streams; None if no lane has a seed.
+
+    Raises:
+        SpecError: See `lane_seeds`.
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, (Sequence, np.ndarray)):
+        seeds = lane_seeds(seed, n)
+        if all(s is None for s in seeds):
+            return None
+        words = [0 if s is None else s for s in seeds]
+        seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+    return Streams(seed)

@@ -6,6 +6,7 @@ All of them follow from `docs/figures/performance.json`, which `make bench-publi
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from itertools import compress
@@ -71,11 +72,16 @@ def markdown(*benchmarks: str) -> str:
         ours = figure(one["ours"]["median"]) + ("" if unit else f" {one['unit']}")
         named = (one["row"], "" if one["lanes"] is None else f"{one['lanes']:,}", ours)
         peer = (one["peer"]["name"], figure(one["peer"]["median"])) if one["peer"] else ("", "")
-        compared = spread(one["ratio"]) if one["ratio"] else ""
+        compared = _compared(one["ratio"]) if one["ratio"] else ""
         cells = (*(("", "", "") if named == before else named), *peer, compared, _goal(one))
         lines.append("|" + "|".join(f" {cell} " for cell in compress(cells, kept)) + "|")
         before = named
     return "\n".join(lines) + "\n"
+
+
+def _compared(ratio: dict[str, Any]) -> str:
+    """Returns a ratio with its quartiles; one word if all of them have no bound."""
+    return times(None) if {ratio["median"], *ratio["quartiles"]} == {None} else spread(ratio)
 
 
 def _title(one: Row) -> str:
@@ -97,19 +103,25 @@ def measured() -> str:
         f"Measured on {run['date'][:10]} on a machine with {machine['cores']} cores ({machine['cpu']}, "
         f"{machine['system']} {machine['machine']}), with {_versions(run['versions'])}."
     )
-    lines = [where]
+    lines = [
+        where,
+        "",
+        "| benchmark | measures | rounds | other machine or versions |",
+        "|---|---|---:|---|",
+    ]
     for name, one in found.items():
-        if "versions" in one or "machine" in one:
-            kind = one.get("machine", machine)
-            lines.append(f"`{name}`: on {kind['cpu']}, with {_versions(one.get('versions', run['versions']))}.")
-    clocks: dict[str, list[str]] = {}
-    for name, one in found.items():
-        clocks.setdefault(one["clock"], []).append(f"`{name}` ({one['rounds']} rounds)")
-    lines += [f"{clock[0].upper()}{clock[1:]}: {', '.join(names)}." for clock, names in clocks.items()]
+        other = {
+            package: number
+            for package, number in one.get("versions", {}).items()
+            if run["versions"].get(package) != number
+        }
+        kind = one.get("machine", machine)["cpu"]
+        differs = ", ".join(filter(None, ("" if kind == machine["cpu"] else kind, _versions(other))))
+        lines.append(f"| `{name}` | {one['clock']} | {one['rounds']} | {differs} |")
     there = {name for one in rows(*found) for name in (one["row"], (one["peer"] or {}).get("name"))}
     missing = dict.fromkeys(peer for one in found.values() for peer in one["missing"] if peer not in there)
-    lines += [f"Not installed, and so not measured: {', '.join(missing)}."] if missing else []
-    return "\n\n".join(lines) + "\n"
+    lines += ["", f"Not installed, and so not measured: {', '.join(missing)}."] if missing else []
+    return "\n".join(lines) + "\n"
 
 
 def _versions(versions: dict[str, str]) -> str:
@@ -124,14 +136,46 @@ def missed() -> str:
     lines += ["Missed are:\n"] if late else []
     for one in late:
         beside = f" beside {one['peer']['name']}" if one["peer"] else ""
-        ratio = f"{spread(one['ratio'])} times as cheap, " if one["ratio"] else ""
+        ratio = f"{_compared(one['ratio'])} times as cheap, " if one["ratio"] else ""
         lines.append(
             f"- {_title(one)}{beside}: {ratio}ours {figure(one['ours']['median'])} {one['unit']}; {_goal(one)}"
         )
     return "\n".join(lines).replace(": **missed**", "") + "\n"
 
 
+PARTS = {
+    "[Batches](#batches)": ("batches", "batches_envpool"),
+    "[Loops and workers](#batches)": ("loop", "workers"),
+    "[Conversions](#conversions)": ("conversion", "conversion_tf"),
+    "[Wrappers](#wrappers)": ("wrappers",),
+    "[Contexts](#contexts)": ("contexts",),
+    "[RLlib](#rllib)": ("rllib_sampling", "rllib_multi_agent"),
+}
+"""The sections of the page that compare envoi with others, and their benchmarks."""
+
+
+def overview() -> str:
+    """Counts the comparisons of each section by their outcome, and shows the extreme ones."""
+    lines = [
+        "| part | comparisons | ours cheaper | ours dearer | least favourable | most favourable |",
+        "|---|---:|---:|---:|---|---|",
+    ]
+    for part, names in PARTS.items():
+        found = [one for one in rows(*names) if one["ratio"]]
+        cheaper = sum(1 for one in found if _value(one["ratio"]["quartiles"][0]) > 1)
+        dearer = sum(1 for one in found if _value(one["ratio"]["quartiles"][1]) < 1)
+        found.sort(key=lambda one: _value(one["ratio"]["median"]))
+        ends = [f"{times(one['ratio']['median'])} ({one['peer']['name']})" for one in (found[0], found[-1])]
+        lines.append(f"| {part} | {len(found)} | {cheaper} | {dearer} | {' | '.join(ends)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _value(ratio: float | None) -> float:
+    return math.inf if ratio is None else ratio
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "overview": overview,
     "measured": measured,
     "missed": missed,
     "speed_conversions": lambda: markdown("conversion", "conversion_tf"),
@@ -167,11 +211,21 @@ CHARTED = [  # a title, the row, its lanes, the peer
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
+def _charted() -> list[tuple[str, str, float | None]]:
+    """Returns the title, the peer and the ratio of each row of `CHARTED` that the run has."""
+    found = [(title, row(name, one, peer, lanes)) for title, name, one, lanes, peer in CHARTED]
+    return [(title, one["peer"]["name"], one["ratio"]["median"]) for title, one in found if one and one["ratio"]]
+
+
+def highlights() -> str:
+    """Returns the README's chart as a table."""
+    lines = [f"| {title} | {peer} | {times(ratio)} |" for title, peer, ratio in _charted()]
+    return "\n".join(["| what | beside | times as cheap |", "|---|---|---:|", *lines]) + "\n"
+
+
 def chart() -> str:
     """Returns bars in text: how many times as cheap some of envoi's parts are as those of its peers."""
-    run = published()
-    found = [(title, row(name, one, peer, lanes)) for title, name, one, lanes, peer in CHARTED]
-    shown = [(title, one["peer"]["name"], one["ratio"]["median"]) for title, one in found if one and one["ratio"]]
+    run, shown = published(), _charted()
     most = max(ratio for *_, ratio in shown if ratio is not None)
     lines = [f"{'times as cheap as':>50}     ({run['machine']['cpu']}, {run['date'][:10]})"]
     for title, peer, ratio in shown:
@@ -181,7 +235,7 @@ def chart() -> str:
     return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
-TABLES["chart"] = chart
+TABLES |= {"chart": chart, "highlights": highlights}
 
 
 # Pictures.

@@ -1,10 +1,15 @@
-// Code and tables. Short code stays on one line, and long names break at their underscores, slashes and colons. The tests that
+// Code and tables. Short words of code stay on one line, and long ones break at their underscores, slashes and colons. The tests that
 // hold a row are shown on a click. On narrow screens site.css shows each row of a table as a card, whose lines begin with the
 // names of their columns.
 const breakable = (code, longest) => {
   if (code.children.length) return
-  if (code.innerText.length <= longest) return code.classList.add("short")
-  code.replaceChildren(...code.innerText.split(/(?<=[_/.:=,])/).flatMap(part => [part, document.createElement("wbr")]))
+  code.replaceChildren(...code.innerText.split(/( )/).flatMap(word => {
+    if (word.length > longest) return word.split(/(?<=[_/.:=,])/).flatMap(part => [part, document.createElement("wbr")])
+    const whole = document.createElement("span")
+    whole.className = "whole"
+    whole.textContent = word
+    return word === " " ? [word] : [whole]
+  }))
 }
 const folded = cell => {
   const list = document.createElement("span"), button = document.createElement("button")
@@ -26,10 +31,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())
     if (names.length > 5) table.dataset.matrix = ""
     for (const row of table.querySelectorAll("tbody tr"))
-      if (names.at(-1) === "held by" && row.cells[names.length - 1].innerText.trim()) folded(row.cells[names.length - 1])
-    if (names.length < 2 || names.length > 6) continue
-    table.dataset.columns = names.length
-    for (const row of table.querySelectorAll("tbody tr"))
-      [...row.cells].forEach((cell, index) => { if (names.length > 2 && index) cell.dataset.name = names[index] })
+      [...row.cells].forEach((cell, index) => {
+        if (names[index] === "held by" && cell.innerText.trim()) folded(cell)
+        if (names.length > 2 && index) cell.dataset.name = names[index]
+      })
+    if (names.length > 1 && names.length < 7) table.dataset.columns = names.length
   }
 })

@@ -79,11 +79,51 @@ def errors() -> str:
     )
 
 
+QUICK, TENS, MINUTE, MINUTES = "seconds", "10 to 20 s", "20 to 60 s", "1 to 2 min"
+EXAMPLES = {
+    "Environments of your own": {
+        "corridor": QUICK,
+        "several_agents": QUICK,
+        "representations": QUICK,
+        "contexts": QUICK,
+        "rewarders": QUICK,
+    },
+    "Any environment in any framework": {
+        "frameworks": QUICK,
+        "bring_yours": TENS,
+        "sb3_ppo": TENS,
+        "acme_loop": QUICK,
+        "vector_loop": TENS,
+        "tf_agents_dqn": TENS,
+    },
+    "Snapshots, plans and batches": {
+        "snapshots": QUICK,
+        "tictactoe": QUICK,
+        "planning": QUICK,
+        "compiled_batch": QUICK,
+    },
+    "Training with RLlib": {
+        "train": MINUTE,
+        "own_tuner": MINUTE,
+        "generalisation": MINUTE,
+        "self_play": MINUTES,
+        "rllib_pursuit": MINUTES,
+    },
+}
+"""The examples by theme, each with the time that it takes on two cores."""
+
+
 def examples() -> str:
-    """The examples, each with the first line of its docstring."""
-    sources = sorted((DOCS.parent / "examples").glob("*.py"))
-    texts = ((path, (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]) for path in sources)
-    return table(("example", "shows"), ((f"`examples/{path.name}`", line) for path, line in texts))
+    """The examples by theme, each with the first line of its docstring and its time."""
+    folder = DOCS.parent / "examples"
+    if {path.stem for path in folder.glob("*.py")} != {name for names in EXAMPLES.values() for name in names}:
+        raise LookupError("docs/tables.py: EXAMPLES has other names than the folder examples/")
+    sections = []
+    for theme, names in EXAMPLES.items():
+        docs = {name: ast.get_docstring(ast.parse((folder / f"{name}.py").read_text())) or "" for name in names}
+        rows = ((f"`{name}.py`", docs[name].split("\n")[0], time) for name, time in names.items())
+        sections.append(f"## {theme}\n\n" + table(("example", "shows", "takes"), rows))
+    return "\n".join(sections)
 
 
 SHORT = {"gymnasium_vector": "vector", "tf_agents": "TF-Agents", "pettingzoo": "PettingZoo", "pettingzoo_aec": "AEC"}

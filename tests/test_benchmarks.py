@@ -1,6 +1,7 @@
 """Benchmarks compare costs as they say, and the documentation shows the published run; nothing is timed here."""
 
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -180,6 +181,13 @@ def test_the_readme_shows_the_published_run():
     text = (ROOT / "README.md").read_text()
     assert runpy.run_path(str(DOCS / "tables.py"))["current"](text) == text, "call `make bench-publish`"
     assert "times as cheap as" in text
+
+
+def test_the_overview_counts_every_comparison_once():
+    compared = [row for one in PUBLISHED["benchmarks"].values() for row in one["rows"] if row["ratio"]]
+    parts = re.findall(r"^\| \[.*?\]\(.*?\) \| (\d+) \| (\d+) \| (\d+) \|", PAGES["overview"](), re.MULTILINE)
+    assert sum(int(count) for count, _, _ in parts) == len(compared)
+    assert all(int(cheaper) + int(dearer) <= int(count) for count, cheaper, dearer in parts)
 
 
 def test_pictures_show_the_published_run_and_fit_their_cards():

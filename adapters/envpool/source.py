@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
-from envoi.batching.model_batch import batch_streams
 from envoi.lane_values import put
 from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import lane_seeds
+from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import children, map_leaves

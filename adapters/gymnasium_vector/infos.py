@@ -39,7 +39,8 @@ def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[A
             result.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
             continue
         result[key] = column
-        result[f"_{key}"] = np.ones(n, bool) if mask is None else mask.copy()
+        result[f"_{key}"] = there = np.empty(n, bool)
+        there[:] = True if mask is None else mask
     return result
 
 

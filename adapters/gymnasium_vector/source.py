@@ -10,12 +10,11 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
-from envoi.batching.model_batch import batch_streams
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import Streams, check_seed, lane_seeds
+from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
 from ..gymnasium.source import NATIVE_REWARD, bare, replay_seeds

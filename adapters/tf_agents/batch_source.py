@@ -8,11 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from envoi import BatchEnv, Env, EpisodeError, Reset, Step
-from envoi.batching.model_batch import batch_streams
 from envoi.protocol.batch_env import as_mask
 from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.rewards.rewarder import reward_step
-from envoi.seeding import lane_seeds
+from envoi.seeding import batch_streams, lane_seeds
 from envoi.tree import map_leaves
 
 from ..shared.arrival import Copy, incoming

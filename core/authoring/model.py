@@ -71,7 +71,7 @@ class Model(HasContext, Env):
     """An environment defined by pure functions. Subclass it, set the specs, and write the functions.
 
         class Corridor(envoi.Model):
-            observation_spec = envoi.Array((1,), "float32", 0, 10)    # or a dict, list or tuple of specs
+            observation_spec = envoi.Array((1,), "float32", 0, 10)
             action_spec = envoi.Discrete(2)
 
     Required are `initial`, `transition`, `observe`, `reward` and `terminal`; `truncated`, `discount`, `info`, `draw`

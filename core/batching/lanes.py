@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from .. import tree
-from ..authoring.model import Model
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
-from ..lane_values import lane, splitter, stack, stacker
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, default_discounts, full_lanes_step, make_batch_reset
+from ..lane_values import stack
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset
 from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
-from ..protocol.fast_steps import fast_step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
-from ..seeding import Streams, lane_seeds
-from ..spec import Array, SpecTree, spec_difference
-from ..spec.base import shown
-from .model_batch import batch_streams
+from ..seeding import Streams, batch_streams, lane_seeds
+from ..spec import SpecTree
+from .alike_lanes import check_alike, check_models
+from .loop_plan import LaneCall, LoopPlan
 
 if TYPE_CHECKING:
+    from ..authoring.model import Model
     from ..context import ContextSpace
 
 
@@ -46,7 +43,7 @@ class Lanes(BatchEnv):
     lanes_can_wait = True
     shares_streams: bool = False
 
-    _plan: _Plan | None = None  # made at the first step, and again by copies
+    _plan: LoopPlan | None = None  # made at the first step, and again by copies
     _all_begun: bool = False  # True if all lanes have begun, as far as is known
 
     def __init__(self, envs: Sequence[Env], streams: StreamsOf = "lanes") -> None:
@@ -59,7 +56,7 @@ class Lanes(BatchEnv):
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
         self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
         if streams == "batch":
-            _check_models(envs)
+            check_models(envs)
             self._share(Streams())
 
     def _share(self, streams: Streams) -> None:
@@ -154,14 +151,14 @@ class Lanes(BatchEnv):
             return super().seeds_of_lanes(seed)
         return cast("list[int]", lane_seeds(seed, self.batch_size))
 
-    def _planned(self) -> _Plan:
+    def _planned(self) -> LoopPlan:
         plan = self._plan
         # A context's binding may replace environments, and a rewarder the spec of rewards.
         if plan is None or plan.envs is not self.envs or plan.reward_spec is not self.reward_spec:
-            self._plan = plan = _Plan(self)
+            self._plan = plan = LoopPlan(self)
         return plan
 
-    def _stacked(self, plan: _Plan, calls: Sequence[LaneCall], action: Any) -> tuple[Any, Any, Any, Any, Any, Infos]:
+    def _stacked(self, plan: LoopPlan, calls: Sequence[LaneCall], action: Any) -> tuple[Any, Any, Any, Any, Any, Infos]:
         """Calls one function for each lane with its action, and returns the six values of all lanes."""
         n = self.batch_size
         actions = plan.split(action)
@@ -309,88 +306,3 @@ class Lanes(BatchEnv):
 
 StreamsOf: TypeAlias = Literal["lanes", "batch"]
 """`"lanes"` if each lane has random streams of its own; `"batch"` if all lanes share one set."""
-
-
-def _check_models(envs: Sequence[Env]) -> None:
-    for env in envs:
-        if not isinstance(env.unwrapped, Model):
-            raise SpecError(
-                f"streams='batch': expected models, which take their random numbers as an argument, got {shown(env)}; "
-                "leave out streams"
-            )
-
-
-LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
-"""`action -> six values` of a lane, with the discount None for the default."""
-
-
-class _Plan:
-    """Functions of the lanes and of their values, which the steps of a loop call; made once.
-
-    Args:
-        lanes: The batch.
-
-    Attributes:
-        envs: The environments that it was made for.
-        reward_spec: The reward spec that it was made for.
-        steps: The step of each lane.
-        restarts: For each lane, a function in place of its step that resets it and returns its first step.
-        pauses: For each lane, a function in place of its step that leaves it where it is.
-    """
-
-    def __init__(self, lanes: Lanes) -> None:
-        self.envs, self.reward_spec, self._discount_spec = lanes.envs, lanes.reward_spec, lanes.discount_spec
-        self._is_one_discount = isinstance(lanes.discount_spec, Array) and lanes.discount_spec.shape == ()
-        self._nothing = tree.map_leaves(lambda leaf: np.zeros(leaf.shape, leaf.dtype)[()], lanes.reward_spec)
-        self.steps: tuple[LaneCall, ...] = tuple(fast_step(env) for env in lanes.envs)
-        self.restarts: tuple[LaneCall, ...] = tuple(partial(self._restart, env) for env in lanes.envs)
-        self.pauses: tuple[LaneCall, ...] = tuple(partial(self._pause, env) for env in lanes.envs)
-        self.split = splitter(lanes.action_spec, lanes.batch_size)
-        self.stack_observations, self.stack_rewards = stacker(lanes.observation_spec), stacker(lanes.reward_spec)
-
-    def _restart(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        observation, info = env.reset()
-        return observation, self._nothing, False, False, None, info
-
-    def _pause(self, env: Env, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
-        return env.observation, self._nothing, False, False, None, {}
-
-    def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
-        """Returns the discounts of all lanes; None if all have the default.
-
-        Args:
-            discounts: The discount of each lane, or None for its default.
-            terminated: The lanes that have terminated.
-        """
-        n = len(discounts)
-        if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
-            return None
-        usual = default_discounts(self._discount_spec, np.array(terminated, bool))
-        each = enumerate(discounts)
-        return stack(
-            self._discount_spec, [lane(self._discount_spec, usual, i) if one is None else one for i, one in each]
-        )
-
-
-def check_alike(envs: Sequence[Env]) -> None:
-    """Checks that environments have equal specs, names apart.
-
-    Raises:
-        SpecError: The specs of a lane differ from those of the first.
-    """
-    found = lanes_difference(envs)
-    if found is not None:
-        index, path, expected, came = found
-        raise SpecError(
-            f"lane {index}: {path}: expected {expected!r} as in lane 0, got {came!r}; give all lanes equal specs"
-        )
-
-
-def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree] | None:
-    """Returns the first lane whose specs differ from those of lane 0, and the difference; None if all are equal."""
-    for index, env in enumerate(envs):
-        for what in ("observation", "action", "reward", "discount"):
-            found = spec_difference(getattr(envs[0], f"{what}_spec"), getattr(env, f"{what}_spec"), what)
-            if found is not None:
-                return index, *found
-    return None

@@ -13,10 +13,11 @@ from ..protocol.env import Env
 from ..spec.base import shown
 from ..structural_equality import structure
 from ..wrapping.wrapper import Wrapper
+from .alike_lanes import lanes_difference
 from .batch_model import BatchModel
 from .compiled import lanes_over, model_batch
 from .lanes import Lanes as Lanes
-from .lanes import StreamsOf, lanes_difference
+from .lanes import StreamsOf
 
 
 def batch(

@@ -9,28 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import tree
-from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
-from ..lane_values import alike, put, take
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
+from ..errors import EpisodeError, SnapshotUnsupported, SpecError
+from ..lane_values import put, take
+from ..protocol.batch_env import Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
-from ..protocol.reset_options import CONTEXT, split
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
-from ..seeding import Streams, lane_seeds
+from ..seeding import Streams, batch_streams
 from ..spec import Spec, zeros
 from ..spec.base import shown
 from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
+from .lane_contexts import LaneContexts
 
 if TYPE_CHECKING:
-    from ..context import ContextSpace
     from .batch_model import BatchModel
 
-_SIZES = 64
-"""The number of different numbers of lanes for which the contexts of a reset are kept."""
 
-
-class ModelBatch(BatchEnv):
+class ModelBatch(LaneContexts):
     """n lanes of a `BatchModel`, stepped by one call of its functions. All lanes share one set of random streams.
 
     Args:
@@ -57,12 +53,8 @@ class ModelBatch(BatchEnv):
         self._some_over = True
         self._begun = False
         self._idle = zeros(model.action_spec)
-        self._context: Mapping[str, Any] = {}
-        self._columns: dict[str, NDArray[Any]] = {}
-        self._alike: dict[int, dict[str, NDArray[Any]]] = {}
-        self._alike_of: Mapping[str, NDArray[Any]] = self._columns
         self._one_action = isinstance(model.action_spec, Spec)
-        self.context = model.context
+        self._begin_contexts()
 
     def reset(
         self,
@@ -109,36 +101,6 @@ class ModelBatch(BatchEnv):
         if index is None:
             return self.model.initial(rng, columns, self.batch_size)
         return self.model.initial(rng, self._columns_at(index, columns), len(index))
-
-    def _columns_at(self, index: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many.
-
-        Args:
-            index: The lanes.
-            columns: The columns of all lanes.
-        """
-        if self._alike_of is not columns:
-            self._alike_of, self._alike = columns, {}
-        size = len(index)
-        alike = self._alike.get(size)
-        if alike is None:
-            if len(self._alike) == _SIZES:
-                self._alike.clear()
-            self._alike[size] = alike = {
-                name: column[:size] for name, column in columns.items() if not column.strides[0]
-            }
-        if len(alike) == len(columns):
-            return alike
-        return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}
-
-    def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Returns the context columns of an episode whose reset has options; see `reset_options.of_the_episode`."""
-        space = self.model.context_space
-        if space is None:
-            return {**self._columns, **self._checked(options, "options")}
-        whole, rest = split(options, space)
-        columns = self._columns if whole is None else self._checked(whole, f"options[{CONTEXT!r}]")
-        return {**columns, **self._checked(rest, "options")}
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
@@ -287,63 +249,6 @@ class ModelBatch(BatchEnv):
     def _native_rewarder(self) -> Rewarder:
         return ModelReward(self.model)
 
-    @property
-    def context_space(self) -> ContextSpace | None:
-        """The features of the model."""
-        return self.model.context_space
-
-    @property
-    def context(self) -> Mapping[str, Any]:
-        """The contexts of the coming episodes; can be set.
-
-        Each feature has one value for all lanes, or an array of shape (n,).
-
-        Raises:
-            ContextError: It is set with an unknown feature, a value out of bounds, or an array of another length.
-        """
-        return self._context
-
-    @context.setter
-    def context(self, context: Mapping[str, Any]) -> None:
-        space = self.model.context_space
-        if space is not None:
-            space.verify({name: None for name in context if name not in space.features})
-        full = {**self.model.context, **context}
-        self._columns = self._checked(full)
-        self._context = full
-
-    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        columns, index = dict(self._columns), np.asarray(lanes, np.intp)
-        for name, values in context.items():
-            some, column = np.asarray(values), columns[name]
-            # Copied, because states may contain the old column; in a dtype that holds both, such as int and float.
-            same = some.dtype == column.dtype
-            columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
-            column[index] = some
-        self._columns = columns
-        self._context = {**self._context, **{name: columns[name] for name in context}}
-
-    def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
-        """Returns the values as columns of shape (n,), after checking those of known features."""
-        space = self.model.context_space
-        features = {} if space is None else space.features
-        columns: dict[str, NDArray[Any]] = {}
-        for name, value in context.items():
-            if type(value) in (float, int, str) and self._context.get(name) is value:
-                columns[name] = self._columns[name]  # unchanged
-                continue
-            array = np.asarray(value)
-            if array.ndim and len(array) != self.batch_size:
-                raise ContextError(
-                    f"{path}[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
-                    f"got {len(array)}"
-                )
-            if space is not None and name in features:
-                for one in dict.fromkeys(array.ravel().tolist()):
-                    space.verify({name: one}, path)
-            columns[name] = array if array.ndim else alike(array.copy(), self.batch_size)
-        return columns
-
     def snapshot(self) -> Snapshot:
         held = (self._state, self._observation, self._over, self._begun, self._context, self.streams.copy())
         return Snapshot(type(self), (type(self.model), self.batch_size, held))
@@ -369,30 +274,6 @@ class ModelBatch(BatchEnv):
     @property
     def unwrapped(self) -> Any:
         return self.model
-
-
-def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
-    """Returns the random streams of a batch whose lanes share them.
-
-    Args:
-        seed: One seed for the batch, or a sequence of one per lane, or None.
-        n: The number of lanes.
-
-    Returns:
-        The streams; None if no lane has a seed.
-
-    Raises:
-        SpecError: See `lane_seeds`.
-    """
-    if seed is None:
-        return None
-    if isinstance(seed, (Sequence, np.ndarray)):
-        seeds = lane_seeds(seed, n)
-        if all(s is None for s in seeds):
-            return None
-        words = [0 if s is None else s for s in seeds]
-        seed = int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
-    return Streams(seed)
 
 
 def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[Any]:

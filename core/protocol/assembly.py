@@ -191,7 +191,7 @@ _NOTHING = object()
 
 _WHY_AGAIN = "# a layer's functions were replaced, such as its rewarder: assemble again"
 
-_HOLE = re.compile(r"\$([A-Za-z_]+)")
+_HOLE = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = None) -> tuple[str, list[Any]]:

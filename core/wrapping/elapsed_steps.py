@@ -49,9 +49,8 @@ class ElapsedSteps:
             index: The indices of these lanes.
         """
         offsets, apart = self.offsets.copy(), other.common - self.common
-        some = other.offsets[index]
-        some += apart
-        offsets[index] = some
+        has_begun = other._bound + other.common > 0  # else all its counts are 0: these lanes begin an episode
+        offsets[index] = other.offsets[index] + apart if has_begun else -self.common
         return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
 
     def cut(self, flags: Any, limit: int) -> Any:

@@ -147,7 +147,10 @@ class LiftedEnv(Changing[Env], Wrapper):
             outward += ["$memory = $note($memory, info)"]
         if change.remember is not None or change.note is not None:
             outward += ["$wrapper._memory = $memory"]
-        if change.observation is not None:
+        written: tuple[str, dict[str, Any]] | None = getattr(change.observation, "step_lines", None)
+        if written is not None:
+            outward += [written[0]]
+        elif change.observation is not None:
             outward += [f"observation = $change_observation(observation{arguments})"]
         if change.reward is not None:
             outward += [f"reward = $change_reward(reward{arguments})"]
@@ -157,6 +160,7 @@ class LiftedEnv(Changing[Env], Wrapper):
             outward += [f"info = {{**info, **$change_info({', '.join(memory)})}}"]
         changed = [name for name in ("action", "observation", "reward", "truncated", "info") if getattr(change, name)]
         names: dict[str, Any] = {f"change_{name}": getattr(change, name) for name in changed}
+        names |= {} if written is None else written[1]
         own = Part(
             f"{library_name(self._kind, 'a wrapper')}: changes {', '.join(changed) or 'specs'}",
             "\n".join(inward),

@@ -149,6 +149,23 @@ def test_python_factories_classes_and_ready_environments_load():
     assert isinstance(load("python:scripted:make_ends?flavour=2"), Ends)
 
 
+def forgets_to_return():
+    Ends()
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        (f"{__name__}:forgets_to_return", r"None; does it end with a return\?"),
+        ("os:getcwd", "'/"),
+        ("os:path", "<module"),
+    ],
+)
+def test_a_python_name_that_makes_no_environment_is_named_with_what_it_makes(name, got):
+    with pytest.raises(SpecError, match=f"^python:{name}: expected a function that returns an environment, got {got}"):
+        load(f"python:{name}")
+
+
 def test_any_environment_becomes_a_core_one_and_a_core_one_stays_itself():
     core, source = Ends(), gymnasium.make("CartPole-v1")
     assert from_env(core) is core

@@ -465,6 +465,18 @@ def test_gymnasium_sees_the_flat_environment_as_its_own_wrapper_does():
     assert np.array_equal(ours.step(0)[0], theirs.step(0)[0])
 
 
+@pytest.mark.parametrize("rows", [1, 2, 8, 9])
+def test_a_form_steps_to_the_array_that_the_wrapper_has(rows):
+    spec = {f"part {i}": Array((i % 3 + 1,), ("float32", "float16")[i % 2]) for i in range(rows)}
+    wrapped = FlattenObservation(Echo(spec), dtype="float32")
+    form = to_gymnasium(wrapped)
+    assert ("flat[" in envoi.explain(form)) == (rows <= 8)
+    form.reset(seed=1)
+    observation = form.step(0)[0]
+    assert observation.dtype == np.float32
+    assert same(observation, wrapped.flatten(wrapped.env.observation))
+
+
 def test_which_integers_have_bounds_survives_flattening_and_its_way_back():
     spec = {"a": Array((2,), "int64", [-np.inf, 3], [9, np.inf]), "b": Array((), "int64")}
     env = FlattenObservation(Echo(spec))

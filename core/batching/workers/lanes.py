@@ -24,8 +24,7 @@ from ...protocol.batch_env import BatchEnv, LanesStep, Mask, as_mask, full_lanes
 from ...protocol.env import ENDED_LANES, Env, Reset, Step
 from ...protocol.infos import Infos
 from ...protocol.process import Info
-from ...seeding import lane_seeds
-from ..model_batch import batch_streams
+from ...seeding import batch_streams, lane_seeds
 from .handle import error_of
 from .pool import WorkerPool
 from .recovery import Recovery

@@ -39,7 +39,7 @@ from ...protocol.fast_steps import fast_step
 from ...protocol.process import Info
 from ...spec import SpecTree
 from ...tree import map_leaves
-from ..lanes import LaneCall
+from ..loop_plan import LaneCall
 from .rows import ACTING, STEPS, Rows
 
 DUMP_SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR1", None)

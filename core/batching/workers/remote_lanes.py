@@ -19,7 +19,8 @@ from ...protocol.batch_env import Mask
 from ...protocol.env import NOT_RESET, Env
 from ...protocol.process import Snapshot
 from ...rewards.rewarder import Rewarder, RewardFunction
-from ..lanes import Lanes, check_alike
+from ..alike_lanes import check_alike
+from ..lanes import Lanes
 from .pool import WorkerPool
 from .recovery import Recovery
 from .rows import ACTING, COUNT, FLAG, STEPS

@@ -1,0 +1,132 @@
+"""The contexts of the lanes of one model, as columns: arrays with one value a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ContextError
+from ..lane_values import alike
+from ..protocol.batch_env import BatchEnv
+from ..protocol.reset_options import CONTEXT, split
+
+if TYPE_CHECKING:
+    from ..context import ContextSpace
+    from .batch_model import BatchModel
+
+_SIZES = 64
+"""The number of different numbers of lanes for which the contexts of a reset are kept."""
+
+
+class LaneContexts(BatchEnv):
+    """The part of a `ModelBatch` that holds the contexts of its lanes.
+
+    A feature that is the same in all lanes is a column that takes the memory of one value.
+
+    Attributes:
+        model: The model, whose features these are.
+    """
+
+    model: BatchModel
+
+    def _begin_contexts(self) -> None:
+        """Gives all lanes the context of the model."""
+        self._context: Mapping[str, Any] = {}
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._alike: dict[int, dict[str, NDArray[Any]]] = {}
+        self._alike_of: Mapping[str, NDArray[Any]] = self._columns
+        self.context = self.model.context
+
+    @property
+    def context_space(self) -> ContextSpace | None:
+        """The features of the model."""
+        return self.model.context_space
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The contexts of the coming episodes; can be set.
+
+        Each feature has one value for all lanes, or an array of shape (n,).
+
+        Raises:
+            ContextError: It is set with an unknown feature, a value out of bounds, or an array of another length.
+        """
+        return self._context
+
+    @context.setter
+    def context(self, context: Mapping[str, Any]) -> None:
+        space = self.model.context_space
+        if space is not None:
+            space.verify({name: None for name in context if name not in space.features})
+        full = {**self.model.context, **context}
+        self._columns = self._checked(full)
+        self._context = full
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        columns, index = dict(self._columns), np.asarray(lanes, np.intp)
+        none_alike = True
+        for name, values in context.items():
+            some, column = np.asarray(values), columns[name]
+            none_alike = none_alike and column.strides[0] != 0
+            # Copied, because states may contain the old column; in a dtype that holds both, such as int and float.
+            same = some.dtype == column.dtype
+            columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
+            column[index] = some
+        if none_alike and self._alike_of is self._columns:
+            self._alike_of = columns  # those with one value for all are the same as before
+        self._columns = columns
+        self._context = {**self._context, **{name: columns[name] for name in context}}
+
+    def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
+        """Returns the values as columns of shape (n,), after checking those of known features."""
+        space = self.model.context_space
+        features = {} if space is None else space.features
+        columns: dict[str, NDArray[Any]] = {}
+        for name, value in context.items():
+            if type(value) in (float, int, str) and self._context.get(name) is value:
+                columns[name] = self._columns[name]  # unchanged
+                continue
+            array = np.asarray(value)
+            if array.ndim and len(array) != self.batch_size:
+                raise ContextError(
+                    f"{path}[{name!r}]: expected one value, or one for each of {self.batch_size} lanes, "
+                    f"got {len(array)}"
+                )
+            if space is not None and name in features:
+                for one in dict.fromkeys(array.ravel().tolist()):
+                    space.verify({name: one}, path)
+            columns[name] = array if array.ndim else alike(array.copy(), self.batch_size)
+        return columns
+
+    def _columns_at(self, index: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many.
+
+        Args:
+            index: The lanes.
+            columns: The columns of all lanes.
+        """
+        if self._alike_of is not columns:
+            self._alike_of, self._alike = columns, {}
+        size = len(index)
+        alike = self._alike.get(size)
+        if alike is None:
+            if len(self._alike) == _SIZES:
+                self._alike.clear()
+            self._alike[size] = alike = {
+                name: column[:size] for name, column in columns.items() if not column.strides[0]
+            }
+        if len(alike) == len(columns):
+            return alike
+        return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}
+
+    def _columns_under(self, options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Returns the context columns of an episode whose reset has options; see `reset_options.of_the_episode`."""
+        space = self.model.context_space
+        if space is None:
+            return {**self._columns, **self._checked(options, "options")}
+        whole, rest = split(options, space)
+        columns = self._columns if whole is None else self._checked(whole, f"options[{CONTEXT!r}]")
+        return {**columns, **self._checked(rest, "options")}
