@@ -56,6 +56,21 @@ def outcome(call, *args, **kwargs):
     return exact(tuple(values)), list(info)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_flags_that_the_caller_writes_into_change_no_later_step(way, compiled):
+    batch, expected = (WAYS[way](CartPole, N, compiled) for _ in range(2))
+    batch.reset(seed=0)
+    expected.reset(seed=0)
+    over = None
+    for number in range(4 * LIMIT):
+        step, other = (each.step(np.ones(N, int), over) for each in (batch, expected))
+        assert exact(step[:5]) == exact(other[:5])
+        over = other.terminated | other.truncated
+        over[0] |= number == 2  # lanes end in different steps
+        step.terminated[:], step.truncated[:] = True, True
+
+
 masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
 OPERATIONS = st.lists(
     st.one_of(
