@@ -3,6 +3,7 @@
 python examples/own_tuner.py
 """
 
+import ray
 from ray import tune
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 
@@ -14,6 +15,7 @@ def _count_episodes(*, metrics_logger, **_):
 
 
 def _main():
+    ray.init(log_to_driver=False)  # logs of the trials' processes would come between the lines of the table
     register("my-catch", "envoi:catch", step_timeout=10)
     config = PPOConfig().training(lr=1e-3, train_batch_size_per_learner=512, minibatch_size=128, num_epochs=4)
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=8)

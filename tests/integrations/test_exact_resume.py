@@ -205,11 +205,13 @@ def test_remote_env_runners_are_resumed(tmp_path):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:cartpole", 2), ("envoi:rps", 2)])
+@pytest.mark.parametrize(("env", "runners"), [("envoi:cartpole", 0), ("envoi:rps", 2)])
 def test_killed_job_ends_with_the_weights_of_an_uninterrupted_one(env, runners, tmp_path):
     def job(name, *arguments):
-        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "9000"]
+        command = [sys.executable, "-m", "envoi.integrations.cli", "train", env, "--exact", "--stop-steps", "5000"]
         command += ["--num-env-runners", str(runners), "--out", str(tmp_path / name), *arguments]
+        if not arguments:
+            command += ["--set", "train_batch_size_per_learner=1000"]
         process = subprocess.Popen(
             command, start_new_session=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
