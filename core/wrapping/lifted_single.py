@@ -37,7 +37,7 @@ class LiftedEnv(Changing[Env], Wrapper):
     memory = ("_memory", "_cut")
 
     _memory: Any = None
-    # True once this wrapper has ended the episode. Of a batch: the ended lanes, in an array that callers do not get.
+    # True once the episode was truncated. Of a batch: the truncated lanes, in an array that callers do not get.
     _cut: Any = None
     _layer_plan: LayerPlan | None = None
     _inner_step: Any = None  # of a batch: the fast step of the environment inside
@@ -120,7 +120,7 @@ class LiftedEnv(Changing[Env], Wrapper):
             memory = memory.ahead(restart)
             values = counted(action, restart, (self._cut, memory.offsets, memory.common, self._highest))
             if values is not None:
-                self._memory, self._cut = memory, self._no_flags if values[3] is None else values[6]
+                self._memory, self._cut = memory, self._no_flags if values[3] is None else values[3].copy()
                 return values
         return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
 
@@ -228,7 +228,7 @@ class LiftedEnv(Changing[Env], Wrapper):
                 truncated = cut if idle is None else np.greater(cut, idle)
                 if terminated is None:
                     terminated, truncated = (none.copy(), truncated) if np.count_nonzero(truncated) else (None, None)
-            cut = none if truncated is None else terminated | truncated
+            cut = none if truncated is None else truncated.copy()
             self._cut = cut if lanes is None else np.where(lanes, cut, self._cut)
         if self._tell is not None:
             info = cast("Infos", info).adding(self._tell(memory), lanes)

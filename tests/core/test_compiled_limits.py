@@ -71,6 +71,20 @@ def test_flags_that_the_caller_writes_into_change_no_later_step(way, compiled):
         step.terminated[:], step.truncated[:] = True, True
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lanes_that_have_terminated_step_on_from_another_state(compiled):
+    batch = TimeLimit(envoi.batch(CartPole(), N, compiled=compiled), 100)
+    batch.reset(seed=0)
+    first = batch.state
+    push = np.ones(N, int)
+    while not batch.step(push).terminated.any():
+        pass
+    with pytest.raises(EpisodeError):
+        batch.step(push)
+    batch.state = first
+    assert not batch.step(push).terminated.any()
+
+
 masks = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
 OPERATIONS = st.lists(
     st.one_of(
