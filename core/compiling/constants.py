@@ -45,7 +45,7 @@ def reader_of(function: FunctionType, name: str) -> Callable[[], Any]:
 
 
 def held_value(value: Any) -> Any:
-    """Returns a value that changes in place as a copy."""
+    """Returns a copy of a constant, since arrays may be changed in place; any other value as it is."""
     return copy.deepcopy(value) if is_constant(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Functions that kernels call; numba compiles them into each kernel. Only this module's import needs numba."""
+"""Functions that kernels call; numba compiles them into each kernel. Importing this module needs numba."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Conversions of numbers for kernels of scalar models: to integers of 64 bits, and to the types of the first state.
 
-Only this module's import needs numba.
+Importing this module needs numba.
 """
 
 from __future__ import annotations

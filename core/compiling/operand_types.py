@@ -1,4 +1,4 @@
-"""The types of operands that operators of scalar models accept. Only this module's import needs numba."""
+"""The types of operands that operators of scalar models accept. Importing this module needs numba."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 numba has one type for Python's and for numpy's numbers. Where the two compute different values, as for 32 bits beside
 64 or for the sum of two bools, the operator is refused when it is compiled. Where Python's integers would leave 64
-bits, or nan become an integer, it raises an error when it runs. Only this module's import needs numba.
+bits, or nan become an integer, it raises an error when it runs. Importing this module needs numba.
 """
 
 from __future__ import annotations

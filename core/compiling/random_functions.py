@@ -1,4 +1,4 @@
-"""The methods of a generator for kernels; see `random_streams`. Only this module's import needs numba."""
+"""The methods of a generator for kernels; see `random_streams`. Importing this module needs numba."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """numpy's functions of one number for kernels of scalar models, called as numpy calls them: by the loops of its ufuncs.
 
-Only this module's import needs numba.
+Importing this module needs numba.
 """
 
 from __future__ import annotations
