@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from .job_report import Observer, Outcome
 from .multi_agent.grouping import Grouping, group_spaces
 from .multi_agent.league_files import LeagueFiles
 from .output_redirection import redirected
+from .process_variables import variables_set
 from .run_folder import RunFolder
 from .settings import Settings
 from .trial_state import TrialState, best_trial
@@ -111,10 +111,10 @@ class Job:
         Raises:
             envoi.EnvoiError: The env failed while training, or all trials did; the last checkpoint stays.
         """
-        # Small networks are about nine times slower with a thread for each core. Before torch is imported.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
         self.folder.failure.unlink(missing_ok=True)
         with (
+            # Small networks are about nine times slower with a thread for each core. Before torch is imported.
+            variables_set({}, {"OMP_NUM_THREADS": "1"}),
             self.folder,
             _Ending(self.folder, self.settings) as ending,
             Interruption() as interruption,

@@ -23,6 +23,7 @@ from .damaged_files import reading
 from .exact_resume.limits import HASH_SEED
 from .interruption import Interruption
 from .job_report import Observer
+from .process_variables import variables_set
 from .run_folder import RunFolder
 from .settings import Settings
 from .sweep import Trial
@@ -30,12 +31,6 @@ from .trial_state import TrialState
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-
-# Read by Ray when it is imported or started.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # the recorder writes these files itself
-os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # no return is known before the first episode ends
-os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # its handler drops the progress since the last checkpoint
 
 try:
     import ray
@@ -51,6 +46,12 @@ try:
     from .trial_errors import root_cause
 except ImportError as error:
     raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+
+_TUNE_VARIABLES = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the recorder writes these files itself
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # no return is known before the first episode ends
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # its handler drops the progress since the last checkpoint
+}
 
 
 def run(
@@ -85,7 +86,8 @@ def run(
     overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
     configs = TrialConfigs(_shared_config(settings, folder, states, todo), settings, overrides)
     recorder = Recorder(settings, folder, states, observe, interruption, measured)
-    with _ray(settings, interruption, log_to_driver):
+    defaults = {"RAY_USAGE_STATS_ENABLED": "0", **({HASH_SEED: "0"} if settings.exact else {})}
+    with variables_set(_TUNE_VARIABLES, defaults), _ray(settings, interruption, log_to_driver):
         check_gpus(settings)
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
@@ -198,8 +200,6 @@ def _ray(settings: Settings, interruption: Interruption, log_to_driver: bool) ->
 
 
 def _start(settings: Settings, log_to_driver: bool) -> None:
-    if settings.exact:
-        os.environ.setdefault(HASH_SEED, "0")  # for Ray's processes
     shared: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": "ERROR"}
     try:
         if settings.address not in (None, "local"):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,20 @@ def test_job_out_of_time_after_an_iteration_succeeds(cli, tmp_path, monkeypatch)
     assert code == 0
     assert out.splitlines()[-1].startswith("out of time at ")
     assert "train --resume" in out.splitlines()[-1]
+
+
+def test_job_leaves_other_experiments_of_the_process_as_they_were(cli, tmp_path, monkeypatch):
+    from ray import tune
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    assert cli("train", "envoi:catch", "--stop-steps", "1", "--out", tmp_path / "run")[0] == 0
+    assert dict(os.environ) == before
+
+    folder = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    result = tune.Tuner(lambda config: {"score": 3}, run_config=folder).fit()[0]
+    assert result.metrics_dataframe["score"].to_list() == [3]
+    assert (Path(result.path) / "result.json").exists()
 
 
 def test_class_can_be_registered_and_configured():
