@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..protocol.fast_steps import Count
+
 
 class ElapsedSteps:
-    """The number of steps of each lane's episode; its methods return new counts.
+    """The number of steps of each lane's episode; its methods return new counts, of other arrays than one that runs.
 
     All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
     array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
@@ -18,28 +21,40 @@ class ElapsedSteps:
         offsets: The count of each lane less `common`, int64 of shape (n,); never changed.
         common: The part of the counts that all lanes share.
         bound: A number that no offset exceeds.
+        count: For counts that run: the arrays that a kernel changes, of which `offsets` is a part; else None.
 
     Attributes:
         offsets: The count of each lane less `common`.
         common: The part of the counts that all lanes share.
+        count: The arrays that a kernel changes; None if the counts stay as they are.
     """
 
-    __slots__ = ("_bound", "common", "offsets")
+    __slots__ = ("_bound", "common", "count", "offsets")
 
-    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
-        self.offsets, self.common, self._bound = offsets, common, bound
+    def __init__(
+        self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0, count: Count | None = None
+    ) -> None:
+        self.offsets, self.common, self._bound, self.count = offsets, common, bound, count
 
     def stepped(self) -> ElapsedSteps:
         """Returns the counts after one more step of all lanes."""
         return ElapsedSteps(self.offsets, self.common + 1, self._bound)
 
-    def ahead(self, restart: Any) -> ElapsedSteps:
-        """Returns `stepped`, with offsets that a kernel may change.
+    def running(self, cut: NDArray[np.bool_], limit: int) -> ElapsedSteps:
+        """Returns the same counts in arrays of their own, which a kernel advances in place.
+
+        Only one wrapper may hold them. What it has made of them stays as it is from when it holds others.
 
         Args:
-            restart: The lanes that begin an episode, whose offsets it sets to `-common`; None for none.
+            cut: The lanes that the last step has truncated, of shape (n,).
+            limit: A number of steps.
         """
-        return ElapsedSteps(self.offsets if restart is None else self.offsets.copy(), self.common + 1, self._bound)
+        elapsed = np.append(self.counts(), limit)
+        return ElapsedSteps(elapsed[:-1], 0, sys.maxsize, (np.array(cut, order="C"), elapsed))
+
+    def resting(self) -> ElapsedSteps:
+        """Returns the same counts for others to hold; a kernel must not change their arrays any more."""
+        return self if self.count is None else ElapsedSteps(self.offsets, 0, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
         """Returns these counts, with those of `other` in some lanes.
