@@ -7,10 +7,10 @@ lane acts. Where the model's functions can raise an error, next states go to oth
 computed from. So an error leaves the batch as it was.
 
 Arrays that stay where they are from step to step, such as the rows of states, are `Held`: `table` has their
-addresses, because an argument costs as much time as two lanes, and a Python number twice that. Under a limit of steps by
-a wrapper, `elapsed` counts the steps of each lane, with the limit at its end, which is 0 for none; the arrays of a
-wrapper are arguments, because a batch can also be stepped beside it. The limit ends lanes in what the step returns,
-while the batch inside the wrapper knows nothing of it. Lanes that the wrapper has cut off come as `cut`.
+addresses, because an argument costs as much time as two lanes, and one that is a Python number twice that. Under a
+limit of steps by a wrapper, `elapsed` counts the steps of each lane, with the limit at its end, which is 0 for none;
+`cut` are the lanes that the last step has truncated. Both belong to the wrapper. The limit ends lanes in what the step
+returns, while the batch inside the wrapper knows nothing of it.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def launcher(
     asked = "".join(f"changing{k}, " for k in range(changing))
     new = [f"new{k}, " for k in range(len(plan.outputs))]
     names: dict[str, Any] = {
-        "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty, "ndarray": ndarray,
-        "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape), "terminated": ends[0],
-        "truncated": ends[2], "over": ends[3],
+        "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty,
+        "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
+        "terminated": ends[0], "truncated": ends[2], "over": ends[3],
         "Infos": Infos, "no_infos": Infos(columns={}, n=n), "n": n,
         "observed": rebuilder(plan.observation), "informed": rebuilder(plan.info),
     }  # fmt: skip

@@ -77,6 +77,9 @@ class LiftedEnv(Changing[Env], Wrapper):
         if mask is not None and np.all(mask):
             mask = None
         memory = self._memory
+        if mask is not None and isinstance(memory, ElapsedSteps) and memory.runs_with(self._cut):
+            memory.begin(np.asarray(mask))
+            return Reset(observation, info)  # where a kernel counts, the change is the limit alone
         if self._begin is not None:
             fresh = self._begin(observation)
             fresh = fresh if self._note is None else self._note(fresh, info)
@@ -119,16 +122,18 @@ class LiftedEnv(Changing[Env], Wrapper):
         """
         counted, memory = self._step_counted, self._memory
         if counted is not None and memory is not None:  # the batch inside counts, if it can
-            count = memory.count
-            if count is None or count[0] is not self._cut:
-                count = self._start_count(memory)
+            count = memory.count if memory.runs_with(self._cut) else self._start_count(memory)
             values = None if count is None else counted(action, restart, count)
             if values is not None:
                 return values
         return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
 
     def _start_count(self, memory: ElapsedSteps) -> Any:
-        """Returns the count that the batch inside advances from here on; None where it cannot."""
+        """Returns a count that the batch inside advances from here on; None where it cannot.
+
+        Args:
+            memory: The counts so far.
+        """
         if not cast("Any", self.env).counts_steps:
             return None
         self._memory = running = memory.running(self._cut, self._highest)
@@ -136,7 +141,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         return count
 
     def _end_count(self) -> None:
-        """Keeps the memory from changing in place, because others may hold it."""
+        """Keeps later steps from changing the memory in place, because a snapshot or a copy is about to hold it."""
         if isinstance(self._memory, ElapsedSteps):
             self._memory = self._memory.resting()
 
