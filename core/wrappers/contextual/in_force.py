@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...context.set_columns import Places, SetColumns, objects
+from ...structural_equality import Structured
 from .schedule import Chosen
 from .shown_context import View
 
@@ -15,7 +16,7 @@ _NONE: frozenset[int] = frozenset()
 _ONE = frozenset({0})
 
 
-class InForce:
+class InForce(Structured):
     """The contexts in force, by lane; an environment without lanes has one. It is replaced, never changed.
 
     Args:
@@ -55,6 +56,10 @@ class InForce:
             held = cast("SetColumns", self.columns).entries(cast("Places", self.places))
             self._contexts = [context for _, context in held]
         return self._contexts
+
+    def parts(self) -> list[tuple[str, Any]]:
+        names = ("ids", "vectors", "unnamed")
+        return [("contexts", self.in_lanes()), *((name, getattr(self, name)) for name in names)]
 
     @classmethod
     def first(cls, chosen: Chosen, n: int | None, view: View) -> InForce:
