@@ -134,7 +134,7 @@ class ContextualEpisodes(ContextAttributes):
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
-        rng = schedule.generator(self.env)
+        rng = schedule.rng or schedule.generator(self.env)
         in_columns = n is not None and self._binding.sets_features and wish is None and not values
         places = schedule.select_places(rng, len(lanes)) if in_columns else None
         if places is not None:
@@ -198,7 +198,7 @@ class ContextualEpisodes(ContextAttributes):
         before, columns = self._in_force, self._schedule.columns
         differ_in_few = before.columns is columns  # in the features that differ over the set
         if not differ_in_few and len(lanes) != self._lanes:
-            self._put(columns.entries(places), _listed(lanes), False)
+            self._put(columns.entries(columns.ids[places]), _listed(lanes), False)
             return
         self._in_force = now = before.with_places(places, lanes, columns, self._view)
         if differ_in_few:
