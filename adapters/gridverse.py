@@ -34,7 +34,7 @@ from envoi.rewards.rewarder import reward_step
 
 from .conversion import imported
 from .shared.arrival import incoming
-from .shared.imported import ImportedEnv
+from .shared.imported_env import ImportedEnv
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
 

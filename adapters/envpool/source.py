@@ -22,7 +22,7 @@ from envoi.tree import children, map_leaves
 
 from ..gymnasium.specs import from_space
 from ..gymnasium_vector.infos import read
-from ..shared.imported import ImportedBatch
+from ..shared.imported_batch import ImportedBatch
 
 NAME = "envpool"
 

@@ -22,7 +22,7 @@ from ..gymnasium.specs import from_space
 from ..shared.arrival import Copy, incoming
 from ..shared.copying import fresh
 from ..shared.discounts import is_number
-from ..shared.imported import ImportedBatch
+from ..shared.imported_batch import ImportedBatch
 from .infos import read
 from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
 from .sync_source import different, metadata_of, mode_of

@@ -15,7 +15,7 @@ from envoi.seeding import batch_streams, lane_seeds
 from envoi.tree import map_leaves
 
 from ..shared.arrival import Copy, incoming
-from ..shared.imported import ImportedBatch, ImportedLanes
+from ..shared.imported_batch import ImportedBatch, ImportedLanes
 from .form import ToTFAgents
 from .infos import unstacked
 from .source import FromTFAgents

@@ -12,7 +12,7 @@ from envoi.protocol.process import Info
 from envoi.rewards.rewarder import reward_step
 
 from ..shared.arrival import Copy, incoming
-from ..shared.imported import ImportedEnv
+from ..shared.imported_env import ImportedEnv
 from .infos import lane_info
 from .source_base import FromTFSource, number_reader
 from .specs import PyEnvironment, array_encoder, is_zero
