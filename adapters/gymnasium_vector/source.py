@@ -13,7 +13,7 @@ from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecErro
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 

@@ -18,7 +18,7 @@ from typing import Any
 from envoi import EpisodeError, MultiEnv, SpecError, Streams
 from envoi.protocol.episode import NOT_BEGUN
 from envoi.protocol.roster import HasRoster, Roster
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
 

@@ -9,7 +9,7 @@ from envoi import EpisodeError, SpecError, Step
 from envoi.protocol.env import make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 
 from ..shared.arrival import Copy, incoming
 from ..shared.imported_env import ImportedEnv
