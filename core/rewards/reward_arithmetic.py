@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def scaled_spec(spec: SpecTree, weight: float) -> SpecTree:
     Raises:
         SpecError: The reward is not an array.
     """
-    return _combined([spec], lambda arrays: _scaled(*arrays, weight))
+    return _combined([spec], partial(_scaled, weight=weight))
 
 
 def spec_range(spec: SpecTree) -> tuple[float, float]:
@@ -110,7 +111,8 @@ def _sum(arrays: list[Array]) -> Array:
     return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
 
 
-def _scaled(array: Array, weight: float) -> Array:
+def _scaled(arrays: list[Array], weight: float) -> Array:
+    (array,) = arrays
     if not weight:  # 0·inf would be nan
         return _between(np.zeros(array.shape), np.zeros(array.shape))
     ends = [weight * bound for bound in _bounds(array)]
