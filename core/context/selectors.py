@@ -92,6 +92,7 @@ class Selector(ABC):
         self._round = list(contexts.items())
         self._entries = {entry[0]: entry for entry in self._round}
         self._order = np.arange(len(self._round))
+        self._order.setflags(write=False)  # callers get slices of it
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:

@@ -72,16 +72,17 @@ class InForce(Structured):
             return cls((key,), (vector,), [dict(context)])
         return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
 
-    def with_one(self, chosen: Chosen, view: View) -> InForce:
+    def with_one(self, chosen: Chosen, view: View, by_values: bool) -> InForce:
         """Returns what is in force once an environment without lanes has a new context.
 
         Args:
             chosen: The context.
             view: The agent's view.
+            by_values: True if it may have been given by its values.
         """
         key, context = chosen
         vectors = (view.vector(chosen),) if view.is_shown else self.vectors
-        return InForce((key,), vectors, [context], _NONE if key is not None else _ONE)
+        return InForce((key,), vectors, [context], _ONE if by_values and key is None else _NONE)
 
     def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
         """Returns what is in force once some lanes have new contexts of the set.
