@@ -124,8 +124,9 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
     # Not by `map_leaves`, which takes longer than the arrays of a few lanes.
     if isinstance(values, AnyArray):
         return _replaced(values, index, some)
-    keys = values if isinstance(values, AnyDict) else range(len(values))
-    return tree.rebuild(values, [put(values[key], index, some[key]) for key in keys])
+    if isinstance(values, AnyDict):
+        return tree.rebuild(values, [put(old, index, some[key]) for key, old in values.items()])
+    return tree.rebuild(values, [put(old, index, new) for old, new in zip(values, some, strict=True)])
 
 
 def _replaced(old: NDArray[Any], index: NDArray[np.intp], new: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from ..errors import EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
@@ -24,6 +25,8 @@ from .lane_contexts import LaneContexts
 
 if TYPE_CHECKING:
     from .batch_model import BatchModel
+
+_ZERO = np.zeros(())  # numpy would make such an array of a number at each assignment
 
 
 class ModelBatch(LaneContexts):
@@ -52,7 +55,7 @@ class ModelBatch(LaneContexts):
         self._over: Mask = np.ones(n, bool)
         self._some_over = True
         self._begun = False
-        self._idle = zeros(model.action_spec)
+        self._idle = tree.map_leaves(np.asarray, zeros(model.action_spec))
         self._one_action = isinstance(model.action_spec, Spec)
         self._begin_contexts()
 
@@ -114,6 +117,31 @@ class ModelBatch(LaneContexts):
             action: The actions of all lanes, with leaves of shape (n, …).
             restart: The lanes to reset instead, shape (n,), bool; None for none.
         """
+        return self._advanced(action, restart)[:6]
+
+    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        return self._advanced(action, restart)
+
+    def counted_step(self, action: Any, restart: Mask | None, count: Count) -> tuple[Any, ...] | None:
+        """Returns the values of `ended_step` under a limit of steps; None where a lane that it has ended would act.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            count: The limit.
+        """
+        cut = count[0]
+        if np.count_nonzero(cut) and (restart is None or np.count_nonzero(np.greater(cut, restart))):
+            return None
+        return self._advanced(action, restart, count)
+
+    def _advanced(self, action: Any, restart: Mask | None, count: Count | None = None) -> tuple[Any, ...]:
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         restart = as_mask(restart, n, "restart")
         index = None if restart is None else restart.nonzero()[0]
@@ -138,7 +166,7 @@ class ModelBatch(LaneContexts):
         if index is not None:
             state = put(state, index, self._initial(index))
             if isinstance(reward, AnyArray):
-                reward = _with(reward, index, 0)
+                reward = _with(reward, index, _ZERO)
             else:
                 reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
@@ -152,22 +180,24 @@ class ModelBatch(LaneContexts):
         columns = model.info(state)
         infos = Infos(columns=columns, n=n) if columns else self._no_columns
         over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
+        late = None if count is None else _late(count, index)
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
         self._some_over = over is not None
+        self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
+        if late is not None and (over is not None or np.count_nonzero(late)):
+            truncated = over = late if truncated is None else late | truncated
         if over is None:
-            self._over = self._none_over
-            return observation, reward, None, None, discount, infos
-        self._over = over.copy()  # the flags are the caller's
+            return observation, reward, None, None, discount, infos, None
         terminated = np.zeros(n, bool) if terminated is None else terminated
         truncated = np.zeros(n, bool) if truncated is None else truncated
-        return observation, reward, terminated, truncated, discount, infos
+        return observation, reward, terminated, truncated, discount, infos, terminated | truncated
 
     def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
         """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
         if value is False:  # the default of `Model.truncated`
             return None
-        flags = self._flags(value)
+        flags = value if isinstance(value, AnyArray) else self._flags(value)
         if restart is not None:
             flags = np.greater(flags, restart)  # of bools, this is "and not"
         # Counting is several times faster than `any` on the few bools of a mask.
@@ -176,7 +206,8 @@ class ModelBatch(LaneContexts):
     def _check_number(self, action: Any) -> None:
         """Refuses actions of another number than that of the lanes, which numpy may stretch."""
         n = self.batch_size
-        if np.shape(action)[:1] != (n,):
+        shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
+        if shape[:1] != (n,):
             raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
@@ -274,6 +305,19 @@ class ModelBatch(LaneContexts):
     @property
     def unwrapped(self) -> Any:
         return self.model
+
+
+def _late(count: Count, index: NDArray[np.intp] | None) -> Mask:
+    """Returns the lanes that have reached a limit of steps, after it has counted those that begin.
+
+    Args:
+        count: The limit.
+        index: The lanes that begin an episode; None for none.
+    """
+    _, offsets, common, limit = count
+    if index is not None:
+        offsets[index] = -common
+    return offsets >= limit - common
 
 
 def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[Any]:

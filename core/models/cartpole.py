@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..batching.batch_model import BatchModel
+from ..batching.lane_contexts import derived
 from ..context import ContextSpace, UniformFloat
 from ..lane_values import alike
 from ..spec import Array, Discrete
@@ -18,7 +18,7 @@ from ..spec import Array, Discrete
 # Numbers are arrays without axes, because numpy converts a Python number again in each operation.
 X_LIMIT = np.array(2.4)
 ANGLE_LIMIT = np.array(12 * 2 * math.pi / 360)
-ONE, TWO, FOUR_THIRDS = np.array(1.0), np.array(2.0), np.array(4.0 / 3.0)
+HALF, ONE, FOUR_THIRDS = np.array(0.5), np.array(1.0), np.array(4.0 / 3.0)
 
 PHYSICS = ("gravity", "masscart", "masspole", "length", "force_mag", "tau")
 FEATURES = (*PHYSICS, "initial_state_lower", "initial_state_upper")
@@ -57,12 +57,7 @@ class CartPole(BatchModel):
     )
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
-        columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
-        if {column.strides for column in columns} <= _ONE_FOR_ALL:
-            low, width, physics = _of_all_lanes(size, *[column.item(0) for column in columns])
-        else:
-            low, width, rows = _quantities(*columns)
-            physics = np.array(rows).T
+        low, width, physics = derived(_quantities, context, size)
         return CartPoleState((low + width * rng.random((4, size))).T, physics)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
@@ -70,7 +65,7 @@ class CartPole(BatchModel):
         speed, angle, spin = before[1], before[2], before[3]
         gravity, mass, pole, moment, length, strength, tau = state.physics.T
         cos, sin = np.cos(angle), np.sin(angle)
-        force = strength * (TWO * np.asarray(action, np.float64) - ONE)
+        force = np.copysign(strength, np.asarray(action) - HALF)  # to the left for 0, to the right for 1
         push = (force + moment * np.square(spin) * sin) / mass
         spin_up = (gravity * sin - cos * push) / (length * (FOUR_THIRDS - pole * np.square(cos) / mass))
         speed_up = push - moment * spin_up * cos / mass
@@ -87,15 +82,18 @@ class CartPole(BatchModel):
         return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)
 
 
-def _quantities(
-    gravity: Any, cart: Any, pole: Any, length: Any, strength: Any, tau: Any, low: Any, high: Any
-) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Returns the lowest initial motion, the width of its range, and `physics`, of numbers or columns of `FEATURES`."""
-    return low, high - low, (gravity, cart + pole, pole, pole * length, length, strength, tau)
+def _quantities(context: Mapping[str, Any], size: int) -> tuple[Any, Any, NDArray[np.float64]]:
+    """Returns the lowest initial motion, the width of its range, and `physics` of lanes.
 
-
-@lru_cache(64)
-def _of_all_lanes(size: int, *features: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Returns the same of `size` lanes that have equal `FEATURES`."""
-    low, width, physics = _quantities(*features)
-    return np.array(low), np.array(width), alike(np.array(physics), size)
+    Args:
+        context: The features, each a number or an array of shape (size,).
+        size: The number of lanes.
+    """
+    columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
+    equal = {column.strides for column in columns} <= _ONE_FOR_ALL
+    if equal:
+        columns = [column.item(0) for column in columns]
+    gravity, cart, pole, length, strength, tau, low, high = columns
+    physics = np.array((gravity, cart + pole, pole, pole * length, length, strength, tau))
+    width = high - low
+    return (np.array(low), np.array(width), alike(physics, size)) if equal else (low, width, physics.T)
