@@ -24,13 +24,16 @@ _SIZES = 64
 
 
 class SharedColumns(dict[str, Any]):
-    """Context columns whose values some lanes share, which are never changed.
+    """The context columns of lanes that have the same context; they are never changed.
+
+    Args:
+        columns: The columns.
 
     Attributes:
         derived: The results of functions of these columns, see `derived`.
     """
 
-    def __init__(self, columns: Mapping[str, NDArray[Any]] = {}) -> None:
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         super().__init__(columns)
         self.derived: dict[Any, Any] = {}
 
@@ -39,12 +42,12 @@ class SharedColumns(dict[str, Any]):
 
 
 def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[str, Any], size: int) -> T:
-    """Returns `function(context, size)`, for `BatchModel.initial`, which gets the same contexts again and again.
+    """Returns `function(context, size)`; for `BatchModel.initial`, which gets the same contexts again and again.
 
-    The result is kept while a batch resets lanes that all have the same context, so it must not be changed.
+    The result is kept while a batch resets as many lanes that all have the same context; it must not be changed.
 
     Args:
-        function: A function of the contexts alone.
+        function: A function of a module, whose result depends on its arguments alone.
         context: The contexts, as `BatchModel.initial` gets them.
         size: The number of lanes.
     """

@@ -20,13 +20,14 @@ from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, batch_streams
 from ..spec import Spec, zeros
 from ..spec.base import shown
-from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
+from ..tree import AnyArray, AnyDict, AnyList, AnyScalar, AnyTuple
 from .lane_contexts import LaneContexts
 
 if TYPE_CHECKING:
     from .batch_model import BatchModel
 
-_ZERO = np.zeros(())  # numpy would make such an array of a number at each assignment
+_ZERO = np.zeros(())
+"""Zero as numpy would make it of a number at each assignment."""
 
 
 class ModelBatch(LaneContexts):
@@ -55,7 +56,9 @@ class ModelBatch(LaneContexts):
         self._over: Mask = np.ones(n, bool)
         self._some_over = True
         self._begun = False
-        self._idle = tree.map_leaves(np.asarray, zeros(model.action_spec))
+        self._idle = tree.map_leaves(
+            lambda leaf: np.asarray(leaf) if isinstance(leaf, AnyScalar) else leaf, zeros(model.action_spec)
+        )
         self._one_action = isinstance(model.action_spec, Spec)
         self._begin_contexts()
 
@@ -134,20 +137,22 @@ class ModelBatch(LaneContexts):
         Args:
             action: As for `step`.
             restart: As for `step`.
-            count: The limit.
+            count: The limit of a wrapper around this batch.
         """
-        cut = count[0]
-        if np.count_nonzero(cut) and (restart is None or np.count_nonzero(np.greater(cut, restart))):
-            return None
         return self._advanced(action, restart, count)
 
-    def _advanced(self, action: Any, restart: Mask | None, count: Count | None = None) -> tuple[Any, ...]:
+    def _advanced(self, action: Any, restart: Mask | None, count: Count | None = None) -> Any:
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         restart = as_mask(restart, n, "restart")
         index = None if restart is None else restart.nonzero()[0]
         if index is None or not index.size:
             index = restart = None
-        if self._some_over:
+        if count is not None and np.count_nonzero(count[0]):
+            cut = count[0] if restart is None else np.greater(count[0], restart)
+            if np.count_nonzero(cut):
+                return None
+        # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
+        if self._some_over and (restart is None or self._over.tobytes() != restart.tobytes() or not self._begun):
             over = self._over if restart is None else np.greater(self._over, restart)
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
@@ -170,7 +175,8 @@ class ModelBatch(LaneContexts):
             else:
                 reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
-        terminated, truncated = self._ends(model.terminal(state), restart), self._ends(model.truncated(state), restart)
+        terminated, truncated = self._ends(model.terminal(state), restart), model.truncated(state)
+        truncated = None if truncated is False else self._ends(truncated, restart)  # False is the default
         discount = model.discount(state)
         if discount is not None:
             if isinstance(discount, (int, float)):
@@ -195,8 +201,6 @@ class ModelBatch(LaneContexts):
 
     def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
         """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
-        if value is False:  # the default of `Model.truncated`
-            return None
         flags = value if isinstance(value, AnyArray) else self._flags(value)
         if restart is not None:
             flags = np.greater(flags, restart)  # of bools, this is "and not"

@@ -18,7 +18,7 @@ from ..spec import Array, Discrete
 # Numbers are arrays without axes, because numpy converts a Python number again in each operation.
 X_LIMIT = np.array(2.4)
 ANGLE_LIMIT = np.array(12 * 2 * math.pi / 360)
-HALF, ONE, FOUR_THIRDS = np.array(0.5), np.array(1.0), np.array(4.0 / 3.0)
+ONE, TWO, FOUR_THIRDS = np.array(1.0), np.array(2.0), np.array(4.0 / 3.0)
 
 PHYSICS = ("gravity", "masscart", "masspole", "length", "force_mag", "tau")
 FEATURES = (*PHYSICS, "initial_state_lower", "initial_state_upper")
@@ -65,7 +65,7 @@ class CartPole(BatchModel):
         speed, angle, spin = before[1], before[2], before[3]
         gravity, mass, pole, moment, length, strength, tau = state.physics.T
         cos, sin = np.cos(angle), np.sin(angle)
-        force = np.copysign(strength, np.asarray(action) - HALF)  # to the left for 0, to the right for 1
+        force = strength * (TWO * np.asarray(action, np.float64) - ONE)
         push = (force + moment * np.square(spin) * sin) / mass
         spin_up = (gravity * sin - cos * push) / (length * (FOUR_THIRDS - pole * np.square(cos) / mass))
         speed_up = push - moment * spin_up * cos / mass
