@@ -26,8 +26,7 @@ from .lane_contexts import LaneContexts
 if TYPE_CHECKING:
     from .batch_model import BatchModel
 
-_ZERO = np.zeros(())
-"""Zero as numpy would make it of a number at each assignment."""
+_ZERO, _ONE = np.zeros(()), np.ones((), np.int64)  # which numpy would make of a number in each operation
 
 
 class ModelBatch(LaneContexts):
@@ -39,6 +38,12 @@ class ModelBatch(LaneContexts):
     """
 
     lanes_can_wait = True
+    counts_steps = True
+
+    # Counts of a wrapper, and a number of further steps in which none of these can reach the limit, for between the
+    # steps of this batch others can only set them to 0.
+    _counted: Any = None
+    _steps_left = 0
 
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
@@ -120,7 +125,7 @@ class ModelBatch(LaneContexts):
             action: The actions of all lanes, with leaves of shape (n, …).
             restart: The lanes to reset instead, shape (n,), bool; None for none.
         """
-        return self._advanced(action, restart)[:6]
+        return ModelBatch.counted_step(self, action, restart)[:6]  # a subclass may have one by kernels
 
     def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
         """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
@@ -129,19 +134,16 @@ class ModelBatch(LaneContexts):
             action: As for `step`.
             restart: As for `step`.
         """
-        return self._advanced(action, restart)
+        return ModelBatch.counted_step(self, action, restart)
 
-    def counted_step(self, action: Any, restart: Mask | None, count: Count) -> tuple[Any, ...] | None:
-        """Returns the values of `ended_step` under a limit of steps; None where a lane that it has ended would act.
+    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+        """Returns the values of `ended_step`; None, before anything has changed, where a lane past the limit would act.
 
         Args:
             action: As for `step`.
             restart: As for `step`.
-            count: The limit of a wrapper around this batch.
+            count: The limit of steps of a wrapper around this batch; None for none.
         """
-        return self._advanced(action, restart, count)
-
-    def _advanced(self, action: Any, restart: Mask | None, count: Count | None = None) -> Any:
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         restart = as_mask(restart, n, "restart")
         index = None if restart is None else restart.nonzero()[0]
@@ -186,18 +188,39 @@ class ModelBatch(LaneContexts):
         columns = model.info(state)
         infos = Infos(columns=columns, n=n) if columns else self._no_columns
         over = terminated if truncated is None else truncated if terminated is None else terminated | truncated
-        late = None if count is None else _late(count, index)
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
         self._some_over = over is not None
         self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
-        if late is not None and (over is not None or np.count_nonzero(late)):
-            truncated = over = late if truncated is None else late | truncated
+        if count is not None:
+            late = self._late(count, index)
+            if late is not None:
+                truncated = over = late if truncated is None else late | truncated
+            count[0][:] = False if truncated is None else truncated
         if over is None:
             return observation, reward, None, None, discount, infos, None
         terminated = np.zeros(n, bool) if terminated is None else terminated
         truncated = np.zeros(n, bool) if truncated is None else truncated
         return observation, reward, terminated, truncated, discount, infos, terminated | truncated
+
+    def _late(self, count: Count, index: NDArray[np.intp] | None) -> Mask | None:
+        """Counts a step of all lanes; returns those that have reached the limit, or None if there are none.
+
+        Args:
+            count: The limit, whose counts change.
+            index: The lanes that begin an episode; None for none.
+        """
+        elapsed = count[1][:-1]
+        np.add(elapsed, _ONE, elapsed)
+        if index is not None:
+            elapsed[index] = 0
+        self._steps_left -= 1
+        if self._steps_left > 0 and self._counted is count[1]:
+            return None
+        limit = count[1][-1]
+        self._counted, self._steps_left = count[1], int(limit - elapsed.max())
+        late = elapsed >= limit
+        return late if np.count_nonzero(late) else None
 
     def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
         """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
@@ -309,19 +332,6 @@ class ModelBatch(LaneContexts):
     @property
     def unwrapped(self) -> Any:
         return self.model
-
-
-def _late(count: Count, index: NDArray[np.intp] | None) -> Mask:
-    """Returns the lanes that have reached a limit of steps, after it has counted those that begin.
-
-    Args:
-        count: The limit.
-        index: The lanes that begin an episode; None for none.
-    """
-    _, offsets, common, limit = count
-    if index is not None:
-        offsets[index] = -common
-    return offsets >= limit - common
 
 
 def _with(values: NDArray[Any], index: NDArray[np.intp], value: Any) -> NDArray[Any]:
