@@ -15,7 +15,7 @@ from ..loading import load
 from ..registry import from_env
 from ..shared.origin import mark
 from . import to_gymnasium
-from .env_spec import limit_of
+from .episode_limits import limit_of
 from .written_values import imported, read
 
 

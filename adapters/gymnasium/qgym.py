@@ -32,7 +32,8 @@ from qgym.templates import Rewarder as Source
 
 from envoi import Rewarder, Snapshot, Step, Streams
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
+from envoi.rewards.native_reward import asks_for_native_reward
+from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder
 from envoi.structural_equality import attributes
 
 from ..shared.arrival import Copy

@@ -16,7 +16,7 @@ from envoi.protocol.env import full_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 
 from ..shared.arrival import arrival, incoming
 from ..shared.contexts import TakesContext

@@ -28,7 +28,7 @@ from envoi import (
     Text,
 )
 from envoi.spec import SpecTree, spec_equal
-from envoi.spec.arrays import integer_range
+from envoi.spec.array_arguments import integer_range
 from envoi.tree import children
 from envoi.wrapping.delegate import Around
 

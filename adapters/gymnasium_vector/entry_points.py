@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 import envoi
 
 from ..gymnasium.entry_points import core_of, wrapped
-from ..gymnasium.env_spec import spec_inside
+from ..gymnasium.source_spec import spec_inside
 from ..registry import from_env
 from . import to_gymnasium_vector
 

@@ -328,7 +328,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
-        from ..gymnasium.env_spec import vector_spec_of
+        from .env_spec import vector_spec_of
 
         return vector_spec_of(self.core, self._mode)
 

@@ -13,7 +13,7 @@ from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecErro
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
@@ -22,7 +22,7 @@ from ..gymnasium.specs import from_space
 from ..shared.arrival import Copy, incoming
 from ..shared.copying import fresh
 from ..shared.discounts import is_number
-from ..shared.imported import ImportedBatch
+from ..shared.imported_batch import ImportedBatch
 from .infos import read
 from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
 from .sync_source import different, metadata_of, mode_of

@@ -16,7 +16,7 @@ from envoi.seeding import check_seed
 from ..gymnasium import from_gymnasium
 from ..gymnasium.source import bare
 from ..shared.arrival import Copy
-from ..shared.imported import ImportedLanes
+from ..shared.imported_batch import ImportedLanes
 from .specs import NAME, VectorSpaces
 
 

@@ -21,7 +21,7 @@ from ..gymnasium.specs import encoder, from_space
 from ..shared.arrival import Copy, incoming
 from ..shared.copying import owned
 from ..shared.discounts import is_number
-from ..shared.imported import ImportedMulti
+from ..shared.imported_multi import ImportedMulti
 from .form_base import NAME, Form
 
 _OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")

@@ -36,7 +36,7 @@ from ..gymnasium.specs import encoder, from_space
 from ..shared.arrival import IN_LOCAL
 from ..shared.copying import owned
 from ..shared.discounts import is_number
-from ..shared.imported import ImportedMulti
+from ..shared.imported_multi import ImportedMulti
 from .form_base import NAME
 from .multi_form import ALL, RLlibMultiEnv
 

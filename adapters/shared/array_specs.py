@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Spec, Text
 from envoi.spec import SpecTree
-from envoi.spec.arrays import integer_range
+from envoi.spec.array_arguments import integer_range
 from envoi.tree import children, map_leaves
 
 from .value_conversion import Convert, branch_decoder, branch_encoder

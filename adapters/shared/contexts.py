@@ -29,7 +29,7 @@ from envoi.context import Feature
 from envoi.protocol.process import Snapshot
 from envoi.spec import SpecTree
 
-from .imported import ImportedEnv
+from .imported_env import ImportedEnv
 
 _CATALOGUES = {
     "gymnasium.envs.classic_control.": "classic_control",

@@ -4,10 +4,10 @@
 |---|---|
 | `_describe` | sets specs, `metadata` and `render_mode` |
 | `_plan` | sets the attributes that steps need, see `Planned` |
-| `seed_source` | seeds the source before its reset, if the reset itself takes no seed |
-| `_begin` | resets the source |
 | `_parts` | the layers of the source, whose attributes snapshots contain |
 | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
+
+`imported_env` adds to it for one agent, `imported_multi` for several, and `imported_batch` for many lanes.
 
 A source may be a form of envoi, possibly inside wrappers of its framework. State, generator, options and lanes are then
 those of its core, because the framework may not support them.
@@ -16,25 +16,16 @@ those of its core, because the framework may not support them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
-from envoi.protocol.batch_env import Mask, as_mask
-from envoi.protocol.env import NOT_RESET
-from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
+from envoi import Snapshot, Streams
 from envoi.protocol.process import Process
-from envoi.protocol.roster import HasRoster, Roster
-from envoi.rewards.rewarder import reward_step
-from envoi.seeding import check_seed
-from envoi.spec import SpecTree
 
-from .arrival import Copy, incoming
-from .copying import fresh
-from .core_holder import CoreHolder, MultiCoreHolder
+from .arrival import Copy
+from .core_holder import CoreHolder
 from .introspection import Content
 from .planned import Planned, declared_names
 from .reset_options import ResetOptions
@@ -177,239 +168,3 @@ class Imported(Planned, ResetOptions, FromSource):
 
     def render(self) -> Any:
         return self.source.render()
-
-
-class ImportedEnv(Imported, Env):
-    """Base of importers of one agent.
-
-    Args:
-        source: The framework's environment, possibly wrapped.
-        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
-
-    Attributes:
-        source: The framework's environment.
-    """
-
-    _memory = ("_observation", "_episode_state")
-
-    def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._episode_state: EpisodeState = NOT_BEGUN
-        super().__init__(source, copy)
-
-    def _check_begun(self, what: str) -> None:
-        if self._episode_state is NOT_BEGUN:
-            raise EpisodeError(f"{what}: {NOT_BEGUN}")
-
-    def _refuse(self) -> NoReturn:
-        """Raises the error of a step while no episode is running."""
-        raise EpisodeError(f"step: {self._episode_state}")
-
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        if options and not self.has_place:
-            self._give_options(options)
-        if seed is not None:
-            seed = check_seed(seed)  # a Python integer, because sources may accept no other
-            self.seed_source(seed)
-            self._streams = Streams(seed)
-        observation, info = self._begin(seed, options)
-        self._observation, self._episode_state = observation, RUNNING
-        return Reset(observation, info)
-
-    def seed_source(self, seed: Any) -> None:
-        """Seeds the source before its reset, in addition to the seed that its reset takes."""
-
-    @abstractmethod
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
-        """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
-
-    @property
-    def observation(self) -> Any:
-        if self._episode_state is NOT_BEGUN:
-            self._check_begun("observation")
-        return self._observation
-
-
-class ImportedBatch(Imported, BatchEnv):
-    """Base of importers of many lanes, which the source steps together.
-
-    Args:
-        source: The framework's environment, possibly wrapped.
-        n: The number of lanes.
-        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
-
-    Attributes:
-        source: The framework's environment.
-    """
-
-    _memory = ("_observation", "_over", "_begun")
-
-    def __init__(self, source: Any, n: int, copy: Copy = "auto") -> None:
-        BatchEnv.__init__(self, n)
-        self._begun = False
-        self._over: Any = np.zeros(n, bool)  # the lanes that have ended
-        super().__init__(source, copy)
-
-    def _lanes_to_reset(self, mask: Mask | None) -> Mask:
-        """Returns the mask of the lanes that begin an episode, shape (n,); all of them for None.
-
-        Raises:
-            EpisodeError: Some lanes, before the first reset of all.
-        """
-        given = as_mask(mask, self.batch_size, "mask")
-        lanes = np.ones(self.batch_size, bool) if given is None else given.copy()
-        if not self._begun and not lanes.all():
-            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-        return lanes
-
-    def _check_begun(self, what: str) -> None:
-        if not self._begun:
-            raise EpisodeError(f"{what}: {NOT_BEGUN}")
-
-    @property
-    def observation(self) -> Any:
-        self._check_begun("observation")
-        return self._observation
-
-
-class ImportedMulti(HasRoster, Imported, MultiEnv):
-    """Base of importers of several agents.
-
-    Args:
-        source: The framework's environment, possibly wrapped.
-        copy: `True` to copy all observations, `False` to copy none, `"auto"` to copy those that the source still holds.
-
-    Attributes:
-        source: The framework's environment.
-    """
-
-    _memory = ("_roster", "_saw")
-    _planned = ("_takes",)
-
-    _form_inside: Any  # a `MultiCoreHolder`, or None
-
-    def __init__(self, source: Any, copy: Copy = "auto") -> None:
-        self._roster = Roster(())
-        self._saw: dict[Any, Any] = {}
-        super().__init__(source, copy)
-
-    def _find_form(self) -> None:
-        native = self.unwrapped
-        self._form_inside = native if isinstance(native, MultiCoreHolder) else None
-
-    @property
-    def core_inside(self) -> MultiEnv | None:
-        """The core environment of `form_inside`, as one of several agents; None where there is none."""
-        form = self._form_inside
-        return None if form is None else form.multi
-
-    @abstractmethod
-    def _agents(self) -> tuple[Any, ...]:
-        """Returns the possible agents of the source."""
-
-    @abstractmethod
-    def _space(self, what: str, agent: Any) -> Any:
-        """Returns the source's `"observation"` or `"action"` space of a possible agent."""
-
-    @abstractmethod
-    def _spec(self, what: str, agent: Any) -> SpecTree:
-        """Returns the same as a spec."""
-
-    @abstractmethod
-    def _layers(self) -> list[Any]:
-        """Returns the layers of the source, outermost first."""
-
-    def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's space of an agent, or None for an unknown agent.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: The agent.
-        """
-        return self._space(what, agent) if agent in self.possible_agents else None
-
-    def _describe(self) -> None:
-        source = self.source
-        agents = self.possible_agents = self._agents()
-        self._roster = Roster(agents)
-        self.observation_spec = {agent: self._spec("observation", agent) for agent in agents}
-        self.action_spec = {agent: self._spec("action", agent) for agent in agents}
-        # Made here once; the class would make new ones at each look.
-        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
-        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
-        self.render_mode = getattr(source, "render_mode", None)
-
-    def _plan(self) -> None:
-        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
-
-    def _parts(self) -> list[Any]:
-        each = [self._space(what, agent) for agent in self.possible_agents for what in ("observation", "action")]
-        return [*self._layers(), *{id(space): space for space in each}.values()]
-
-    def _check_begun(self, what: str) -> None:
-        if self._roster.phase is NOT_BEGUN:
-            raise EpisodeError(f"{what}: {NOT_BEGUN}")
-
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
-        """Resets the source, and returns its result; the roster is then one before an episode."""
-        seed = check_seed(seed)
-        if seed is not None:
-            self._streams = Streams(seed)
-        seed = self._source_seed(seed)
-        result = self.source.reset(seed=seed, options=None if options is None else fresh(options))
-        self._roster, self._saw = Roster(self.possible_agents), {}
-        return result
-
-    def _source_seed(self, seed: int | None) -> int | None:
-        """Returns the seed for the source's reset, given that of the core's."""
-        return seed
-
-    @property
-    def _seen(self) -> dict[Any, Any]:
-        """The latest observation of each agent that has been in play."""
-        return self._saw
-
-    def observation(self, agent: Any) -> Any:
-        seen = self._seen
-        if agent not in seen:
-            raise self._roster.unseen(agent)
-        return seen[agent]
-
-    def _source_state(self) -> Any:
-        return dict(self._seen)
-
-    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Returns rewards by the rewarder that is set, 0 for an agent that it leaves out; without one the source's.
-
-        Args:
-            rewards: The source's, by agent.
-            before: The state before the step.
-            actions: By agent.
-
-        Raises:
-            SpecError: The rewarder returns no mapping.
-        """
-        if self._rewarder is None:
-            return rewards
-        given = reward_step(self._rewarder, rewards, before, actions, self.state)
-        if not isinstance(given, Mapping):
-            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
-        return {agent: given.get(agent, 0.0) for agent in rewards}
-
-
-class ImportedLanes(FromSource, Lanes):
-    """Base of importers of many lanes that can be reached and stepped one by one.
-
-    Args:
-        source: The framework's environment.
-        lanes: The lanes, as core environments.
-    """
-
-    def __init__(self, source: Any, lanes: list[Any]) -> None:
-        Lanes.__init__(self, lanes)
-        self.source = source
-        self._closed = False
-
-    @property
-    def is_unchanged(self) -> bool:
-        """True as long as the source behaves like this batch, because no lane was changed."""
-        return all(lane.is_unchanged for lane in self.envs)

@@ -10,12 +10,12 @@ import numpy as np
 from envoi import BatchEnv, Env, EpisodeError, Reset, Step
 from envoi.protocol.batch_env import as_mask
 from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.tree import map_leaves
 
 from ..shared.arrival import Copy, incoming
-from ..shared.imported import ImportedBatch, ImportedLanes
+from ..shared.imported_batch import ImportedBatch, ImportedLanes
 from .form import ToTFAgents
 from .infos import unstacked
 from .source import FromTFAgents

@@ -9,10 +9,10 @@ from envoi import EpisodeError, SpecError, Step
 from envoi.protocol.env import make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
-from envoi.rewards.rewarder import reward_step
+from envoi.rewards.native_reward import reward_step
 
 from ..shared.arrival import Copy, incoming
-from ..shared.imported import ImportedEnv
+from ..shared.imported_env import ImportedEnv
 from .infos import lane_info
 from .source_base import FromTFSource, number_reader
 from .specs import PyEnvironment, array_encoder, is_zero

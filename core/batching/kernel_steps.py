@@ -148,6 +148,11 @@ class KernelSteps(BatchEnv):
         values = self.counted_step(action, restart)
         return (*self._interpreted(action, restart), None) if values is None else values
 
+    @property
+    def counts_steps(self) -> bool:
+        """True if a kernel takes the next step, and so can count it for a wrapper; see `counted_step`."""
+        return self._usable() is not None
+
     def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
         """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted.
 

@@ -65,20 +65,36 @@ class LaneContexts(BatchEnv):
         self._columns = self._checked(full)
         self._context = full
 
-    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
-        columns, index = dict(self._columns), np.asarray(lanes, np.intp)
-        none_alike = True
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
+        columns, full, index = self._columns.copy(), {**self._context}, np.asarray(lanes, np.intp)
+        some_alike = False  # before or after
         for name, values in context.items():
-            some, column = np.asarray(values), columns[name]
-            none_alike = none_alike and column.strides[0] != 0
-            # Copied, because states may contain the old column; in a dtype that holds both, such as int and float.
-            same = some.dtype == column.dtype
-            columns[name] = column = column.copy() if same else column.astype(np.result_type(column, some))
-            column[index] = some
-        if none_alike and self._alike_of is self._columns:
+            before = columns[name]
+            after = self._with_values(before, np.asarray(values), index)
+            if after is not before:
+                some_alike = some_alike or not (before.strides[0] and after.strides[0])
+                columns[name] = full[name] = after
+        if not some_alike and self._alike_of is self._columns:
             self._alike_of = columns  # those with one value for all are the same as before
-        self._columns = columns
-        self._context = {**self._context, **{name: columns[name] for name in context}}
+        self._columns, self._context = columns, full
+
+    def _with_values(self, column: NDArray[Any], values: NDArray[Any], index: NDArray[np.intp]) -> NDArray[Any]:
+        """Returns a column with new values in some lanes; the old one, or one that is alike in all lanes, where it can.
+
+        Args:
+            column: The column.
+            values: The values of these lanes.
+            index: The lanes.
+        """
+        n, same = self.batch_size, values.dtype == column.dtype
+        if not column.strides[0] and same and values.tobytes() == column[:1].tobytes() * len(values):
+            return column
+        dtype = column.dtype if same else np.result_type(column, values)  # of both, such as int and float
+        if len(index) == n > 1 and values.tobytes() == values[:1].tobytes() * n and len(set(index.tolist())) == n:
+            return alike(np.array(values[0], dtype), n)
+        column = column.copy() if same else column.astype(dtype)  # a copy, because states may contain the old one
+        column[index] = values
+        return column
 
     def _checked(self, context: Mapping[str, Any], path: str = "context") -> dict[str, NDArray[Any]]:
         """Returns the values as columns of shape (n,), after checking those of known features."""

@@ -9,11 +9,8 @@ import numpy as np
 
 from .expression_text import Writer, is_call, literal
 from .expressions import Node, Recorder, ordered, read_inputs
-from .kernel_text import Action, Output, indented, scalars
+from .kernel_text import FLAGS, Action, Output, indented, last_lines, scalars
 from .layout import Held, Rows
-
-FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
-"""The rows of `ends`."""
 
 
 @dataclass
@@ -229,8 +226,7 @@ class Block:
             self.bind(writer, self._stages.begun)
             values = writer.write(self._stages.begun)
         own = [*writer.lines, *(f"{self._next(k)} = {values[k]}" for k in count)]
-        own += ["begun += 1", "if limit > 0:", f"    {self.common('offsets')} = -common"]
-        begins = [f"if {self.common('restart')}:", *indented(own, 4)]
+        begins = [f"if {self.common('restart')}:", *indented([*own, "begun += 1"], 4)]
         return ["if begun < new:", *indented(each_lane(begins), 4)]
 
     def observe(self) -> list[str]:
@@ -249,11 +245,10 @@ class Block:
 
         def store(names: list[str]) -> list[str]:
             terminated, truncated, *rest = names
-            reached = f"limit > 0 and {self.common('offsets')} + common >= limit"
             return [
                 f"terminated = acts[j] and {terminated}",
                 f"truncated = acts[j] and {truncated}",
-                f"cut_off = acts[j] and (truncated or ({reached}))",
+                f"cut_off = acts[j] and (truncated or {self.common('elapsed')} >= last)",
                 "ended_now = terminated or cut_off",
                 *(f"{self.row(f'{name}_row', np.dtype(bool))} = {name}" for name in FLAGS),
                 "ended += ended_now",
@@ -274,3 +269,9 @@ class Block:
             self._view(f"{flag}_", "ends", number)
             loops.append([f"{flag}_[j] = {flag}_row[j]"])
         return [line for loop in loops for line in each_lane(loop)]
+
+    def last(self) -> list[str]:
+        """Returns the loops of `last_lines`."""
+        return last_lines(
+            "for j in range(count):", lambda name: f"{name}_row[j]" if name in FLAGS else self.common(name)
+        )

@@ -1,20 +1,21 @@
 """The text of kernels: what those of scalar models (`lane_loop`) and of traced functions (`lane_blocks`) share.
 
-    kernel(table, restart, cut, offsets, common, limit, …, actions, observations, rewards)  →  how many lanes ended
+    kernel(table, restart, cut, elapsed, …, actions, observations, rewards)  →  how many lanes ended
 
 Each lane acts, begins a new episode (`restart`), or pauses (`hold`). The actions of all lanes are checked before any
 lane acts. Where the model's functions can raise an error, next states go to other rows than those that they are
 computed from. So an error leaves the batch as it was.
 
 Arrays that stay where they are from step to step, such as the rows of states, are `Held`: `table` has their
-addresses, because an argument costs as much time as two lanes. Under a limit of steps by a wrapper, a lane has taken
-`offsets + common` steps after this one. The limit ends lanes in what the step returns, while the batch inside the
-wrapper knows nothing of it. Lanes that the wrapper has cut off come as `cut`.
+addresses, because an argument costs as much time as two lanes, and one that is a Python number twice that. Under a
+limit of steps by a wrapper, `elapsed` counts the steps of each lane, with the limit at its end, which is 0 for none;
+`cut` are the lanes that the last step has truncated. Both belong to the wrapper. The limit ends lanes in what the step
+returns, while the batch inside the wrapper knows nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
@@ -48,8 +49,10 @@ COMMON = (
     Held("quiet", (1,), np.dtype(bool)),
     Held("ends", (4, None), np.dtype(bool)),
 )
-"""The lanes that have ended, those that pause, True if no lane acts, and the ends of a step, which are `terminated`,
-`truncated` by the model, `truncated` by the model or the limit, and the lanes with one of these."""
+"""The lanes that have ended, those that pause, True if no lane acts, and the ends of a step, see `FLAGS`."""
+
+FLAGS = ("terminated", "truncated", "cut_off", "ended_now")
+"""The rows of `ends`; `truncated` is by the model, and `cut_off` by the model or the limit."""
 
 
 def all_held(states: Rows, held: Sequence[Held]) -> list[Held]:
@@ -163,25 +166,44 @@ def head_lines(
         held: All arrays of the table.
         arguments: Names of the arrays that differ from step to step.
     """
-    names = ["table", "restart", "cut", "offsets", "common", "limit", *arguments, *leaf_names(actions)]
+    names = ["table", "restart", "cut", "elapsed", *arguments, *leaf_names(actions)]
     return [
         f"def kernel({', '.join([*names, *(output.name for output in outputs)])}):",
         f"    code = check({', '.join(['table', 'restart', 'cut', *leaf_names(actions)])})",
         "    if code < 0:",
         "        return code",
         "    n = table[0]",
-        "    check_length(offsets, n)",
+        "    check_length(elapsed, n + 1)",
+        "    limit = elapsed[n]",
+        f"    last = limit - 1 if limit > 0 else {2**62}",
         *indented(held_lines(held), 4),
     ]
 
 
-LAST_LINES = [  # when no error can be raised any more
-    "    for i in range(n):",
-    "        if not hold[i]:",
-    "            over[i] = ends[0, i] | ends[1, i]",
-    "    return ended",
-]
-"""The last lines of `kernel`."""
+def last_lines(loop: str, element: Callable[[str], str]) -> list[str]:
+    """Returns the lines that keep, when no error can be raised any more, which lanes have ended, and the limit's count.
+
+    Args:
+        loop: The first line of a loop over lanes.
+        element: Returns the element of an array of lanes, or of one of the `FLAGS`, by its name.
+    """
+    over, cut, elapsed, restart, hold = map(element, ("over", "cut", "elapsed", "restart", "hold"))
+    terminated, truncated, cut_off, _ = map(element, FLAGS)
+    return [
+        loop,
+        f"    {over} = {over} if {hold} else {terminated} | {truncated}",
+        "if limit > 0:",
+        f"    {loop}",
+        f"        {cut} = ({cut} & {hold}) | {cut_off}",
+        f"    {loop}",
+        f"        {elapsed} = 0 if {restart} else {elapsed} + (not {hold})",
+    ]
+
+
+def last_lines_of_all() -> list[str]:
+    """Returns `last_lines` for a kernel that has put the flags of all lanes into `ends`."""
+    names = {flag: f"ends[{number}, i]" for number, flag in enumerate(FLAGS)}
+    return indented(last_lines("for i in range(n):", lambda name: names.get(name, f"{name}[i]")), 4)
 
 
 def leaf_names(actions: Sequence[Action]) -> list[str]:

@@ -24,7 +24,7 @@ import numpy as np
 from .block_stages import Block, Stages, each_lane
 from .expression_text import SHORT
 from .expressions import Recorder
-from .kernel_text import LAST_LINES, Action, Output, all_held, check_lines, head_lines, indented
+from .kernel_text import Action, Output, all_held, check_lines, head_lines, indented, last_lines_of_all
 from .layout import Held, Rows
 
 LANES = 64
@@ -57,6 +57,7 @@ def blocks_text(
         *block.observe(),
         *block.end(),
         *block.copies(),
+        *(block.last() if stages.in_place else []),
     ]
     if recorder.loops:  # found by writing the lines
         stages.held.append(Held("loops", (2 * len(recorder.loops),), np.dtype(np.int64)))
@@ -77,6 +78,7 @@ def blocks_text(
         f"        count = min({size}, n - start)",
         *(f"        {name} = {view}" for name, view in block.views.items()),
         *indented(body, 8),
-        *LAST_LINES,
+        *([] if stages.in_place else last_lines_of_all()),
+        "    return ended",
     ]
     return "\n".join(lines) + "\n"

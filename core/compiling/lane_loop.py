@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .kernel_text import LAST_LINES, Action, Output, all_held, check_lines, head_lines, indented
+from .kernel_text import Action, Output, all_held, check_lines, head_lines, indented, last_lines_of_all
 from .layout import Held, Rows
 
 
@@ -70,15 +70,16 @@ def loop_text(
         "        cut_off = False",
         "        if acts:",
         *indented(sections.end, 12),
-        "            cut_off = truncated or (limit > 0 and offsets[i] + common >= limit)",
+        "            cut_off = truncated or elapsed[i] >= last",
         "            if terminated or cut_off:",
         "                ended += 1",
         "        else:",
-        *indented([*one, "if limit > 0 and restart[i]:", "    offsets[i] = -common"], 12),
+        *indented(one or ["pass"], 12),
         "        ends[0, i] = terminated",
         "        ends[1, i] = truncated",
         "        ends[2, i] = cut_off",
         "        ends[3, i] = terminated or cut_off",
-        *LAST_LINES,
+        *last_lines_of_all(),
+        "    return ended",
     ]
     return "\n".join(lines) + "\n"

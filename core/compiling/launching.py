@@ -37,13 +37,14 @@ def launcher(
         that differ from step to step. Errors are those of `converted`, `mask` and `check`.
     """
     n, one = ends.shape[1], plan.actions[0]
+    none = np.zeros(n, bool)
     inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
     asked = "".join(f"changing{k}, " for k in range(changing))
     new = [f"new{k}, " for k in range(len(plan.outputs))]
     names: dict[str, Any] = {
-        "kernel": kernel, "none": np.zeros(n, bool), "zeros": np.zeros(n, np.int64), "empty": empty, "ndarray": ndarray,
-        "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape), "terminated": ends[0],
-        "truncated": ends[2], "over": ends[3],
+        "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty,
+        "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
+        "terminated": ends[0], "truncated": ends[2], "over": ends[3],
         "Infos": Infos, "no_infos": Infos(columns={}, n=n), "n": n,
         "observed": rebuilder(plan.observation), "informed": rebuilder(plan.info),
     }  # fmt: skip
@@ -68,14 +69,8 @@ def launcher(
         f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
         f"            [{asked}] = ask(runner, None if restart is None else begins)",
         *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
-        "        if count is None:",
-        "            cut = none",
-        f"            ended = kernel(runner.table, begins, cut, zeros, 0, 0, {asked}{inputs}{''.join(new)})",
-        "        else:",
-        "            cut, offsets, common, limit = count",
-        "            if not cut.flags.carray:",
-        "                cut = cut.copy()",
-        f"            ended = kernel(runner.table, begins, cut, offsets, common, limit, {asked}{inputs}{''.join(new)})",
+        "        cut, elapsed = count or no_count",
+        f"        ended = kernel(runner.table, begins, cut, elapsed, {asked}{inputs}{''.join(new)})",
         "        if ended < 0:",
         f"            runner.refuse(ended, ({inputs}), begins, cut)",
         *([] if plan.in_place else ["        runner.exchange()"]),

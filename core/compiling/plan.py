@@ -137,7 +137,7 @@ class Plan:
         names = {**CONVERSIONS, **_kernel_names(), **self.names(), **kinds}
         arguments = {
             "check": [table, mask, mask, *actions],
-            "kernel": [table, mask, mask, np.zeros(n, np.int64), 1, 1, *changing, *actions, *outputs],
+            "kernel": [table, mask, mask, np.zeros(n + 1, np.int64), *changing, *actions, *outputs],
         }
         python = self.python_division
         options = {"error_model": "python" if python else "numpy", "boundscheck": python, "nogil": self.frees_gil}

@@ -67,7 +67,7 @@ class Runner:
         rest = list(self.arrays.values())[len(one) + len(other) :]
         self.table, self._next_table = _table(n, *one, *other, *rest), _table(n, *other, *one, *rest)
         self.none = np.zeros(n, bool)
-        self._no_count: Count = self.none, np.zeros(n, np.int64), 0, 0
+        self._no_count: Count = self.none, np.zeros(n + 1, np.int64)
         self._action_spec, has_one = action_spec, isinstance(action_spec, Spec)
         self.launch = launcher(plan, self._kernel, len(changing), has_one, self.arrays["ends"])
         # For `step_alone`.
@@ -165,10 +165,10 @@ class Runner:
         else:
             return None
         observation = empty(*self._first)
-        cut, offsets, common, limit = self._no_count
-        ended = self._kernel(self.table, cut, cut, offsets, common, limit, actions, observation, *self._others)
+        none, elapsed = self._no_count
+        ended = self._kernel(self.table, none, none, elapsed, actions, observation, *self._others)
         if ended < 0:
-            self.refuse(ended, (actions,), cut, cut)
+            self.refuse(ended, (actions,), none, none)
         if not self.plan.in_place:
             self.exchange()
         return ended, observation, self._others
@@ -205,7 +205,7 @@ class Runner:
             EpisodeError: A lane that acts has ended.
             SpecError: An action is out of its bounds.
         """
-        cut = self.none if count is None else np.ascontiguousarray(count[0])
+        cut, _ = count or self._no_count
         code = self._check(self.table, restart, cut, *actions)
         if code < 0:
             self.refuse(code, actions, restart, cut)

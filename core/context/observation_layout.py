@@ -46,6 +46,7 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
             "use dict_observation_space=True, or hide_context=True"
         )
     size, dtype, context = inner.shape[0], inner.dtype, _between(seen.low, seen.high, inner.dtype)
+    numbers = context.shape[0]
     ends: list[Any] = []
     for name, none in (("low", -np.inf), ("high", np.inf)):
         bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
@@ -57,7 +58,8 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal empty
         # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
-        empty = np.concatenate((np.zeros((*vector.shape[:-1], size)), vector), -1).astype(dtype)
+        empty = np.zeros((*vector.shape[:-1], size + numbers), dtype)
+        empty[..., size:] = vector
 
     def join(observation: Any, memory: Any = None) -> NDArray[Any]:
         whole = empty.copy()
@@ -65,7 +67,7 @@ def appended(inner: SpecTree, seen: Visible, lanes: bool) -> Layout:
         return whole
 
     low, high = ends
-    return Layout(Array((size + context.shape[0],), dtype, low, high, inner.name), hold, join)
+    return Layout(Array((size + numbers,), dtype, low, high, inner.name), hold, join)
 
 
 def beside(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
@@ -112,9 +114,13 @@ def by_name(inner: SpecTree, seen: Visible, keys: tuple[str, str]) -> Layout:
 
     held: dict[str, Any] = {}
     arrays: list[str] = []
+    scalars = seen.names if all(size == 1 for size in seen.sizes.values()) else []
 
     def hold(vector: NDArray[np.float64]) -> None:
         nonlocal held, arrays
+        if scalars and vector.ndim == 1:
+            held = dict(zip(scalars, vector, strict=True))
+            return
         own = vector.copy()
         held = {name: own[place][()] for name, place in places.items()}  # numbers are scalars, which never change
         arrays = [name for name, value in held.items() if value.ndim]

@@ -62,7 +62,7 @@ class Sampled(Selector):
         number = self.choose(rng)
         if self.n is not None:
             if "entropy" not in self.position:
-                self.position["entropy"] = int(rng.integers(2**63))
+                self.position = {**self.position, "entropy": int(rng.integers(2**63))}
             rng = np.random.default_rng((self.position["entropy"], number))
         context = {**self.defaults, **self._fitted.sample(seed=rng)}
         if self._declared is not None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping, AnyTuple
@@ -104,10 +105,14 @@ class Selector(ABC):
             ContextError: There is no context with the chosen id, or `begin` was not called.
         """
         chosen = self._next(rng)
-        position = self.position
-        position["n_calls"] += 1
-        position["context_id"] = chosen[0]
+        self._advance(1, chosen[0])
         return chosen
+
+    def _advance(self, n: int, context_id: Any) -> None:
+        """Advances `position` by n choices, of which the last was that of `context_id`."""
+        # A new dict, so that those who hold the one of before can return to it.
+        position = self.position
+        self.position = {**position, "n_calls": position["n_calls"] + n, "context_id": context_id}
 
     def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
         """Chooses the contexts of n lanes that are reset together, as n calls of `select` do.
@@ -119,7 +124,22 @@ class Selector(ABC):
         Returns:
             n pairs `(id, context)`.
         """
-        return [self.select(rng) for _ in range(n)]
+        places = self.select_places(rng, n) if n > 1 else None
+        if places is None:
+            return [self.select(rng) for _ in range(n)]
+        return [self._round[place] for place in places.tolist()]
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        """Chooses as n calls of `select` do, all at once, and returns the places of the contexts in `contexts_keys`.
+
+        Args:
+            rng: The context stream of the environment.
+            n: The number of contexts, at least 1.
+
+        Returns:
+            Shape (n,); None, before anything has changed, if this selector chooses one by one.
+        """
+        return None
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
         """Returns the next result of `select`, without advancing the selector or the generator.
@@ -214,17 +234,18 @@ class RoundRobin(Selector):
         keys = self.contexts_keys
         return keys[(self.lane + self.position["n_calls"]) % len(keys)] if keys else None
 
-    def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
-        if type(self) is not RoundRobin or not (self.contexts and n):
-            return super().select_several(rng, n)
-        round_, position = self._round, self.position
-        start = (self.lane + position["n_calls"]) % len(round_)
-        chosen = round_[start : start + n]
-        while len(chosen) < n:
-            chosen += round_[: n - len(chosen)]
-        position["n_calls"] += n
-        position["context_id"] = chosen[-1][0]
-        return chosen
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        keys = self.contexts_keys
+        if type(self) is not RoundRobin or not keys:
+            return None
+        size = len(keys)
+        start: int = (self.lane + self.position["n_calls"]) % size
+        end = start + n
+        places = np.arange(start, end, dtype=np.intp)
+        if end > size:
+            places %= size
+        self._advance(n, keys[(end - 1) % size])
+        return places
 
 
 class Random(Selector):
@@ -233,6 +254,15 @@ class Random(Selector):
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
         return keys[int(rng.integers(len(keys)))] if keys else None
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        keys = self.contexts_keys
+        if type(self) is not Random or type(rng) is not np.random.Generator or not keys:
+            return None
+        # The same numbers as of n calls, and the generator is then in the same state.
+        places = rng.integers(len(keys), size=n, dtype=np.intp)
+        self._advance(n, keys[places[-1]])
+        return places
 
 
 class Static(Selector):
@@ -260,6 +290,14 @@ class Static(Selector):
     def choose(self, rng: np.random.Generator) -> Any:
         keys = self.contexts_keys
         return self._static if self._static is not None or not keys else keys[0]
+
+    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
+        keys = self.contexts_keys
+        if type(self) is not Static or not keys:
+            return None
+        place = 0 if self._static is None else keys.index(self._static)
+        self._advance(n, keys[place])
+        return np.full(n, place)
 
     def _arguments(self) -> dict[str, Any]:
         return {} if self._static is None else {"context_id": self._static}

@@ -119,12 +119,12 @@ def _called(env: Env) -> StepValues:
     return _beside_step(env, "step_values", env.step)
 
 
-Count: TypeAlias = tuple[Any, Any, int, int]
-"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, offsets, common, limit)`.
+Count: TypeAlias = tuple[Any, Any]
+"""A limit of steps, as a wrapper around a batch of n lanes has it: `(cut, elapsed)`, which each step changes in place.
 
-`cut` are the lanes that it has ended, bool of shape (n,). After the step, a lane's episode has taken `offsets + common`
-steps; a step sets the offsets of lanes that begin an episode, int64 of shape (n,), to `-common`. A lane is truncated
-after `limit` steps, at least 1.
+`cut` are the lanes that the last step has truncated, bool of shape (n,). `elapsed`, int64 of shape (n + 1,), has the
+number of steps of each lane's episode, and at its end the limit, at least 1, after which a lane is truncated. A step
+that is refused changes neither.
 """
 
 
@@ -149,7 +149,8 @@ def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
     """Returns a batch's step under a limit of steps, or None.
 
     `(actions, restart, count)` returns the same as `ended_step`, with the flags that the limit sets, or None before
-    anything has changed, where the limit must be applied outside.
+    anything has changed, where the limit must be applied outside. The batch has the attribute `counts_steps`, which is
+    False where the next step would be such a one.
 
     Args:
         env: A batch.

@@ -20,10 +20,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tree
 from ..errors import SpecError
-from ..spec import Array, Spec, SpecTree
-from ..tree import AnyArray, AnyDict, AnyMapping
+from ..spec import Array, SpecTree
+from ..tree import AnyArray
+from .reward_arithmetic import added, scaled, scaled_spec, spec_range, sum_spec
 from .transition_function import OfTransition, call, takes_rng
 
 RewardFunction = Callable[..., Any]
@@ -161,7 +161,8 @@ class ModelReward(Rewarder):
         return spec_range(self.spec)
 
 
-_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
+REWARD_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
+"""The value of a `NativeReward`; `envoi.rewards.native_reward` sets it during a step."""
 
 
 class NativeReward(Rewarder):
@@ -187,7 +188,7 @@ class NativeReward(Rewarder):
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
         try:
-            return _IN_PROGRESS.get()
+            return REWARD_IN_PROGRESS.get()
         except LookupError:
             raise SpecError(
                 "rewarder: the reward of an imported environment exists only while that environment steps; "
@@ -220,32 +221,6 @@ def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
     return StreamBound(rewarder, process) if rewarder.draws else rewarder
 
 
-def asks_for_native_reward(rewarder: Any) -> bool:
-    """Returns True for a `NativeReward`, and for a rewarder that contains one, such as a sum."""
-    if isinstance(rewarder, NativeReward):
-        return True
-    if isinstance(rewarder, Rewarder):
-        return any(asks_for_native_reward(part) for _, part in rewarder.parts())
-    return tree.is_branch(rewarder) and any(asks_for_native_reward(part) for _, part in tree.leaves(rewarder))
-
-
-def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
-    """Returns the reward of a step of an imported environment.
-
-    Args:
-        rewarder: The rewarder, which may contain a `NativeReward`.
-        native: The reward that the imported environment itself computed for the step.
-        state: The state before the action.
-        action: The action.
-        next_state: The state after it.
-    """
-    token = _IN_PROGRESS.set(native)
-    try:
-        return rewarder(state, action, next_state)
-    finally:
-        _IN_PROGRESS.reset(token)
-
-
 class Sum(Rewarder):
     """The sum of the rewards of several rewarders; a sum inside a sum is flattened.
 
@@ -263,11 +238,11 @@ class Sum(Rewarder):
         self.terms = tuple(
             inner for term in map(as_rewarder, terms) for inner in (term.terms if isinstance(term, Sum) else (term,))
         )
-        _combined([term.spec for term in self.terms], _sum)
+        sum_spec([term.spec for term in self.terms])
 
     @property
     def spec(self) -> SpecTree:
-        return _combined([term.spec for term in self.terms], _sum)
+        return sum_spec([term.spec for term in self.terms])
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -280,7 +255,7 @@ class Sum(Rewarder):
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         total = self.terms[0].drawn(state, action, next_state, rng)
         for term in self.terms[1:]:
-            total = _added(total, term.drawn(state, action, next_state, rng))
+            total = added(total, term.drawn(state, action, next_state, rng))
         return total
 
 
@@ -297,18 +272,11 @@ class Scaled(Rewarder):
 
     def __init__(self, rewarder: Rewarder | RewardFunction, weight: float) -> None:
         self.rewarder, self.weight = as_rewarder(rewarder), _weight(weight)
-        _combined([self.rewarder.spec], self._scaled)
-
-    def _scaled(self, arrays: list[Array]) -> Array:
-        (array,) = arrays
-        if not self.weight:  # 0·inf would be nan
-            return _between(np.zeros(array.shape), np.zeros(array.shape))
-        ends = [self.weight * bound for bound in _bounds(array)]
-        return _between(np.minimum(*ends), np.maximum(*ends))
+        scaled_spec(self.rewarder.spec, self.weight)
 
     @property
     def spec(self) -> SpecTree:
-        return _combined([self.rewarder.spec], self._scaled)
+        return scaled_spec(self.rewarder.spec, self.weight)
 
     @property
     def reward_range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -320,9 +288,7 @@ class Scaled(Rewarder):
 
     def __call__(self, state: Any, action: Any, next_state: Any, *, rng: np.random.Generator | None = None) -> Any:
         reward = self.rewarder.drawn(state, action, next_state, rng)
-        if isinstance(reward, AnyMapping):
-            return {agent: self.weight * own for agent, own in reward.items()}
-        return self.weight * reward
+        return scaled(reward, self.weight)
 
 
 def _weight(weight: Any) -> float:
@@ -332,53 +298,6 @@ def _weight(weight: Any) -> float:
             f"weight: expected a number, got {weight!r}; rewarders are added to each other and scaled by numbers"
         )
     return cast("float", number)
-
-
-def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
-    """Returns the spec of a composed reward; a dict of specs by agent if one of `specs` is a dict."""
-    agents: dict[Any, None] = {}
-    for spec in specs:
-        agents |= dict.fromkeys(spec if isinstance(spec, AnyDict) else ())
-    if agents:
-        none = Array((), "float64", 0, 0)
-        return {agent: _combined([_share(spec, agent, none) for spec in specs], combine) for agent in agents}
-    for spec in specs:
-        if not isinstance(spec, Array):
-            raise SpecError(f"rewarder: expected a reward that is one array to compose, got {spec!r}")
-    return combine(specs)
-
-
-def _share(whole: Any, agent: Any, none: Any) -> Any:
-    """Returns an agent's entry of a mapping from agents, or the whole if it is not a mapping."""
-    return whole.get(agent, none) if isinstance(whole, AnyMapping) else whole
-
-
-def _sum(arrays: list[Array]) -> Array:
-    shapes = [array.shape for array in arrays]
-    if len(set(shapes)) != 1:
-        raise SpecError(f"rewarder: expected rewards of one shape to add, got shapes {shapes}")
-    lows, highs = zip(*map(_bounds, arrays), strict=True)
-    return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
-
-
-def _added(one: Any, other: Any) -> Any:
-    if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
-        return one + other
-    agents: dict[Any, None] = {}
-    for side in (one, other):
-        agents |= dict.fromkeys(side if isinstance(side, AnyMapping) else ())
-    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
-
-
-def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    low = np.full(spec.shape, -np.inf) if spec.low_or_inf is None else spec.low_or_inf.astype(np.float64)
-    high = np.full(spec.shape, np.inf) if spec.high_or_inf is None else spec.high_or_inf.astype(np.float64)
-    return low, high
-
-
-def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> Array:
-    bottom = None if np.isneginf(low).all() else low
-    return Array(low.shape, "float64", bottom, None if np.isposinf(high).all() else high, "reward")
 
 
 FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
@@ -405,20 +324,3 @@ def as_rewarder(rewarder: Any) -> Rewarder:
     raise SpecError(
         f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}{hint}"
     )
-
-
-def spec_range(spec: SpecTree) -> tuple[float, float]:
-    """Returns the lowest and the highest number that a possibly nested reward spec allows."""
-    lows, highs = [0.0], [0.0]
-    leaves = [leaf for _, leaf in tree.leaves(spec) if isinstance(leaf, Spec)]
-    if leaves:
-        lows = [_bound(leaf, "low", -np.inf) for leaf in leaves]
-        highs = [_bound(leaf, "high", np.inf) for leaf in leaves]
-    return min(lows), max(highs)
-
-
-def _bound(leaf: Spec, side: str, default: float) -> float:
-    bound = getattr(leaf, side, None)
-    if bound is None or not bound.size:
-        return default
-    return float(bound.min() if side == "low" else bound.max())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,143 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import SpecError
-from ..tree import AnyArray, AnyScalar
-from .base import Spec, is_uniform, set_fields, short, shown, without_repeats
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    try:
-        result = np.dtype(dtype)
-    except TypeError as error:
-        raise SpecError(f"dtype: expected a numpy dtype, got {dtype!r}") from error
-    if result.kind not in "biufc":
-        raise SpecError(f"dtype: expected bool, integer, float or complex, got {result}; for strings use Text")
-    return result if result.isnative else result.newbyteorder("=")  # numpy's own dtype object compares fastest
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    try:
-        result = (int(shape),) if _is_integer(shape) else tuple(operator.index(size) for size in shape)
-    except TypeError as error:
-        raise SpecError(f"shape: expected an integer or a tuple of integers, got {shape!r}") from error
-    if any(size < 0 for size in result):
-        raise SpecError(f"shape: expected sizes of at least 0, got {result}")
-    return result
-
-
-def _numbers(value: ArrayLike, what: str) -> NDArray[Any]:
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind == "O":  # Python integers, possibly beside infinities
-            given = np.asarray(given.tolist()).reshape(given.shape)
-    except ValueError as error:
-        raise SpecError(f"{what}: expected numbers in rows of one length, got {value!r}") from error
-    if given.dtype.kind not in "biuf" or np.isnan(given).any():
-        raise SpecError(f"{what}: expected numbers, got {value!r}")
-    return given
-
-
-def _read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
-    """Returns `value` in `dtype`, broadcast to `shape`, read-only; a uniform value takes the memory of one element."""
-    given = _numbers(value, what)
-    if dtype.kind in "iu" and given.size:
-        info = np.iinfo(dtype)
-        whole = np.isfinite(given).all() and (given == np.trunc(given)).all()
-        if given.dtype.kind == "f":
-            given = _exact(value, given)
-        if not whole or int(given.min()) < info.min or int(given.max()) > info.max:
-            raise SpecError(f"{what}: expected integers that fit {dtype}, got {short(given)}")
-    try:
-        given = np.broadcast_to(given, shape)
-    except ValueError as error:
-        raise SpecError(f"{what}: expected something of shape {shape}, got shape {given.shape}") from error
-    with np.errstate(over="ignore"):
-        result = np.array(given.flat[0] if is_uniform(given) else given, dtype)
-    if dtype.kind == "f" and (np.isinf(result) & np.isfinite(without_repeats(given))).any():
-        raise SpecError(f"{what}: expected numbers that fit {dtype}, got {short(given)}")
-    if result.shape != shape:
-        return np.broadcast_to(result, shape)
-    result.flags.writeable = False
-    return result
-
-
-def _exact(value: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """Returns the array `given` of `value`, with the original Python integers in place of floats that rounded them."""
-    return given if isinstance(value, np.ndarray) and value.dtype.kind != "O" else np.asarray(value, object)
-
-
-def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Returns the smallest and the largest integer that an integer or bool dtype holds."""
-    if dtype.kind == "b":
-        return 0, 1
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
-
-
-def _bound(
-    value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
-) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """Returns the bounds on one side, and a mask of the integers without one; no mask if all have a bound or none."""
-    if value is None:
-        return None, None
-    given = _numbers(value, what)
-    free: NDArray[np.bool_] = given == (-np.inf if what == "low" else np.inf)
-    if dtype.kind not in "biu" or not free.any():
-        return _read_only(value, dtype, shape, what), None
-    end = integer_range(dtype)[what == "high"]
-    bound = _read_only(np.where(free, end, _exact(value, given)).astype(object), dtype, shape, what)
-    if free.all():
-        return None, None
-    free = np.array(np.broadcast_to(free, shape))
-    free.flags.writeable = False
-    return bound, free if free.size else None
-
-
-def _check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
-    if not isinstance(value, (AnyArray, AnyScalar)):
-        raise SpecError(
-            f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "
-            f"make it with np.asarray(…, {str(dtype)!r})"
-        )
-    array: NDArray[Any] = np.asarray(value)
-    if array.shape != shape:
-        raise SpecError(f"{path}: expected shape {shape}, got {array.shape}")
-    if array.dtype != dtype:
-        raise SpecError(f"{path}: expected dtype {dtype}, got {array.dtype}; cast with .astype({str(dtype)!r})")
-    return array
-
-
-def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
-    """Checks that an array lies within bounds.
-
-    Args:
-        value: An array of numbers.
-        low: The lower bounds (inclusive), a number or an array that broadcasts to the shape of `value`.
-        high: The upper bounds, likewise.
-        path: The name of the value in the message.
-
-    Raises:
-        SpecError: An element is out of bounds; the message names the first one.
-    """
-    for bound, word, wrong in (
-        (low, "below its lower", value < low),
-        (high, "above its upper", value > high),
-    ):
-        if wrong.any():
-            at = np.unravel_index(int(np.argmax(wrong)), value.shape)
-            index = "".join(f"[{int(i)}]" for i in at)
-            limit = np.broadcast_to(bound, value.shape)[at]
-            raise SpecError(f"{path}{index}: {value[at]} is {word} bound {limit}")
-
-
-def _with_infinity(bound: Any, free: NDArray[np.bool_], infinity: float) -> NDArray[Any]:
-    result = bound.astype(object)
-    result[free] = infinity
-    return result
+from ..tree import AnyArray
+from .array_arguments import as_bounds, as_dtype, as_numbers, as_read_only, as_shape, is_integer, with_infinity
+from .array_values import check_array, check_bounds, sample_array
+from .base import Spec, set_fields, shown, without_repeats
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -186,11 +52,11 @@ class Array(Spec):
         high: ArrayLike | None = None,
         name: str | None = None,
     ) -> None:
-        size, kind = _shape(shape), _dtype(dtype)
+        size, kind = as_shape(shape), as_dtype(dtype)
         if kind.kind == "c" and not (low is None and high is None):
             raise SpecError(f"low, high: expected None, because {kind} numbers have no order")
-        below, free_below = _bound(low, kind, size, "low")
-        above, free_above = _bound(high, kind, size, "high")
+        below, free_below = as_bounds(low, kind, size, "low")
+        above, free_above = as_bounds(high, kind, size, "high")
         if below is not None and above is not None:
             lows, highs = np.broadcast_arrays(without_repeats(below), without_repeats(above))
             check_bounds(lows, lows, highs, "low")
@@ -218,12 +84,12 @@ class Array(Spec):
 
         Equal to `low`, except where only some integers have a bound: then an object array of Python integers and -inf.
         """
-        return self.low if self._free_below is None else _with_infinity(self.low, self._free_below, -np.inf)
+        return self.low if self._free_below is None else with_infinity(self.low, self._free_below, -np.inf)
 
     @property
     def high_or_inf(self) -> NDArray[Any] | None:
         """The upper bounds as the constructor takes them; see `low_or_inf`."""
-        return self.high if self._free_above is None else _with_infinity(self.high, self._free_above, np.inf)
+        return self.high if self._free_above is None else with_infinity(self.high, self._free_above, np.inf)
 
     def arguments(self) -> dict[str, Any]:
         bounds = {"low": self.low_or_inf, "high": self.high_or_inf}
@@ -235,7 +101,7 @@ class Array(Spec):
         return type(self), tuple(without_repeats(v) if isinstance(v, AnyArray) else v for v in values)
 
     def validate(self, value: Any, path: str = "value") -> None:
-        array = _check_array(value, self.shape, self.dtype, path)
+        array = check_array(value, self.shape, self.dtype, path)
         if self.dtype.kind in "fc" and np.isnan(array).any():
             at = np.unravel_index(int(np.argmax(np.isnan(array))), array.shape)
             raise SpecError(f"{path}{''.join(f'[{int(i)}]' for i in at)}: expected a number, got nan")
@@ -244,34 +110,7 @@ class Array(Spec):
             check_bounds(array, low, array if self.high is None else self.high, path)
 
     def sample(self, rng: np.random.Generator) -> NDArray[Any]:
-        kind = self.dtype.kind
-        if kind == "b":
-            low = np.False_ if self.low is None else self.low
-            high = np.True_ if self.high is None else self.high
-            return (rng.integers(0, 2, self.shape).astype(bool) | low) & high
-        if kind in "iu":
-            info = np.iinfo(self.dtype)
-            low = info.min if self.low is None else self.low
-            high = info.max if self.high is None else self.high
-            return np.asarray(rng.integers(low, high, self.shape, self.dtype, endpoint=True))
-        if kind == "c":
-            return np.asarray(rng.normal(size=self.shape) + 1j * rng.normal(size=self.shape)).astype(self.dtype)
-        # Per element: uniform between two finite bounds, exponential from a single one, normal without bounds.
-        low = np.full(self.shape, -np.inf) if self.low is None else self.low.astype(np.float64)
-        high = np.full(self.shape, np.inf) if self.high is None else self.high.astype(np.float64)
-        has_low, has_high = np.isfinite(low), np.isfinite(high)
-        low0, high0 = np.where(has_low, low, 0.0), np.where(has_high, high, 0.0)
-        share = rng.random(self.shape)
-        tail = rng.exponential(size=self.shape)
-        value = np.select(
-            [has_low & has_high, has_low, has_high],
-            [low0 * (1 - share) + high0 * share, low0 + tail, high0 - tail],
-            rng.normal(size=self.shape),
-        )
-        biggest = np.finfo(self.dtype).max
-        value = np.clip(value, -biggest, biggest).astype(self.dtype)
-        # numpy 1 raises an error when both bounds of `clip` are None.
-        return value if self.low is None and self.high is None else np.asarray(np.clip(value, self.low, self.high))
+        return sample_array(rng, self.shape, self.dtype, self.low, self.high)
 
     def zeros(self) -> NDArray[Any]:
         value = np.zeros(self.shape, self.dtype)
@@ -298,10 +137,10 @@ class Discrete(Spec):
     name: str | None
 
     def __init__(self, n: int, start: int = 0, dtype: DTypeLike = "int64", name: str | None = None) -> None:
-        kind = _dtype(dtype)
-        if not _is_integer(n) or n < 1:
+        kind = as_dtype(dtype)
+        if not is_integer(n) or n < 1:
             raise SpecError(f"n: expected an integer of at least 1, got {n!r}")
-        if not _is_integer(start):
+        if not is_integer(start):
             raise SpecError(f"start: expected an integer, got {start!r}")
         n, start = int(n), int(start)
         if kind.kind not in "iu" or start < np.iinfo(kind).min or start + n - 1 > np.iinfo(kind).max:
@@ -353,11 +192,11 @@ class MultiDiscrete(Spec):
     def __init__(
         self, nvec: ArrayLike, start: ArrayLike = 0, dtype: DTypeLike = "int64", name: str | None = None
     ) -> None:
-        kind, shape = _dtype(dtype), _numbers(nvec, "nvec").shape
+        kind, shape = as_dtype(dtype), as_numbers(nvec, "nvec").shape
         if kind.kind not in "iu":
             raise SpecError(f"dtype: expected an integer dtype, got {kind}")
-        counts = _read_only(nvec, np.dtype(np.int64), shape, "nvec")
-        starts = _read_only(start, kind, shape, "start")
+        counts = as_read_only(nvec, np.dtype(np.int64), shape, "nvec")
+        starts = as_read_only(start, kind, shape, "start")
         check_bounds(counts, 1, counts, "nvec")
         info = np.iinfo(kind)
         for first, count in zip(starts.ravel().tolist(), counts.ravel().tolist(), strict=True):
@@ -376,7 +215,7 @@ class MultiDiscrete(Spec):
         return self.start + (self.nvec - 1).astype(self.dtype)
 
     def validate(self, value: Any, path: str = "value") -> None:
-        check_bounds(_check_array(value, self.shape, self.dtype, path), self.start, self.last, path)
+        check_bounds(check_array(value, self.shape, self.dtype, path), self.start, self.last, path)
 
     def sample(self, rng: np.random.Generator) -> NDArray[Any]:
         return np.asarray(self.start + rng.integers(0, self.nvec).astype(self.dtype))
@@ -398,7 +237,7 @@ class MultiBinary(Spec):
     name: str | None
 
     def __init__(self, shape: int | tuple[int, ...] | list[int], name: str | None = None) -> None:
-        set_fields(self, shape=_shape(shape), name=name)
+        set_fields(self, shape=as_shape(shape), name=name)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -406,7 +245,7 @@ class MultiBinary(Spec):
         return np.dtype(np.int8)
 
     def validate(self, value: Any, path: str = "value") -> None:
-        check_bounds(_check_array(value, self.shape, self.dtype, path), 0, 1, path)
+        check_bounds(check_array(value, self.shape, self.dtype, path), 0, 1, path)
 
     def sample(self, rng: np.random.Generator) -> NDArray[Any]:
         return np.asarray(rng.integers(0, 2, self.shape, np.int8))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..tree import AnyArray, AnyTuple
-from .arrays import Array, Discrete, MultiBinary, MultiDiscrete, check_bounds
+from .array_values import check_bounds
+from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
 from .base import Spec, SpecTree, set_fields, shown
 from .nested import check_spec, sample, validate, zeros
 

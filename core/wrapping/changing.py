@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from ..errors import SpecError
-from ..rewards.rewarder import Rewarder, RewardFunction, spec_range
+from ..rewards.reward_arithmetic import spec_range
+from ..rewards.rewarder import Rewarder, RewardFunction
 from ..spec.base import shown
 from .by_lane import over_lanes
 from .change import Change, Specs

@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..protocol.fast_steps import Count
+
 
 class ElapsedSteps:
-    """The number of steps of each lane's episode; its methods return new counts.
+    """The number of steps of each lane's episode.
+
+    Counts rest, and its methods return new ones; or they run, while a kernel advances their arrays in place.
 
     All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
     array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
 
     Args:
-        offsets: The count of each lane less `common`, int64 of shape (n,); never changed.
+        offsets: The count of each lane less `common`, int64 of shape (n,); never changed by counts that rest.
         common: The part of the counts that all lanes share.
         bound: A number that no offset exceeds.
+        count: For counts that run, the arrays that the kernel changes, of which `offsets` is a part; else None.
 
     Attributes:
         offsets: The count of each lane less `common`.
         common: The part of the counts that all lanes share.
+        count: The arrays that the kernel changes; None for counts that rest.
     """
 
-    __slots__ = ("_bound", "common", "offsets")
+    __slots__ = ("_bound", "common", "count", "offsets")
 
-    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0) -> None:
-        self.offsets, self.common, self._bound = offsets, common, bound
+    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0, count: Count | None = None) -> None:
+        self.offsets, self.common, self._bound, self.count = offsets, common, bound, count
 
     def stepped(self) -> ElapsedSteps:
         """Returns the counts after one more step of all lanes."""
         return ElapsedSteps(self.offsets, self.common + 1, self._bound)
 
-    def ahead(self, restart: Any) -> ElapsedSteps:
-        """Returns `stepped`, with offsets that a kernel may change.
+    def running(self, cut: NDArray[np.bool_], limit: int) -> ElapsedSteps:
+        """Returns the same counts as ones that run, in arrays of their own; only one wrapper may hold them.
 
         Args:
-            restart: The lanes that begin an episode, whose offsets it sets to `-common`; None for none.
+            cut: The lanes that the last step has truncated, of shape (n,).
+            limit: A number of steps.
         """
-        return ElapsedSteps(self.offsets if restart is None else self.offsets.copy(), self.common + 1, self._bound)
+        elapsed = np.empty(len(self.offsets) + 1, np.int64)
+        np.add(self.offsets, self.common, out=elapsed[:-1])
+        elapsed[-1] = limit
+        return ElapsedSteps(elapsed[:-1], 0, sys.maxsize, (np.array(cut, bool, order="C"), elapsed))
+
+    def runs_with(self, cut: Any) -> bool:
+        """Returns True if the counts run, and `count` has this very array of truncated lanes.
+
+        Args:
+            cut: The array.
+        """
+        return self.count is not None and self.count[0] is cut
+
+    def begin(self, lanes: NDArray[np.bool_]) -> None:
+        """Begins episodes in some lanes of counts that run.
+
+        Args:
+            lanes: The mask of these lanes, of shape (n,).
+        """
+        cut, _ = cast("Count", self.count)
+        cut[lanes], self.offsets[lanes] = False, 0
+
+    def resting(self) -> ElapsedSteps:
+        """Returns the same counts as ones that rest, of the same arrays, which no kernel may change from now on."""
+        return self if self.count is None else ElapsedSteps(self.offsets, 0, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
         """Returns these counts, with those of `other` in some lanes.

@@ -23,6 +23,7 @@ from ..protocol.fast_steps import (
     parts_or_call,
 )
 from ..protocol.infos import Infos
+from ..protocol.process import Snapshot
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
 from .change import SPECS, Specs
@@ -60,6 +61,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         self._act, self._end = change.action, change.truncated
         self._begin, self._remember, self._note = change.begin, change.remember, change.note
         self._see, self._pay, self._tell = change.with_memory()
+        self._end_count()  # for the limit may be another one
         if self._cut is None:
             self._cut = False if env.batch_size is None else np.zeros(env.batch_size, bool)
         if self._layer_plan is not None:
@@ -75,6 +77,9 @@ class LiftedEnv(Changing[Env], Wrapper):
         if mask is not None and np.all(mask):
             mask = None
         memory = self._memory
+        if mask is not None and isinstance(memory, ElapsedSteps) and memory.runs_with(self._cut):
+            memory.begin(np.asarray(mask))
+            return Reset(observation, info)  # where a kernel counts, the change is the limit alone
         if self._begin is not None:
             fresh = self._begin(observation)
             fresh = fresh if self._note is None else self._note(fresh, info)
@@ -117,12 +122,36 @@ class LiftedEnv(Changing[Env], Wrapper):
         """
         counted, memory = self._step_counted, self._memory
         if counted is not None and memory is not None:  # the batch inside counts, if it can
-            memory = memory.ahead(restart)
-            values = counted(action, restart, (self._cut, memory.offsets, memory.common, self._highest))
+            count = memory.count if memory.runs_with(self._cut) else self._start_count(memory)
+            values = None if count is None else counted(action, restart, count)
             if values is not None:
-                self._memory, self._cut = memory, self._no_flags if values[3] is None else values[3].copy()
                 return values
         return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
+
+    def _start_count(self, memory: ElapsedSteps) -> Any:
+        """Returns a count that the batch inside advances from here on; None where it cannot.
+
+        Args:
+            memory: The counts so far.
+        """
+        if not cast("Any", self.env).counts_steps:
+            return None
+        self._memory = running = memory.running(self._cut, self._highest)
+        self._cut, _ = count = cast("Any", running.count)
+        return count
+
+    def _end_count(self) -> None:
+        """Keeps later steps from changing the memory in place, because a snapshot or a copy is about to hold it."""
+        if isinstance(self._memory, ElapsedSteps):
+            self._memory = self._memory.resting()
+
+    def snapshot(self) -> Snapshot:
+        self._end_count()
+        return super().snapshot()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._end_count()
+        return super().__getstate__()
 
     def step_parts(self) -> tuple[Part, ...]:
         """Returns `step` as the parts of an assembled one: those of the environment inside, and the change."""

@@ -447,15 +447,16 @@ class Reader(BatchModel):
 
 
 def test_an_index_outside_of_an_array_is_an_error_and_the_batch_stays_as_it_was():
-    batch = envoi.batch(Reader(), 3, compiled=True)
+    batch = envoi.TimeLimit(envoi.batch(Reader(), 3, compiled=True), 3)
     batch.reset(seed=0)
     assert batch.step(np.array([1, -1, 9])).observation.tolist() == [2, 18, 18]
     for wrong in (10, -11, 2**60):
         with pytest.raises(IndexError):
-            batch.step(np.array([0, 0, wrong]))
+            batch.step(np.array([0, 0, wrong]), np.array([True, False, False]))
     assert batch.state.tolist() == [2, 18, 18]
     step = batch.step(np.array([3, 3, 3]))
     assert exact(step.reward) == exact(np.tan(np.full(3, 6) * 0.1))  # numpy's own tan
+    assert batch.step(np.array([3, 3, 3])).truncated.all()  # the refused steps count for nothing
 
 
 class Wrapping(Reader):

@@ -34,9 +34,8 @@ def pair(make, n=N, way="batch of a wrapped model"):
 
 def counts(batch):
     """True if the kernel counts the steps of the limit."""
-    before = batch._memory
     batch.step_values(batch.sample_action(), None)
-    return batch.env._in_records and batch._memory.offsets is before.offsets
+    return batch.env._in_records and batch._memory.count is not None
 
 
 def kept(batch):
@@ -251,6 +250,24 @@ def test_a_wrapper_with_a_step_of_its_own_inside_is_called():
     limited.reset(seed=0)
     limited.step(np.zeros(N, int))
     assert called == [1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lanes_that_a_step_of_a_subclass_cuts_off_wait_for_a_reset(compiled):
+    class Impatient(TimeLimit):
+        def step(self, action, restart=None):
+            step = super().step(action, restart)
+            self._cut = self._cut | np.array([False, True, False, False])
+            return step._replace(truncated=self._cut.copy())
+
+    batch = Impatient(envoi.batch(CartPole(), N, compiled=compiled), LIMIT)
+    batch.reset(seed=0)
+    step = batch.step(np.ones(N, int))
+    for _ in range(2):
+        with pytest.raises(EpisodeError, match=r"lanes \[1\]"):
+            batch.step(np.ones(N, int))
+    batch.step(np.ones(N, int), step.truncated)
+    assert batch._memory.counts().tolist() == [2, 0, 2, 2]
 
 
 def test_a_change_with_a_limit_may_also_change_rewards():

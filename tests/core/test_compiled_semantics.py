@@ -130,15 +130,17 @@ class Growing(Plain):
 
 
 def test_an_integer_beyond_64_bits_is_an_error_and_the_batch_stays_as_it_was():
-    batch = envoi.batch(Growing(), N, compiled=True)
+    batch = envoi.TimeLimit(envoi.batch(Growing(), N, compiled=True), 64)
     batch.reset(seed=0)
     for _ in range(63):
         batch.step(np.array([0, 1, 0]))
     before = exact(batch.state)
     with pytest.raises(OverflowError, match="64 bits"):
-        batch.step(np.array([0, 1, 0]))
+        batch.step(np.array([0, 1, 0]), np.array([True, False, False]))
     assert exact(batch.state) == before
     assert batch.state[1].count == 2**63 - 1
+    step = batch.step(np.zeros(N, int), np.array([False, True, False]))
+    assert step.truncated.tolist() == [True, False, True]  # the refused step counts for nothing
 
 
 @pytest.mark.deep

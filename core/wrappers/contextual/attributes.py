@@ -141,7 +141,7 @@ class ContextAttributes(Lifted):
     @property
     def context(self) -> Any:
         """The full context in force, with its noise; in a batch a tuple of one per lane. Setting it is `set`."""
-        contexts = self._in_force.contexts
+        contexts = self._in_force.in_lanes()
         return tuple(map(dict, contexts)) if self._lanes is not None else dict(contexts[0])
 
     @context.setter

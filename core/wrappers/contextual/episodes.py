@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...batching.model_batch import batch_streams
+from ...batching.lane_contexts import LaneContexts
+from ...context.set_columns import Places
 from ...errors import ContextError
 from ...protocol.batch_env import as_mask
 from ...protocol.process import Snapshot
 from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
-from ...seeding import Streams
+from ...seeding import Streams, batch_streams
+from ...wrapping.delegate import Around
 from ...wrapping.refusable import Refusable
 from .attributes import ContextAttributes
 from .schedule import Chosen, Mark
 from .shown_context import entries
+
+Indices: TypeAlias = Sequence[int] | NDArray[np.intp]
+"""The indices of some lanes, in order."""
 
 
 class ContextualEpisodes(ContextAttributes):
@@ -25,7 +31,7 @@ class ContextualEpisodes(ContextAttributes):
 
     memory = ("_in_force", "_bound", "_episodes", "_total")
 
-    _bound: list[Mapping[str, Any]] | None = None  # the contexts that were put in force last, by a binding of one lane
+    _bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
     _log: Any
     _episodes: int
     _total: int
@@ -34,28 +40,28 @@ class ContextualEpisodes(ContextAttributes):
     # Resets.
 
     def reset(self, **arguments: Any) -> Any:
-        mask, options, seed = arguments.get("mask"), arguments.get("options"), arguments.get("seed")
+        options, seed = arguments.get("options"), arguments.get("seed")
+        lanes: Indices = (0,)
         if self._lanes is not None:
-            mask = as_mask(mask, self._lanes, "mask")
+            mask = as_mask(arguments.get("mask"), self._lanes, "mask")
+            lanes = np.arange(self._lanes) if mask is None else mask.nonzero()[0]
         wish, values = None, None
         if options:
             options = dict(options)
             wish, values = self._take_wishes(options)
         if "options" in arguments:
             arguments["options"] = options or None
-        lanes = range(self._lanes or 1) if mask is None else np.flatnonzero(mask).tolist()
         with self._begin_episodes(lanes, wish, values, seed):
             if seed is None and self._binding.replaces:
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
     def beginning(self, restart: NDArray[np.bool_]) -> Refusable:
-        lanes = restart.nonzero()[0].tolist()
-        return self._begin_episodes(lanes, in_step=True)
+        return self._begin_episodes(restart.nonzero()[0], in_step=True)
 
     def _begin_episodes(
         self,
-        lanes: Sequence[int],
+        lanes: Indices,
         wish: Sequence[Chosen] | None = None,
         values: Mapping[str, Any] | None = None,
         seed: Any = None,
@@ -76,7 +82,7 @@ class ContextualEpisodes(ContextAttributes):
                 self._follow(seed, lanes)
             self._choose(lanes, wish, values)
             if in_step and self._binding.replaces:
-                for lane in lanes:
+                for lane in _listed(lanes):
                     self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
         except Exception:  # functions of the user choose contexts and put them in force
             begun.undo()
@@ -104,7 +110,7 @@ class ContextualEpisodes(ContextAttributes):
         taken = (CONTEXT, CONTEXT_ID, *self._schedule.features)
         return self.env.untaken({name: value for name, value in options.items() if name not in taken})
 
-    def _follow(self, seed: Any, lanes: Sequence[int]) -> None:
+    def _follow(self, seed: Any, lanes: Indices) -> None:
         """Lets choices follow from the seed of a reset of these lanes; the selector begins if they are all."""
         streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
         if streams is not None:
@@ -113,7 +119,7 @@ class ContextualEpisodes(ContextAttributes):
                 self._schedule.begin()  # a seed fixes which contexts are chosen
 
     def _choose(
-        self, lanes: Sequence[int], wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
+        self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
     ) -> None:
         """Chooses contexts for lanes that are about to begin, and puts them in force.
 
@@ -122,31 +128,41 @@ class ContextualEpisodes(ContextAttributes):
             wish: The contexts of all n lanes, for these episodes alone.
             values: Values by feature, over those of the contexts that are chosen.
         """
-        schedule = self._schedule
-        if not lanes:
+        schedule, n = self._schedule, self._lanes
+        if not len(lanes):
             return
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
+        rng = schedule.generator(self.env)
+        in_columns = n is not None and self._binding.sets_features and wish is None and not values
+        places = schedule.select_places(rng, len(lanes)) if in_columns else None
+        if places is not None:
+            self._put_places(places, lanes)
+            return
+        lanes = _listed(lanes)
         selecting = wish is None and schedule.fixed is None
-        chosen = schedule.choose(schedule.generator(self.env), lanes, self._lanes or 1, wish)
+        chosen = schedule.choose(rng, lanes, n or 1, wish)
         if values:
             changed = [schedule.changed(one, values) for one in chosen]
             self._checked([new for new, old in zip(changed, chosen, strict=True) if new is not old], "options")
             chosen = changed
-        of_the_set = selecting and not (values or schedule.noise.names or schedule.is_sampled)
-        self._put(chosen, lanes, of_the_set, bool(values) or not selecting)
+        places = schedule.columns.places_of(chosen) if in_columns and selecting else None
+        if places is not None:
+            self._put_places(places, np.asarray(lanes))
+        else:
+            self._put(chosen, lanes, bool(values) or not selecting)
 
     # Contexts in force.
 
-    def _refusable(self, lanes: Sequence[int]) -> Refusable:
+    def _refusable(self, lanes: Indices) -> Refusable:
         """Returns the context of what may change the contexts of lanes, and may be refused."""
         binding = self._binding
         held = self._in_force, self._bound, self._episodes, self._total
         mark, replaced = self._schedule.mark(binding.replaces), binding.held(self._env_inside)
         return Refusable(self._settle, self._take_back, (lanes, held, mark, replaced))
 
-    def _take_back(self, lanes: Sequence[int], held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
+    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
         """Returns to the contexts in force and those to come of before, because a reset or step was refused.
 
         Args:
@@ -159,40 +175,67 @@ class ContextualEpisodes(ContextAttributes):
         self._in_force, self._bound, self._episodes, self._total = held
         self._schedule.go_back(mark)
         if tried is not self._in_force:
-            env, contexts = self._env_inside, self._in_force.contexts
-            self._use(self._binding.put_back(env, replaced, contexts, None if self._lanes is None else lanes))
+            env, contexts = self._env_inside, self._in_force.in_lanes()
+            self._use(self._binding.put_back(env, replaced, contexts, None if self._lanes is None else _listed(lanes)))
             self._show()
 
-    def _settle(self, lanes: Sequence[int], held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
+    def _settle(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
         """Completes a reset or step that was not refused; the arguments are those of `_take_back`."""
         if replaced is not None:
             self._binding.release(self._env_inside, replaced)
         if self._log is not None:
-            for lane in lanes:
-                self._log(self._episodes, self._total, dict(self._in_force.contexts[lane]))
+            for lane in _listed(lanes):
+                self._log(self._episodes, self._total, dict(self._in_force.in_lanes()[lane]))
                 self._episodes += 1
 
-    def _put(self, chosen: Sequence[Chosen], lanes: Sequence[int], of_the_set: bool, by_values: bool) -> None:
+    def _put_places(self, places: Places, lanes: Indices) -> None:
+        """Puts contexts of the set in force, in a batch that has features by itself.
+
+        Args:
+            places: The places in the set of a context for each of these lanes.
+            lanes: The indices of the lanes.
+        """
+        before, columns = self._in_force, self._schedule.columns
+        differ_in_few = before.columns is columns  # in the features that differ over the set
+        if not differ_in_few and len(lanes) != self._lanes:
+            self._put(columns.entries(places), _listed(lanes), False)
+            return
+        self._in_force = now = before.with_places(places, lanes, columns, self._view)
+        if differ_in_few:
+            as_arrays = self._takes_arrays
+            self._env_inside.put_context(columns.values(places, as_arrays), lanes if as_arrays else _listed(lanes))
+        else:
+            self._binding.apply(self.env, now.in_lanes(), _listed(lanes))
+        self._show()
+
+    @cached_property
+    def _takes_arrays(self) -> bool:
+        """True if the batch inside holds contexts as arrays."""
+        inside: Any = self._env_inside
+        while isinstance(inside, Around):
+            inside = cast("Any", inside).env
+        return isinstance(inside, LaneContexts)
+
+    def _put(self, chosen: Sequence[Chosen], lanes: Sequence[int], by_values: bool) -> None:
         """Puts contexts in force.
 
         Args:
             chosen: A context for each of these lanes.
             lanes: The indices of the lanes.
-            of_the_set: True if the contexts are of the set.
             by_values: True if some may have been given by their values.
         """
-        before = self._in_force
-        self._in_force = now = before.with_chosen(chosen, lanes, self._view, of_the_set, by_values)
-        if self._lanes is None or not self._binding.sets_features:
-            self._bind(now.contexts, lanes)
-        elif of_the_set and before.all_of_the_set:
-            # New contexts differ from those before only in the features that differ over the set.
-            self._env_inside.put_context(self._schedule.columns_of(chosen), lanes)
+        before, view = self._in_force, self._view
+        if self._lanes is None:
+            self._in_force = now = before.with_one(chosen[0], view)
         else:
-            self._binding.apply(self.env, now.contexts, lanes)
+            self._in_force = now = before.with_chosen(chosen, lanes, view, by_values)
+        if self._lanes is None or not self._binding.sets_features:
+            self._bind(now.in_lanes(), lanes)
+        else:
+            self._binding.apply(self.env, now.in_lanes(), lanes)
         self._show()
 
-    def _bind(self, contexts: list[Any], lanes: Sequence[int]) -> None:
+    def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
         """Puts contexts in force by way of the binding, unless they are.
 
         Args:
@@ -201,10 +244,11 @@ class ContextualEpisodes(ContextAttributes):
         """
         binding, before = self._binding, self._bound
         if before is not None and not binding.reapplies:
-            # Other code may have given the environment another context meanwhile.
+            begin = [lane for lane in lanes if contexts[lane] is not before[lane] and contexts[lane] != before[lane]]
             is_one = self._lanes is None and binding.sets_features
-            in_force = not is_one or self._env_inside.context == before[0]
-            lanes = [lane for lane in lanes if contexts[lane] != before[lane]] if in_force else lanes
+            # Other code may have given the environment another context meanwhile.
+            if begin or not is_one or self._env_inside.context == before[0]:
+                lanes = begin
         if lanes:
             self._use(binding.apply(self.env, contexts, None if self._lanes is None else lanes))
             self._bound = contexts
@@ -218,7 +262,7 @@ class ContextualEpisodes(ContextAttributes):
     def _show(self) -> None:
         """Holds the part of the contexts in force that observations and infos show."""
         lanes, now = self._lanes is not None, self._in_force
-        self._shown_in_infos = entries(now.ids, now.contexts, now.unnamed, lanes)
+        self._shown_in_infos = entries(now.ids, now.in_lanes, now.unnamed, lanes)
         self._view.hold(now.vectors if lanes else now.vectors[0])
 
     # Lanes, streams and snapshots.
@@ -253,7 +297,12 @@ class ContextualEpisodes(ContextAttributes):
         with self._refusable(lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
-                self._bind(self._in_force.contexts, lanes)
+                self._bind(self._in_force.in_lanes(), lanes)
             super().restore(Snapshot(self._kind, content))
             self._schedule.restore(schedule)
+            self._in_force = self._in_force.of_the_set(self._schedule.columns)
             self._show()
+
+
+def _listed(lanes: Indices) -> Sequence[int]:
+    return lanes.tolist() if isinstance(lanes, np.ndarray) else lanes

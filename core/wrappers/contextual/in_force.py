@@ -3,57 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...context.set_columns import Places, SetColumns, objects
+from ...structural_equality import Structured
 from .schedule import Chosen
-from .shown_context import View, objects
+from .shown_context import View
+
+_NONE: frozenset[int] = frozenset()
+_ONE = frozenset({0})
 
 
-class InForce(NamedTuple):
+class InForce(Structured):
     """The contexts in force, by lane; an environment without lanes has one. It is replaced, never changed.
 
+    Args:
+        ids: As the attribute.
+        vectors: As the attribute.
+        contexts: The full contexts, n of them; None for those at `places`.
+        unnamed: As the attribute.
+        columns: As the attribute.
+        places: As the attribute.
+
     Attributes:
-        contexts: The full contexts, n of them.
-        ids: Their ids, shape (n,), read-only because infos hold it.
-        vectors: Their visible parts, float64 of shape (n, numbers).
+        ids: The ids of the contexts, shape (n,), read-only because infos hold it; of an environment without lanes a
+            tuple of one.
+        vectors: Their visible parts, float64 of shape (n, numbers); likewise.
         unnamed: The lanes whose context was given by values, and so has no id.
-        all_of_the_set: True if the contexts of all lanes are of the set.
+        columns: The set, if the contexts of all lanes were chosen out of it by place; else None.
+        places: Their places in it, of shape (n,); else None.
     """
 
-    contexts: list[Mapping[str, Any]]
-    ids: NDArray[Any]
-    vectors: NDArray[np.float64]
-    unnamed: frozenset[int] = frozenset()
-    all_of_the_set: bool = False
+    __slots__ = ("_contexts", "columns", "ids", "places", "unnamed", "vectors")
+
+    def __init__(
+        self,
+        ids: Any,
+        vectors: Any,
+        contexts: Sequence[Mapping[str, Any]] | None = None,
+        unnamed: frozenset[int] = _NONE,
+        columns: SetColumns | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self._contexts, self.ids, self.vectors, self.unnamed = contexts, ids, vectors, unnamed
+        self.columns, self.places = columns, places
+
+    def in_lanes(self) -> Sequence[Mapping[str, Any]]:
+        """Returns the full contexts, n of them."""
+        if self._contexts is None:
+            held = cast("SetColumns", self.columns).entries(cast("Places", self.places))
+            self._contexts = [context for _, context in held]
+        return self._contexts
+
+    def parts(self) -> list[tuple[str, Any]]:
+        names = ("ids", "vectors", "unnamed")
+        return [("contexts", self.in_lanes()), *((name, getattr(self, name)) for name in names)]
 
     @classmethod
-    def first(cls, chosen: Chosen, n: int, view: View) -> InForce:
+    def first(cls, chosen: Chosen, n: int | None, view: View) -> InForce:
         """Returns what is in force before the first reset.
 
         Args:
             chosen: The first context of the set.
-            n: How many lanes there are.
+            n: How many lanes there are; None for an environment without lanes.
             view: The agent's view.
         """
         key, context = chosen
-        return cls([dict(context)] * n, objects([key] * n), np.array([view.vector((None, context))] * n))
+        vector = view.vector((None, context))
+        if n is None:
+            return cls((key,), (vector,), [dict(context)])
+        return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
 
-    def with_chosen(
-        self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, of_the_set: bool, by_values: bool
-    ) -> InForce:
+    def with_one(self, chosen: Chosen, view: View) -> InForce:
+        """Returns what is in force once an environment without lanes has a new context.
+
+        Args:
+            chosen: The context.
+            view: The agent's view.
+        """
+        key, context = chosen
+        vectors = (view.vector(chosen),) if view.is_shown else self.vectors
+        return InForce((key,), vectors, [context], _NONE if key is not None else _ONE)
+
+    def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
+        """Returns what is in force once some lanes have new contexts of the set.
+
+        Args:
+            places: The places of the contexts of these lanes.
+            lanes: The indices of the lanes: all, or with `columns` in force everywhere.
+            columns: The set.
+            view: The agent's view.
+        """
+        vectors = self.vectors
+        if len(lanes) == len(self.ids):
+            ids = columns.ids[places]
+            if view.is_shown:
+                vectors = view.vectors(columns)[places]
+        else:
+            ids = self.ids.copy()
+            ids[lanes] = columns.ids[places]
+            if view.is_shown:
+                vectors = vectors.copy()
+                vectors[lanes] = view.vectors(columns)[places]
+            everywhere = cast("Places", self.places).copy()
+            everywhere[lanes] = places
+            places = everywhere
+        ids.flags.writeable = False
+        return InForce(ids, vectors, None, _NONE, columns, places)
+
+    def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, by_values: bool) -> InForce:
         """Returns what is in force once some lanes have new contexts.
 
         Args:
             chosen: A context for each of these lanes.
             lanes: The indices of the lanes.
             view: The agent's view.
-            of_the_set: True if these contexts are of the set.
             by_values: True if some may have been given by their values.
         """
-        contexts, ids, vectors, unnamed = self.contexts.copy(), self.ids.copy(), self.vectors, self.unnamed
+        contexts, ids, vectors, unnamed = list(self.in_lanes()), self.ids.copy(), self.vectors, self.unnamed
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             contexts[lane], ids[lane] = context, key
         ids.flags.writeable = False
@@ -67,5 +136,14 @@ class InForce(NamedTuple):
             else:
                 vectors = vectors.copy()
                 vectors[lanes] = shown
-        all_of_the_set = of_the_set and (self.all_of_the_set or len(lanes) == len(ids))
-        return InForce(contexts, ids, vectors, unnamed, all_of_the_set)
+        return InForce(ids, vectors, contexts, unnamed)
+
+    def of_the_set(self, columns: SetColumns) -> InForce:
+        """Returns the same with another object for an equal set, as a pickled snapshot has one of its own.
+
+        Args:
+            columns: The set.
+        """
+        if self.columns is None or self.columns is columns or not columns.has_the_contexts_of(self.columns):
+            return self
+        return InForce(self.ids, self.vectors, None, self.unnamed, columns, self.places)

@@ -17,7 +17,8 @@ from ...context.distributions import extremes
 from ...context.files import load_contexts
 from ...context.noise import Noise
 from ...context.sampled import Sampled
-from ...context.selectors import RoundRobin, Selector, Static
+from ...context.selectors import Random, RoundRobin, Selector, Static
+from ...context.set_columns import Places, SetColumns, same_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
 from ...tree import AnyList, AnyMapping, AnyTuple
@@ -28,11 +29,14 @@ Chosen: TypeAlias = tuple[Hashable, Mapping[str, Any]]
 
 
 _ATOMS = frozenset({int, float, bool, str, NoneType})
-_WITHOUT_NUMBERS = (RoundRobin, Static)  # but their subclasses may take random numbers
+# Of these classes themselves; what subclasses do is not known.
+_WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random numbers
+_BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 
-Mark: TypeAlias = tuple[Selector, dict[str, Any], "np.random.Generator | None", Any, "Chosen | None"]
-"""All that choices change: the selector, its attributes, the generator and its state, and `Schedule.next`."""
+Mark: TypeAlias = tuple[Selector, dict[str, Any], bool, "np.random.Generator | None", Any, "Chosen | None"]
+"""All that choices change: the selector, its position or (True) all its attributes, the generator and its state, and
+`Schedule.next`."""
 
 
 class Schedule:
@@ -120,6 +124,22 @@ class Schedule:
         chosen, self.next = self.next or self.selector.select(rng), None
         return chosen
 
+    def select_places(self, rng: np.random.Generator, n: int) -> Places | None:
+        """Returns the contexts of lanes that begin an episode as their places in the set.
+
+        Args:
+            rng: The generator of choices.
+            n: The number of lanes, at least 1.
+
+        Returns:
+            Shape (n,); None, before anything has changed, if some contexts may lie outside of the set, or the selector
+            chooses one by one.
+        """
+        selector = self.selector
+        if self.noise.names or self.fixed is not None or self.next is not None:
+            return None
+        return selector.select_places(rng, n) if selector.contexts is self.contexts else None
+
     def peek(self, env: Any) -> Chosen:
         """Returns the fixed context, or the one that `select` will return; the selector stays where it is."""
         fixed = self.fixed[0] if self.fixed else None
@@ -136,8 +156,10 @@ class Schedule:
             n: How many lanes there are.
             wish: One context for each of the n lanes, for these episodes alone; the selector stays where it is.
         """
+        chosen: list[Chosen]
         if wish is None and self.fixed is None and self.next is None:
-            chosen: list[Chosen] = list(self.selector.select_several(rng, len(lanes)))
+            selector = self.selector
+            chosen = [selector.select(rng)] if len(lanes) == 1 else selector.select_several(rng, len(lanes))
         else:
             given = wish or self.fixed or [None] * n
             chosen = [given[lane] or self.select(rng) for lane in lanes]
@@ -216,22 +238,10 @@ class Schedule:
         full = {**(self.default_context or {}), **context}
         return {name: full[name] for name in self.features if name in full}
 
-    # The set as columns.
-
-    def columns_of(self, chosen: Sequence[Chosen]) -> dict[str, list[Any]]:
-        """Returns the values of some contexts of the set, by feature: of the features that differ over the set."""
-        places = [self._places[key] for key, _ in chosen]
-        return {name: [column[place] for place in places] for name, column in self._columns.items()}
-
     @cached_property
-    def _places(self) -> dict[Hashable, int]:
-        return {key: place for place, key in enumerate(self.contexts)}
-
-    @cached_property
-    def _columns(self) -> dict[str, list[Any]]:
-        contexts = list(self.contexts.values())
-        columns = {name: [context[name] for context in contexts] for name in contexts[0]}
-        return {n: column for n, column in columns.items() if any(not np.array_equal(v, column[0]) for v in column)}
+    def columns(self) -> SetColumns:
+        """The set as columns."""
+        return SetColumns(self.contexts)
 
     # Going back.
 
@@ -244,19 +254,24 @@ class Schedule:
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
             state = rng.bit_generator.state
+        if type(selector) in _BY_POSITION:
+            return selector, selector.position, False, rng, state, self.next
         attributes = vars(selector).copy()
         attributes["position"] = position = selector.position.copy()  # the others are replaced, never changed
         for name, value in position.items():
             if type(value) not in _ATOMS:
                 position[name] = copy.deepcopy(value)
-        return selector, attributes, rng, state, self.next
+        return selector, attributes, True, rng, state, self.next
 
     def go_back(self, mark: Mark) -> None:
         """Takes back all choices since a `mark`."""
-        self.selector, attributes, self.rng, state, self.next = mark
-        held = vars(self.selector)
-        held.clear()
-        held.update(attributes)
+        self.selector, held, is_whole, self.rng, state, self.next = mark
+        if is_whole:
+            attributes = vars(self.selector)
+            attributes.clear()
+            attributes.update(held)
+        else:
+            self.selector.position = held
         if state is not None and self.rng is not None:
             self.rng.bit_generator.state = state
 
@@ -268,6 +283,13 @@ class Schedule:
         """Restores the result of `snapshot`."""
         selector_and_rng, self.next, self.fixed = content
         self.selector, self.rng = copy.deepcopy(selector_and_rng)
+        selector = self.selector
+        has_others = selector.contexts is not self.contexts and type(selector) in _BY_POSITION
+        if has_others and same_contexts(selector.contexts, self.contexts):
+            # Of a snapshot that was pickled; with the same object, contexts can be chosen by their places.
+            position = selector.position
+            self.begin()
+            selector.position = position
 
 
 def full_set(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...context.observation_layout import Layout, appended, beside, by_name
+from ...context.set_columns import SetColumns, objects
 from ...context.visibility import Visible
 from ...errors import ContextError, SpecError
 from ...protocol.infos import SomeLanes
@@ -62,7 +63,7 @@ class View:
         self.visible = Visible(
             schedule.ends(), schedule.default_context, schedule.space, *self._seen_as, bounds, free, self._hidden
         )
-        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
+        self._forget_vectors()
         schedule.noise.bounds = partial(self.visible.bounds_of, given=bounds) if self._clip else None
 
     def set_bounds(self, low: Any, high: Any, context_bounds: Mapping[str, Sequence[Any]] | None) -> None:
@@ -88,7 +89,11 @@ class View:
     def restore_bounds(self, bounds: Any) -> None:
         """Restores the result of `bounds`."""
         self.env_bounds, self._context_bounds, self.visible, self._schedule.noise.bounds = bounds
-        self._vector_of = {}
+        self._forget_vectors()
+
+    def _forget_vectors(self) -> None:
+        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
+        self._vectors: NDArray[np.float64] | None = None
 
     # Observations.
 
@@ -142,6 +147,16 @@ class View:
             self._vector_of[key] = self.visible.vector(context)
         return self._vector_of[key]
 
+    def vectors(self, columns: SetColumns) -> NDArray[np.float64]:
+        """Returns the visible parts of the m contexts of the set, shape (m, numbers).
+
+        Args:
+            columns: The set.
+        """
+        if self._vectors is None:
+            self._vectors = np.array([self.visible.vector(context) for context in columns.contexts])
+        return self._vectors
+
     def check(self, context: Mapping[str, Any], what: str) -> None:
         """Checks that the spec holds under a context that is not in the set.
 
@@ -185,22 +200,21 @@ class View:
 
 
 def entries(
-    ids: NDArray[Any], in_force: Sequence[Mapping[str, Any]], unnamed: frozenset[int], lanes: bool
+    ids: NDArray[Any], in_force: Callable[[], Sequence[Mapping[str, Any]]], unnamed: frozenset[int], lanes: bool
 ) -> Mapping[str, Any]:
     """Returns the entries of infos: the ids of the contexts in force, and the values of those without an id.
 
     Args:
         ids: Shape (n,), read-only, with n = 1 for an environment without lanes.
-        in_force: The context of each lane.
+        in_force: Returns the context of each lane; called if one has no id.
         unnamed: The lanes whose context was given by its values.
         lanes: True if the environment has lanes.
     """
-    if not lanes:
-        named = {CONTEXT_ID: ids[0]}
-        return _Copied({**named, CONTEXT: in_force[0]}) if unnamed else named
     if not unnamed:
-        return {CONTEXT_ID: ids}
-    values = objects([context if lane in unnamed else None for lane, context in enumerate(in_force)])
+        return {CONTEXT_ID: ids if lanes else ids[0]}
+    if not lanes:
+        return _Copied({CONTEXT_ID: ids[0], CONTEXT: in_force()[0]})
+    values = objects([context if lane in unnamed else None for lane, context in enumerate(in_force())])
     mask = np.zeros(len(ids), bool)
     mask[list(unnamed)] = True
     for array in (values, mask):
@@ -222,11 +236,3 @@ class _Copied(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-
-def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Returns an object array of shape (n,), of n values of any kind."""
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array

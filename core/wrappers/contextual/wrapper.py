@@ -98,7 +98,7 @@ class Contextual(ContextualEpisodes):
         SpecError: The layout does not allow the environment's observation.
     """
 
-    _planned = (*Lifted._planned, "_shown_in_infos")
+    _planned = (*Lifted._planned, "_shown_in_infos", "_takes_arrays")
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Contextual(ContextualEpisodes):
             clip_noise,
             context_bounds,
         )
-        self._in_force = InForce.first(first, self._lanes or 1, self._view)
+        self._in_force = InForce.first(first, self._lanes, self._view)
         self._episodes, self._total = 0, 0
         super().__init__(env)
 
