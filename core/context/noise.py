@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class Noise:
     """
 
     bounds: Callable[[str], tuple[Any, Any]] | None = None
+    _limits_of: Callable[[str], tuple[Any, Any]] | None = None
+    _limits: Mapping[str, tuple[Any, Any]] = MappingProxyType({})  # the results of `_limits_of`
 
     def __init__(
         self, deviation: float, chosen: Sequence[str] | None, context: Context, features: Mapping[str, Feature]
@@ -81,6 +84,9 @@ class Noise:
         ]
 
     def _within(self, name: str, value: Any) -> Any:
-        if self.bounds is not None:
-            value = np.clip(value, *self.bounds(name))
+        bounds = self.bounds
+        if bounds is not None:
+            if self._limits_of is not bounds:
+                self._limits_of, self._limits = bounds, {known: bounds(known) for known in self.names}
+            value = np.clip(value, *self._limits[name])
         return value if np.ndim(value) else float(value)
