@@ -95,7 +95,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
         """Keeps a key pressed until a step has seen it, because a tap can be over before the next picture."""
 
         def process_event(self, event: Any) -> None:
-            key = getattr(event, "key", None)
+            key: Any = getattr(event, "key", None)
             if key in unseen:
                 pygame.event.post(event)  # comes back after the next picture
                 return
