@@ -121,21 +121,27 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
         index: The indices of k lanes, of shape (k,).
         some: The new values of these lanes, of the same structure, with leaves of shape (k, …).
     """
-    # Not by `map_leaves`, which takes longer than the arrays of a few lanes.
     if isinstance(values, AnyArray):
-        return _replaced(values, index, some)
-    keys = values if isinstance(values, AnyDict) else range(len(values))
-    return tree.rebuild(values, [put(values[key], index, some[key]) for key in keys])
+        if not values.strides[0] and _has_rows_of(values, some):
+            return values  # equal in all lanes, before and after
+        result = values.copy("K")
+        result[index] = some
+        return result
+    # Not by `map_leaves`, which takes longer than the arrays of a few lanes.
+    if isinstance(values, AnyDict):
+        return tree.rebuild(values, [put(old, index, some[key]) for key, old in values.items()])
+    return tree.rebuild(values, [put(old, index, new) for old, new in zip(values, some, strict=True)])
 
 
-def _replaced(old: NDArray[Any], index: NDArray[np.intp], new: NDArray[Any]) -> NDArray[Any]:
-    if not old.strides[0] and new.dtype == old.dtype:
-        rows = new if new.strides[0] else new[:1]
-        if rows.tobytes() == old[0].tobytes() * len(rows):
-            return old  # equal in all lanes, before and after
-    result = old.copy(order="K")
-    result[index] = new
-    return result
+def _has_rows_of(alike: NDArray[Any], some: NDArray[Any]) -> bool:
+    """Returns True if arrays have the same dtype, and all their rows are equal.
+
+    Args:
+        alike: An array of equal rows that take the memory of one.
+        some: Another array.
+    """
+    rows = some if some.strides[0] else some[:1]
+    return some.dtype == alike.dtype and rows.tobytes() == alike[0].tobytes() * len(rows)
 
 
 def groups_of_equal(values: Iterable[Any]) -> list[NDArray[np.bool_]]:

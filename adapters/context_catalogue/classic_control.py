@@ -55,12 +55,14 @@ class _Task:
         return replace(feature, low=min(feature.low, default), high=max(feature.high, default), default=default)
 
     def apply(self, context: Mapping[str, Any]) -> None:
+        native = self.native
         for feature in self.constants:
-            setattr(self.native, feature.name, context[feature.name])
-        if any(context[feature.name] != feature.default for feature in self.start):
-            self.native.reset = partial(_reset_within, self.native, *self.box(context))
-        else:
-            vars(self.native).pop("reset", None)
+            setattr(native, feature.name, context[feature.name])
+        for feature in self.start:
+            if context[feature.name] != feature.default:
+                native.reset = partial(_reset_within, native, *self.box(context))
+                return
+        vars(native).pop("reset", None)
 
     def box(self, context: Mapping[str, Any]) -> Bounds:
         """Returns the lowest and the highest initial state under a context."""

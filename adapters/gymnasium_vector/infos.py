@@ -30,17 +30,22 @@ def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[A
         A dict with arrays of shape (n, …), and their masks of shape (n,), bool.
     """
     columns, mask = infos.columns, infos.mask
-    if columns is None or not all(isinstance(column, np.ndarray) for column in columns.values()):
+    if columns is None:
         return write_lanes(enumerate(infos), n)
     result: dict[Any, Any] = {}
     masks = infos.masks
     for key, column in columns.items():
+        if not isinstance(column, np.ndarray):
+            return write_lanes(enumerate(infos), n)
         if masks is not None and key in masks:
             result.update(_write_some(key, column, masks[key], mask, n, {} if written is None else written))
             continue
         result[key] = column
         result[f"_{key}"] = there = np.empty(n, bool)
-        there[:] = True if mask is None else mask
+        if mask is None:
+            there.fill(True)
+        else:
+            there[:] = mask
     return result
 
 

@@ -120,7 +120,7 @@ class TakesContext(ImportedEnv):
     def context(self, context: Mapping[str, Any]) -> None:
         known = self._known(context)
         full = self._full(context) if known is None else known
-        if full != self.context:
+        if full != (self.context if self._context is None else self._context):  # without a copy
             if known is None:
                 self._check_declared(full)
             self._context = full

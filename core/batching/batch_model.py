@@ -37,7 +37,7 @@ class BatchModel(Model):
         Args:
             rng: The dynamics stream.
             context: As for `Model.initial`, with an array of shape (size,) for each feature: contexts may differ
-                between lanes.
+                between lanes. What follows from them alone is computed once by `envoi.batching.lane_contexts.derived`.
             size: The number of lanes.
         """
         raise NotImplementedError

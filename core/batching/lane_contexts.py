@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,46 @@ if TYPE_CHECKING:
     from ..context import ContextSpace
     from .batch_model import BatchModel
 
+T = TypeVar("T")
+
 _SIZES = 64
 """The number of different numbers of lanes for which the contexts of a reset are kept."""
+
+
+class SharedColumns(dict[str, Any]):
+    """The context columns of lanes that have the same context; they are never changed.
+
+    Args:
+        columns: The columns.
+
+    Attributes:
+        derived: The results of functions of these columns, see `derived`.
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__(columns)
+        self.derived: dict[Any, Any] = {}
+
+    def __reduce__(self) -> Any:
+        return SharedColumns, ({**self},)  # without the results
+
+
+def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[str, Any], size: int) -> T:
+    """Returns `function(context, size)`; for `BatchModel.initial`, which gets the same contexts again and again.
+
+    The result is kept while a batch resets as many lanes that all have the same context; it must not be changed.
+
+    Args:
+        function: A function of a module, whose result depends on its arguments alone.
+        context: The contexts, as `BatchModel.initial` gets them.
+        size: The number of lanes.
+    """
+    if type(context) is not SharedColumns:
+        return function(context, size)
+    known = context.derived
+    if function not in known:
+        known[function] = function(context, size)
+    return known[function]
 
 
 class LaneContexts(BatchEnv):
@@ -36,7 +74,7 @@ class LaneContexts(BatchEnv):
         """Gives all lanes the context of the model."""
         self._context: Mapping[str, Any] = {}
         self._columns: dict[str, NDArray[Any]] = {}
-        self._alike: dict[int, dict[str, NDArray[Any]]] = {}
+        self._alike: dict[int, SharedColumns] = {}
         self._alike_of: Mapping[str, NDArray[Any]] = self._columns
         self.context = self.model.context
 
@@ -131,9 +169,8 @@ class LaneContexts(BatchEnv):
         if alike is None:
             if len(self._alike) == _SIZES:
                 self._alike.clear()
-            self._alike[size] = alike = {
-                name: column[:size] for name, column in columns.items() if not column.strides[0]
-            }
+            shared = {name: column[:size] for name, column in columns.items() if not column.strides[0]}
+            self._alike[size] = alike = SharedColumns(shared)
         if len(alike) == len(columns):
             return alike
         return {name: alike[name] if name in alike else column[index] for name, column in columns.items()}

@@ -13,17 +13,20 @@ from ..errors import EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import put, take
 from ..protocol.batch_env import Mask, as_mask, full_lanes_step, make_batch_reset, make_batch_step
 from ..protocol.env import ENDED, ENDED_LANES, NOT_RESET, Reset, Step
+from ..protocol.fast_steps import Count
 from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..rewards.rewarder import ModelReward, Rewarder, stream_bound
 from ..seeding import Streams, batch_streams
 from ..spec import Spec, zeros
 from ..spec.base import shown
-from ..tree import AnyArray, AnyDict, AnyList, AnyTuple
+from ..tree import AnyArray, AnyDict, AnyList, AnyScalar, AnyTuple
 from .lane_contexts import LaneContexts
 
 if TYPE_CHECKING:
     from .batch_model import BatchModel
+
+_ZERO, _ONE = np.zeros(()), np.ones((), np.int64)  # which numpy would make of a number in each operation
 
 
 class ModelBatch(LaneContexts):
@@ -35,6 +38,12 @@ class ModelBatch(LaneContexts):
     """
 
     lanes_can_wait = True
+    counts_steps = True
+
+    # Counts of a wrapper, and a number of further steps in which none of these can reach the limit, for between the
+    # steps of this batch others can only set them to 0.
+    _counted: Any = None
+    _steps_left = 0
 
     def __init__(self, model: BatchModel, n: int) -> None:
         super().__init__(n)
@@ -52,7 +61,9 @@ class ModelBatch(LaneContexts):
         self._over: Mask = np.ones(n, bool)
         self._some_over = True
         self._begun = False
-        self._idle = zeros(model.action_spec)
+        self._idle = tree.map_leaves(
+            lambda leaf: np.asarray(leaf) if isinstance(leaf, AnyScalar) else leaf, zeros(model.action_spec)
+        )
         self._one_action = isinstance(model.action_spec, Spec)
         self._begin_contexts()
 
@@ -114,12 +125,36 @@ class ModelBatch(LaneContexts):
             action: The actions of all lanes, with leaves of shape (n, …).
             restart: The lanes to reset instead, shape (n,), bool; None for none.
         """
+        return ModelBatch.counted_step(self, action, restart)[:6]  # a subclass may have one by kernels
+
+    def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
+        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+        """
+        return ModelBatch.counted_step(self, action, restart)
+
+    def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
+        """Returns the values of `ended_step`; None, before anything has changed, where a lane past the limit would act.
+
+        Args:
+            action: As for `step`.
+            restart: As for `step`.
+            count: The limit of steps of a wrapper around this batch; None for none.
+        """
         n, model, streams, before = self.batch_size, self.model, self.streams, self._state
         restart = as_mask(restart, n, "restart")
         index = None if restart is None else restart.nonzero()[0]
         if index is None or not index.size:
             index = restart = None
-        if self._some_over:
+        if count is not None and np.count_nonzero(count[0]):
+            cut = count[0] if restart is None else np.greater(count[0], restart)
+            if np.count_nonzero(cut):
+                return None
+        # Mostly, the lanes that restart are those that have ended; comparing bytes shows that faster than masks do.
+        if self._some_over and (restart is None or self._over.tobytes() != restart.tobytes() or not self._begun):
             over = self._over if restart is None else np.greater(self._over, restart)
             if np.count_nonzero(over) or not self._begun:
                 self._refuse(over)
@@ -138,11 +173,12 @@ class ModelBatch(LaneContexts):
         if index is not None:
             state = put(state, index, self._initial(index))
             if isinstance(reward, AnyArray):
-                reward = _with(reward, index, 0)
+                reward = _with(reward, index, _ZERO)
             else:
                 reward = tree.map_leaves(lambda leaf: _with(leaf, index, 0), reward)
         observation = model.observe(state, streams.observation)
-        terminated, truncated = self._ends(model.terminal(state), restart), self._ends(model.truncated(state), restart)
+        terminated, truncated = self._ends(model.terminal(state), restart), model.truncated(state)
+        truncated = None if truncated is False else self._ends(truncated, restart)  # False is the default
         discount = model.discount(state)
         if discount is not None:
             if isinstance(discount, (int, float)):
@@ -155,19 +191,40 @@ class ModelBatch(LaneContexts):
         # Only now, as in `reset`.
         self._state, self._observation = state, observation
         self._some_over = over is not None
+        self._over = self._none_over if over is None else over.copy()  # the flags are the caller's
+        if count is not None:
+            late = self._late(count, index)
+            if late is not None:
+                truncated = over = late if truncated is None else late | truncated
+            count[0][:] = False if truncated is None else truncated
         if over is None:
-            self._over = self._none_over
-            return observation, reward, None, None, discount, infos
-        self._over = over.copy()  # the flags are the caller's
+            return observation, reward, None, None, discount, infos, None
         terminated = np.zeros(n, bool) if terminated is None else terminated
         truncated = np.zeros(n, bool) if truncated is None else truncated
-        return observation, reward, terminated, truncated, discount, infos
+        return observation, reward, terminated, truncated, discount, infos, terminated | truncated
+
+    def _late(self, count: Count, index: NDArray[np.intp] | None) -> Mask | None:
+        """Counts a step of all lanes; returns those that have reached the limit, or None if there are none.
+
+        Args:
+            count: The limit, whose counts change.
+            index: The lanes that begin an episode; None for none.
+        """
+        elapsed = count[1][:-1]
+        np.add(elapsed, _ONE, elapsed)
+        if index is not None:
+            elapsed[index] = 0
+        self._steps_left -= 1
+        if self._steps_left > 0 and self._counted is count[1]:
+            return None
+        limit = count[1][-1]
+        self._counted, self._steps_left = count[1], int(limit - elapsed.max())
+        late = elapsed >= limit
+        return late if np.count_nonzero(late) else None
 
     def _ends(self, value: Any, restart: Mask | None) -> Mask | None:
         """Returns a flag of all lanes, False in those that restart; None if it is False in all."""
-        if value is False:  # the default of `Model.truncated`
-            return None
-        flags = self._flags(value)
+        flags = value if isinstance(value, AnyArray) else self._flags(value)
         if restart is not None:
             flags = np.greater(flags, restart)  # of bools, this is "and not"
         # Counting is several times faster than `any` on the few bools of a mask.
@@ -176,7 +233,8 @@ class ModelBatch(LaneContexts):
     def _check_number(self, action: Any) -> None:
         """Refuses actions of another number than that of the lanes, which numpy may stretch."""
         n = self.batch_size
-        if np.shape(action)[:1] != (n,):
+        shape = action.shape if isinstance(action, AnyArray) else np.shape(action)
+        if shape[:1] != (n,):
             raise SpecError(f"action: expected one for each of {n} lanes, got {shown(action)}")
 
     def step_lanes(self, action: Any, lanes: Mask) -> Step:

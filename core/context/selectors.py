@@ -53,6 +53,7 @@ class Selector(ABC):
     _given: Contexts | None = None
     _round: list[tuple[Any, Context]] = []  # noqa: RUF012
     _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
+    _order: NDArray[np.intp]
 
     def __init__(self, contexts: Contexts | None = None) -> None:
         if contexts is not None:
@@ -90,6 +91,8 @@ class Selector(ABC):
         self.contexts_keys = list(contexts)
         self._round = list(contexts.items())
         self._entries = {entry[0]: entry for entry in self._round}
+        self._order = np.arange(len(self._round))
+        self._order.setflags(write=False)  # callers get slices of it
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
@@ -111,8 +114,9 @@ class Selector(ABC):
     def _advance(self, n: int, context_id: Any) -> None:
         """Advances `position` by n choices, of which the last was that of `context_id`."""
         # A new dict, so that those who hold the one of before can return to it.
-        position = self.position
-        self.position = {**position, "n_calls": position["n_calls"] + n, "context_id": context_id}
+        self.position = position = self.position.copy()
+        position["n_calls"] += n
+        position["context_id"] = context_id
 
     def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
         """Chooses the contexts of n lanes that are reset together, as n calls of `select` do.
@@ -191,7 +195,8 @@ class Selector(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
         # Contexts are never changed, so copies, such as those in snapshots of environments, can share them.
-        memo.update((id(shared), shared) for shared in (self.contexts, self.contexts_keys, self._round, self._entries))
+        names = ("contexts", "contexts_keys", "_round", "_entries", "_order")
+        memo.update((id(shared), shared) for shared in (vars(self).get(name) for name in names))
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
             setattr(twin, name, copy.deepcopy(value, memo))
@@ -241,9 +246,7 @@ class RoundRobin(Selector):
         size = len(keys)
         start: int = (self.lane + self.position["n_calls"]) % size
         end = start + n
-        places = np.arange(start, end, dtype=np.intp)
-        if end > size:
-            places %= size
+        places = self._order[start:end] if end <= size else np.arange(start, end) % size
         self._advance(n, keys[(end - 1) % size])
         return places
 

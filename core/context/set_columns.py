@@ -38,10 +38,9 @@ class SetColumns:
         self._lists = {n: column for n, column in lists.items() if any(not _same(v, column[0]) for v in column)}
         self._arrays = {name: _array(column) for name, column in self._lists.items()}
 
-    def entries(self, places: Places) -> list[tuple[Any, Context]]:
-        """Returns the ids and the contexts at these places."""
-        contexts, listed = self.contexts, cast("list[int]", places.tolist())
-        return list(zip(self.ids[places].tolist(), [contexts[place] for place in listed], strict=True))
+    def entries(self, ids: NDArray[Any]) -> list[tuple[Any, Context]]:
+        """Returns these ids, each with its context."""
+        return [(key, self._by_id[key]) for key in cast("list[Any]", ids.tolist())]
 
     def places_of(self, chosen: Sequence[tuple[Any, Context]]) -> Places | None:
         """Returns the places of contexts; None if one of them is not of the set.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..batching.batch_model import BatchModel
+from ..batching.lane_contexts import derived
 from ..context import ContextSpace, UniformFloat
 from ..lane_values import alike
 from ..spec import Array, Discrete
@@ -57,12 +57,7 @@ class CartPole(BatchModel):
     )
 
     def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int) -> CartPoleState:
-        columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
-        if {column.strides for column in columns} <= _ONE_FOR_ALL:
-            low, width, physics = _of_all_lanes(size, *[column.item(0) for column in columns])
-        else:
-            low, width, rows = _quantities(*columns)
-            physics = np.array(rows).T
+        low, width, physics = derived(_quantities, context, size)
         return CartPoleState((low + width * rng.random((4, size))).T, physics)
 
     def transition(self, state: CartPoleState, action: Any, rng: np.random.Generator) -> CartPoleState:
@@ -87,15 +82,18 @@ class CartPole(BatchModel):
         return (np.abs(state.motion[..., 0]) > X_LIMIT) | (np.abs(state.motion[..., 2]) > ANGLE_LIMIT)
 
 
-def _quantities(
-    gravity: Any, cart: Any, pole: Any, length: Any, strength: Any, tau: Any, low: Any, high: Any
-) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Returns the lowest initial motion, the width of its range, and `physics`, of numbers or columns of `FEATURES`."""
-    return low, high - low, (gravity, cart + pole, pole, pole * length, length, strength, tau)
+def _quantities(context: Mapping[str, Any], size: int) -> tuple[Any, Any, NDArray[np.float64]]:
+    """Returns the lowest initial motion, the width of its range, and `physics` of lanes.
 
-
-@lru_cache(64)
-def _of_all_lanes(size: int, *features: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Returns the same of `size` lanes that have equal `FEATURES`."""
-    low, width, physics = _quantities(*features)
-    return np.array(low), np.array(width), alike(np.array(physics), size)
+    Args:
+        context: The features, each a number or an array of shape (size,).
+        size: The number of lanes.
+    """
+    columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
+    equal = {column.strides for column in columns} <= _ONE_FOR_ALL
+    if equal:
+        columns = [column.item(0) for column in columns]
+    gravity, cart, pole, length, strength, tau, low, high = columns
+    physics = np.array((gravity, cart + pole, pole, pole * length, length, strength, tau))
+    width = high - low
+    return (np.array(low), np.array(width), alike(physics, size)) if equal else (low, width, physics.T)

@@ -30,8 +30,8 @@ Several agents and batches have too many kinds of steps for that. Their classes 
 | `step_parts()` | the parts of a step of one agent | `parts_of` | Model → gymnasium, over one by hand |
 | `step_values(actions)` | the values of `step`, None for what a quiet step would repeat | `fast_multi_step` | PettingZoo parallel → RLlib |
 | `step_rows(actions)` | all observations as one array | `rows_step` | PettingZoo parallel → vector env |
-| `ended_step(actions, restart)` | `step_values` and the lanes that ended | `ended_step` | batches, compiled |
-| `counted_step(actions, restart, count)` | `ended_step` with a limit of steps | `counted_step` | batches, compiled |
+| `ended_step(actions, restart)` | `step_values` and the lanes that ended | `ended_step` | batches of models |
+| `counted_step(actions, restart, count)` | `ended_step` with a limit of steps | `counted_step` | batches of models |
 
 A method is used unless a user's `step` contradicts it: `_beside_step` has the one rule for all of them.
 """  # noqa: E501 (a table)

@@ -70,6 +70,8 @@ class Infos(Sequence[Info]):
         """
         masks = columns.masks if type(columns) is SomeLanes else None
         if self._lanes is None:
+            if not self.columns:
+                return Infos(columns={**columns}, n=self._n, mask=self.mask, masks=masks)
             if self.masks is not None:
                 masks = {**{key: held for key, held in self.masks.items() if key not in columns}, **(masks or {})}
             return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask, masks=masks)

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from traces import exact
 
 import envoi
 from envoi import Categorical, ContextError, ContextSpace, NormalFloat, TimeLimit, UniformFloat, UniformInteger
+from envoi.batching.lane_contexts import derived
 from envoi.models import CartPole, Catch, GridWorld, Pendulum
 from envoi.models.gridworld import FREE
 
@@ -172,10 +174,26 @@ class Recorded(envoi.BatchModel):
         return np.zeros(len(state), bool)
 
 
+def row(context, size):
+    CALLS.append(size)
+    return np.array((context["a"], context["b"]), float).T
+
+
+CALLS = []
+
+
+class Remembered(Recorded):
+    """The same, with a state that is computed once of contexts that lanes share."""
+
+    def initial(self, rng, context, size):
+        return derived(row, context, size)
+
+
+@pytest.mark.parametrize("make", [Recorded, Remembered])
 @given(st.data())
-def test_episodes_begin_under_the_contexts_that_were_put_last(data):
+def test_episodes_begin_under_the_contexts_that_were_put_last(make, data):
     n = data.draw(st.integers(1, 4), "lanes")
-    batch = envoi.batch(Recorded(), n, compiled=False)
+    batch = envoi.batch(make(), n, compiled=False)
     coming = np.tile([0.0, 1.0], (n, 1))
     begun = batch.reset(seed=0).observation
     numbers, lanes = st.floats(0, 99), st.lists(st.integers(0, n - 1), unique=True, min_size=1)
@@ -191,6 +209,27 @@ def test_episodes_begin_under_the_contexts_that_were_put_last(data):
         mask = np.isin(range(n), data.draw(lanes, "reset"))
         begun = np.where(mask[:, None], coming, begun)
         assert exact(batch.reset(mask=mask).observation) == exact(begun)
+
+
+def test_what_follows_from_contexts_that_lanes_share_is_computed_once():
+    batch = envoi.batch(Remembered(), 3, compiled=False)
+    batch.reset(seed=0)
+    CALLS.clear()
+    one, two = np.array([True, False, False]), np.array([False, True, True])
+    for mask in (one, two, ~two, two, ~one):
+        batch.reset(mask=mask)
+    assert CALLS == [1, 2]
+    for again in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):  # which leave it out
+        again.reset(mask=one)
+    assert CALLS == [1, 2, 1, 1]
+    batch.context = {"a": 3}
+    assert batch.reset(mask=one).observation.tolist() == [[3, 1], [0, 1], [0, 1]]
+    batch.context = {"a": [3, 4, 5]}
+    CALLS.clear()
+    assert [batch.reset(mask=mask).observation[:, 0].tolist() for mask in (one, two)] == [[3, 0, 0], [3, 4, 5]]
+    assert batch.reset(mask=two).observation[:, 0].tolist() == [3, 4, 5]
+    assert CALLS == [1, 2, 2]
+    assert derived(row, {"a": 1, "b": 2}, 1).tolist() == [1, 2]  # of any other contexts
 
 
 def test_physics_follow_the_context():

@@ -134,24 +134,23 @@ class ContextualEpisodes(ContextAttributes):
         if self._log is not None:
             memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
             self._total += 0 if memory is None else int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
-        rng = schedule.generator(self.env)
-        in_columns = n is not None and self._binding.sets_features and wish is None and not values
-        places = schedule.select_places(rng, len(lanes)) if in_columns else None
+        rng = schedule.rng or schedule.generator(self.env)
+        in_columns = n is not None and self._binding.sets_features and not values
+        places = schedule.select_places(rng, len(lanes)) if in_columns and wish is None else None
         if places is not None:
             self._put_places(places, lanes)
             return
         lanes = _listed(lanes)
-        selecting = wish is None and schedule.fixed is None
         chosen = schedule.choose(rng, lanes, n or 1, wish)
         if values:
             changed = [schedule.changed(one, values) for one in chosen]
             self._checked([new for new, old in zip(changed, chosen, strict=True) if new is not old], "options")
             chosen = changed
-        places = schedule.columns.places_of(chosen) if in_columns and selecting else None
+        places = schedule.columns.places_of(chosen) if in_columns else None
         if places is not None:
             self._put_places(places, np.asarray(lanes))
         else:
-            self._put(chosen, lanes, bool(values) or not selecting)
+            self._put(chosen, lanes, bool(values) or wish is not None or schedule.fixed is not None)
 
     # Contexts in force.
 
@@ -198,7 +197,7 @@ class ContextualEpisodes(ContextAttributes):
         before, columns = self._in_force, self._schedule.columns
         differ_in_few = before.columns is columns  # in the features that differ over the set
         if not differ_in_few and len(lanes) != self._lanes:
-            self._put(columns.entries(places), _listed(lanes), False)
+            self._put(columns.entries(columns.ids[places]), _listed(lanes), False)
             return
         self._in_force = now = before.with_places(places, lanes, columns, self._view)
         if differ_in_few:
@@ -226,7 +225,7 @@ class ContextualEpisodes(ContextAttributes):
         """
         before, view = self._in_force, self._view
         if self._lanes is None:
-            self._in_force = now = before.with_one(chosen[0], view)
+            self._in_force = now = before.with_one(chosen[0], view, by_values)
         else:
             self._in_force = now = before.with_chosen(chosen, lanes, view, by_values)
         if self._lanes is None or not self._binding.sets_features:
@@ -300,7 +299,8 @@ class ContextualEpisodes(ContextAttributes):
                 self._bind(self._in_force.in_lanes(), lanes)
             super().restore(Snapshot(self._kind, content))
             self._schedule.restore(schedule)
-            self._in_force = self._in_force.of_the_set(self._schedule.columns)
+            if self._in_force.columns is not None:
+                self._in_force = self._in_force.of_the_set(self._schedule.columns)
             self._show()
 
 

@@ -22,21 +22,19 @@ class InForce(Structured):
     Args:
         ids: As the attribute.
         vectors: As the attribute.
-        contexts: The full contexts, n of them; None for those at `places`.
+        contexts: The full contexts, n of them; None for those of the set with these ids.
         unnamed: As the attribute.
         columns: As the attribute.
-        places: As the attribute.
 
     Attributes:
         ids: The ids of the contexts, shape (n,), read-only because infos hold it; of an environment without lanes a
             tuple of one.
         vectors: Their visible parts, float64 of shape (n, numbers); likewise.
         unnamed: The lanes whose context was given by values, and so has no id.
-        columns: The set, if the contexts of all lanes were chosen out of it by place; else None.
-        places: Their places in it, of shape (n,); else None.
+        columns: The set, if the contexts of all lanes were chosen out of it by their places; else None.
     """
 
-    __slots__ = ("_contexts", "columns", "ids", "places", "unnamed", "vectors")
+    __slots__ = ("_contexts", "columns", "ids", "unnamed", "vectors")
 
     def __init__(
         self,
@@ -45,16 +43,14 @@ class InForce(Structured):
         contexts: Sequence[Mapping[str, Any]] | None = None,
         unnamed: frozenset[int] = _NONE,
         columns: SetColumns | None = None,
-        places: Places | None = None,
     ) -> None:
         self._contexts, self.ids, self.vectors, self.unnamed = contexts, ids, vectors, unnamed
-        self.columns, self.places = columns, places
+        self.columns = columns
 
     def in_lanes(self) -> Sequence[Mapping[str, Any]]:
         """Returns the full contexts, n of them."""
         if self._contexts is None:
-            held = cast("SetColumns", self.columns).entries(cast("Places", self.places))
-            self._contexts = [context for _, context in held]
+            self._contexts = [context for _, context in cast("SetColumns", self.columns).entries(self.ids)]
         return self._contexts
 
     def parts(self) -> list[tuple[str, Any]]:
@@ -76,16 +72,17 @@ class InForce(Structured):
             return cls((key,), (vector,), [dict(context)])
         return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
 
-    def with_one(self, chosen: Chosen, view: View) -> InForce:
+    def with_one(self, chosen: Chosen, view: View, by_values: bool) -> InForce:
         """Returns what is in force once an environment without lanes has a new context.
 
         Args:
             chosen: The context.
             view: The agent's view.
+            by_values: True if it may have been given by its values.
         """
         key, context = chosen
         vectors = (view.vector(chosen),) if view.is_shown else self.vectors
-        return InForce((key,), vectors, [context], _NONE if key is not None else _ONE)
+        return InForce((key,), vectors, [context], _ONE if by_values and key is None else _NONE)
 
     def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
         """Returns what is in force once some lanes have new contexts of the set.
@@ -107,11 +104,8 @@ class InForce(Structured):
             if view.is_shown:
                 vectors = vectors.copy()
                 vectors[lanes] = view.vectors(columns)[places]
-            everywhere = cast("Places", self.places).copy()
-            everywhere[lanes] = places
-            places = everywhere
-        ids.flags.writeable = False
-        return InForce(ids, vectors, None, _NONE, columns, places)
+        ids.setflags(write=False)
+        return InForce(ids, vectors, None, _NONE, columns)
 
     def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, by_values: bool) -> InForce:
         """Returns what is in force once some lanes have new contexts.
@@ -125,7 +119,7 @@ class InForce(Structured):
         contexts, ids, vectors, unnamed = list(self.in_lanes()), self.ids.copy(), self.vectors, self.unnamed
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             contexts[lane], ids[lane] = context, key
-        ids.flags.writeable = False
+        ids.setflags(write=False)
         if by_values or unnamed:
             new = [lane for lane, (key, _) in zip(lanes, chosen, strict=True) if key is None]
             unnamed = unnamed.difference(lanes).union(new)
@@ -146,4 +140,4 @@ class InForce(Structured):
         """
         if self.columns is None or self.columns is columns or not columns.has_the_contexts_of(self.columns):
             return self
-        return InForce(self.ids, self.vectors, None, self.unnamed, columns, self.places)
+        return InForce(self.ids, self.vectors, None, self.unnamed, columns)
