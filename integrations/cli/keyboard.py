@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
+from unittest.mock import patch
 
 import envoi
 from envoi import Discrete
@@ -78,7 +79,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
         fps: Pictures a second; None for those of the env.
     """
     import pygame
-    from gymnasium.utils.play import play
+    from gymnasium.utils import play as window
 
     from envoi.adapters import to_gymnasium
 
@@ -88,10 +89,25 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
     # Without keys of its own an env has no action that does nothing, so it waits for a key.
     noop = keys.get("", keys.get((), 0))
-    play(
-        to_gymnasium(env), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
-        fps=None if fps is None else round(fps), zoom=None,
-    )  # fmt: skip
+    unseen: set[int] = set()
+
+    class Game(window.PlayableGame):
+        """Keeps a key pressed until a step has seen it, because a tap can be over before the next picture."""
+
+        def process_event(self, event: Any) -> None:
+            key: Any = getattr(event, "key", None)
+            if key in unseen:
+                pygame.event.post(event)  # comes back after the next picture
+                return
+            if event.type == pygame.KEYDOWN and key in self.relevant_keys:
+                unseen.add(key)
+            super().process_event(event)
+
+    with patch.object(window, "PlayableGame", Game):
+        window.play(
+            to_gymnasium(env), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
+            fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen.clear(),
+        )  # fmt: skip
 
 
 def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:

@@ -313,6 +313,38 @@ sys.exit(main(["play", "gymnasium:CartPole-v1", "--fps", "50"]))
     assert "keys: left arrow = 0, right arrow = 1; Escape ends" in done.stdout
 
 
+def test_short_taps_of_keys_are_steps_each(tmp_path):
+    """Taps keys that are over before the next picture, all at once, and counts the steps."""
+    code = """
+import pygame, threading, time
+from envoi.integrations.cli.keyboard import play_by_keys
+from envoi.models import Catch
+actions = []
+class Seen(Catch):
+    def transition(self, state, action, rng):
+        actions.extend(action.tolist())
+        return super().transition(state, action, rng)
+def press():
+    while not pygame.display.get_init() or pygame.display.get_surface() is None:
+        time.sleep(0.02)
+    for kind in (pygame.KEYDOWN, pygame.KEYUP) * 3:
+        pygame.event.post(pygame.event.Event(kind, key=pygame.K_3))
+    while len(actions) < 3:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_ESCAPE))
+threading.Thread(target=press, daemon=True).start()
+play_by_keys(Seen(), 0, 20)
+print(actions)
+"""
+    surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[2, 2, 2]"
+
+
 # Completion.
 
 
