@@ -1,6 +1,8 @@
 // Code and tables. Short words of code stay on one line, and long ones break at their underscores, slashes and colons. The tests that
 // hold a row are shown on a click. On narrow screens site.css shows each row of a table as a card, whose lines begin with the
 // names of their columns.
+// Codes, and the names in the headings of the reference.
+const CODES = ".md-typeset :is(p, li, td) code, .md-typeset th, .md-typeset th code, .md-typeset .doc-object-name"
 const breakable = (code, longest) => {
   if (code.children.length) return
   code.replaceChildren(...code.innerText.split(/( )/).flatMap(word => {
@@ -25,7 +27,7 @@ const folded = cell => {
   show(false)
 }
 document.addEventListener("DOMContentLoaded", () => {
-  for (const code of document.querySelectorAll(".md-typeset :is(p, li, td) code, .md-typeset th, .md-typeset th code"))
+  for (const code of document.querySelectorAll(CODES))
     breakable(code, code.closest("td:first-child, p, li") ? 24 : 14)
   for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
     const names = [...table.querySelectorAll("thead th")].map(cell => cell.innerText.trim())

@@ -37,7 +37,7 @@ def wrapped(env, wrapper, layers: int):
 def wrappers(layers: int) -> Group:
     """Returns the row of wrappers that change one value each, in the gymnasium form, over none."""
     return layer(
-        f"{layers} wrappers, over none",
+        f"{layers} wrapper{'' if layers == 1 else 's'}, over none",
         episodes(lambda: to_gymnasium(NullModel())),
         episodes(lambda: to_gymnasium(wrapped(NullModel(), Halved, layers))),
         {"gymnasium's": episodes(lambda: wrapped(NullByHand(), HalvedByHand, layers))} if layers else {},

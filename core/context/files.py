@@ -28,7 +28,7 @@ def load_contexts(path: str | os.PathLike[str], *, space: Any = None) -> dict[An
             Defaults are not filled in.
 
     Returns:
-        Contexts by id, equal to those passed to `save_contexts`: ids are strings and integers; values are numbers,
+        Contexts by id, equal to those passed to `save_contexts`. Ids are strings and integers; values are numbers,
         strings, bools and None.
 
     Raises:

@@ -78,6 +78,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
         seed: Seed of the first episode.
         fps: Pictures a second; None for those of the env.
     """
+    import gymnasium
     import pygame
     from gymnasium.utils import play as window
 
@@ -103,9 +104,18 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
                 unseen.add(key)
             super().process_event(event)
 
+    class Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
+        """Seeds the first episode alone, where `play` would begin them all alike."""
+
+        begun = False
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            seed, self.begun = None if self.begun else seed, True
+            return super().reset(seed=seed, options=options)
+
     with patch.object(window, "PlayableGame", Game):
         window.play(
-            to_gymnasium(env), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
+            Episodes(to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
             fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen.clear(),
         )  # fmt: skip
 

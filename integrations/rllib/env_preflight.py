@@ -43,8 +43,8 @@ def preflight(
         action_masks: As in `register`.
 
     Returns:
-        The observation space and the action space that RLlib will see: a `Dict` from agents for several agents, the
-        spaces of one lane for a batch. Without action masks unless these are asked for by True.
+        The observation space and the action space that RLlib will see. Those of several agents are a `Dict` from
+        agents; those of a batch are of one lane. Action masks are left out unless True asks for them.
 
     Raises:
         envoi.EnvoiError: The env breaks its spec, raised an error of its own, is a batch of other than `num_envs`

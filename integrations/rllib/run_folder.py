@@ -198,7 +198,7 @@ class RunFolder:
         if not self.exists:
             problem = "is a file, not a run's folder" if self.path.exists() else "does not exist"
             problem = "holds no run of envoi (no config.yaml)" if self.path.is_dir() else problem
-            raise envoi.EnvoiError(f"{self.path} {problem}")
+            raise envoi.EnvoiError(f"{self.path} {problem}; `envoi runs` lists those in runs/")
         with reading(self.config):
             values = yaml.safe_load(self.config.read_text(encoding="utf-8"))
             if not isinstance(values, dict) or "versions" not in values:  # the last key that is written

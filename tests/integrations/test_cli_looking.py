@@ -313,7 +313,17 @@ sys.exit(main(["play", "gymnasium:CartPole-v1", "--fps", "50"]))
     assert "keys: left arrow = 0, right arrow = 1; Escape ends" in done.stdout
 
 
-def test_short_taps_of_keys_are_steps_each(tmp_path):
+def played(code):
+    """Runs code that opens a window of SDL's dummy driver, in a process of its own; returns its last line."""
+    surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_short_taps_of_keys_are_steps_each():
     """Taps keys that are over before the next picture, all at once, and counts the steps."""
     code = """
 import pygame, threading, time
@@ -337,12 +347,35 @@ threading.Thread(target=press, daemon=True).start()
 play_by_keys(Seen(), 0, 20)
 print(actions)
 """
-    surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=surroundings, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[2, 2, 2]"
+    assert played(code) == "[2, 2, 2]"
+
+
+def test_episodes_of_a_person_are_those_of_the_seed():
+    code = """
+import pygame, threading, time
+from envoi.integrations.cli.keyboard import play_by_keys
+from envoi.models import Catch
+starts = []
+class Seen(Catch):
+    def initial(self, rng, context, size):
+        state = super().initial(rng, context, size)
+        starts.append(state.ball.item())
+        return state
+def press():
+    while not pygame.display.get_init() or pygame.display.get_surface() is None:
+        time.sleep(0.02)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_3))
+    while len(starts) < 4:
+        time.sleep(0.02)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_ESCAPE))
+threading.Thread(target=press, daemon=True).start()
+play_by_keys(Seen(), 3, 200)
+seen, env = starts[:4], Seen()
+for seed in (3, None, None, None):
+    env.reset(seed=seed)
+print(seen == starts[-4:], len(set(seen)) > 1)
+"""
+    assert played(code) == "True True"
 
 
 # Completion.

@@ -246,7 +246,8 @@ class WorkerLanes(RemoteLanes):
             count: The number of lanes to wait for; None for all that are done by now, at least one.
 
         Returns:
-            `(lanes, step)`: the indices of k lanes, int of shape (k,), and their steps, with leaves of shape (k, …).
+            A pair `(lanes, step)` of the indices of k lanes, int of shape (k,), and their steps, with leaves of shape
+            (k, …).
 
         Raises:
             EpisodeError: Fewer lanes than that have been sent.
