@@ -53,10 +53,10 @@ def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[st
     """
     if type(context) is not SharedColumns:
         return function(context, size)
-    known = context.derived
-    if function not in known:
-        known[function] = function(context, size)
-    return known[function]
+    known, key = context.derived, (function, size)
+    if key not in known:
+        known[key] = function(context, size)
+    return known[key]
 
 
 class LaneContexts(BatchEnv):

@@ -87,7 +87,8 @@ class SetColumns:
 
 
 def _same(value: Any, other: Any) -> bool:
-    return value is other or np.array_equal(value, other)
+    # Equal numbers may be written differently: 0.0 and -0.0, 1 and 1.0.
+    return value is other or (np.array_equal(value, other) and repr(value) == repr(other))
 
 
 def _array(values: list[Any]) -> NDArray[Any] | None:

@@ -11,6 +11,7 @@ from traces import exact
 
 import envoi
 from envoi import ContextError, ContextSpace, Contextual, UniformFloat, UniformInteger
+from envoi.batching.lane_contexts import SharedColumns, derived
 from envoi.context import Categorical, Custom, Random, RoundRobin, Sampled, Selector, Static
 from envoi.seeding import batch_streams
 
@@ -236,3 +237,47 @@ def test_the_id_none_of_a_set_is_an_id():
     for env in (Contextual(Held(), {None: {"real": 2.0}}), envoi.batch(Contextual(Held(), {None: {"real": 2.0}}), 1)):
         info = env.reset(seed=0).info
         assert (info if env.batch_size is None else info[0]) == {"context_id": None}
+
+
+def test_the_id_none_of_a_set_is_never_shown_as_values():
+    contexts = {None: {"real": 2.0}, "b": {"real": 5.0}}
+    alone, env = Contextual(Held(), contexts), envoi.batch(Contextual(Held(), contexts), 2)
+    assert alone.reset(seed=0, options={"context_id": None}).info == {"context_id": None}
+    env.reset(seed=0, options={"context": {"real": 9.0}})
+    shown = env.step(np.zeros(2, int), np.array([False, True])).info
+    assert [sorted(info) for info in shown] == [["context", "context_id"], ["context_id"]]
+    assert env.state[:, 1].tolist() == [9.0, 2.0]
+
+
+def test_noise_reaches_the_context_with_the_id_none():
+    env = Contextual(Held(), {None: {"real": 2.0}}, add_gaussian_noise_to_context=True, noisy_features=["real"])
+    env.reset(seed=0)
+    assert env.context["real"] != 2.0
+
+
+def test_contexts_within_contexts_keep_what_does_not_differ_over_the_set():
+    given = {"a": {"real": 5.0, "fixed": 9.0, "whole": 3}, "b": {"real": 6.0, "fixed": 9.0, "whole": 4}}
+    env = envoi.batch(Contextual(Contextual(Held(), hide_context=True), given, hide_context=True), 2)
+    env.reset(seed=0)
+    for _ in range(2):
+        assert env.state.tolist() == [[3, 5.0, 9.0, "ice"], [4, 6.0, 9.0, "ice"]]
+        assert exact(list(env.env.context)) == exact([{**env.contexts[key]} for key in "ab"])  # the very same numbers
+        env.step(np.zeros(2, int), np.array([True, True]))
+
+
+def test_contexts_that_differ_in_a_sign_of_zero_differ():
+    env = envoi.batch(Contextual(Held(), [{"real": 0.0}, {"real": -0.0}], hide_context=True), 1)
+    env.reset(seed=0)
+    env.reset()
+    assert np.signbit(env.state[0, 1])
+
+
+def test_a_derived_quantity_is_computed_once_for_each_size():
+    columns, calls = SharedColumns({"real": np.zeros(2)}), []
+
+    def rows(context, size):
+        calls.append(size)
+        return np.zeros((size, 3))
+
+    shapes = [derived(rows, columns, size).shape for size in (2, 4, 2, 4)]
+    assert (shapes, calls) == ([(2, 3), (4, 3)] * 2, [2, 4])

@@ -57,8 +57,9 @@ class ContextAttributes(Lifted):
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         fixed: list[Chosen | None] = list(self._schedule.fixed or [None] * (self._lanes or 1))
         for index, lane in enumerate(lanes):
-            found = self._schedule.found({name: column[index] for name, column in context.items()}, "put_context")
-            fixed[lane] = self._checked([found], "put_context")[0]
+            before, new = fixed[lane], {name: column[index] for name, column in context.items()}
+            full = new if before is None else {**before[1], **new}
+            fixed[lane] = self._checked([self._schedule.found(full, "put_context")], "put_context")[0]
         self._schedule.fixed = fixed
 
     def _found_for_each(self, context: Any, what: str) -> list[Chosen]:

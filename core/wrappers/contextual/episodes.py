@@ -211,8 +211,9 @@ class ContextualEpisodes(ContextAttributes):
     def _takes_arrays(self) -> bool:
         """True if the batch inside holds contexts as arrays."""
         inside: Any = self._env_inside
-        while isinstance(inside, Around):
-            inside = cast("Any", inside).env
+        passes_on = Around[Any].put_context
+        while getattr(inside.__class__, "put_context", None) is passes_on:
+            inside = inside.env
         return isinstance(inside, LaneContexts)
 
     def _put(self, chosen: Sequence[Chosen], lanes: Sequence[int], by_values: bool) -> None:
@@ -223,11 +224,13 @@ class ContextualEpisodes(ContextAttributes):
             lanes: The indices of the lanes.
             by_values: True if some may have been given by their values.
         """
-        before, view = self._in_force, self._view
+        before, view, given = self._in_force, self._view, []
+        if by_values or before.unnamed:
+            given = [lane for lane, one in zip(lanes, chosen, strict=True) if self._schedule.is_given(one)]
         if self._lanes is None:
-            self._in_force = now = before.with_one(chosen[0], view, by_values)
+            self._in_force = now = before.with_one(chosen[0], view, given)
         else:
-            self._in_force = now = before.with_chosen(chosen, lanes, view, by_values)
+            self._in_force = now = before.with_chosen(chosen, lanes, view, given)
         if self._lanes is None or not self._binding.sets_features:
             self._bind(now.in_lanes(), lanes)
         else:

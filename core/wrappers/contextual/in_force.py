@@ -13,7 +13,6 @@ from .schedule import Chosen
 from .shown_context import View
 
 _NONE: frozenset[int] = frozenset()
-_ONE = frozenset({0})
 
 
 class InForce(Structured):
@@ -72,17 +71,17 @@ class InForce(Structured):
             return cls((key,), (vector,), [dict(context)])
         return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
 
-    def with_one(self, chosen: Chosen, view: View, by_values: bool) -> InForce:
+    def with_one(self, chosen: Chosen, view: View, given: Sequence[int]) -> InForce:
         """Returns what is in force once an environment without lanes has a new context.
 
         Args:
             chosen: The context.
             view: The agent's view.
-            by_values: True if it may have been given by its values.
+            given: `(0,)` if it was given by its values.
         """
         key, context = chosen
         vectors = (view.vector(chosen),) if view.is_shown else self.vectors
-        return InForce((key,), vectors, [context], _ONE if by_values and key is None else _NONE)
+        return InForce((key,), vectors, [context], frozenset(given))
 
     def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
         """Returns what is in force once some lanes have new contexts of the set.
@@ -107,22 +106,21 @@ class InForce(Structured):
         ids.setflags(write=False)
         return InForce(ids, vectors, None, _NONE, columns)
 
-    def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, by_values: bool) -> InForce:
+    def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, given: Sequence[int]) -> InForce:
         """Returns what is in force once some lanes have new contexts.
 
         Args:
             chosen: A context for each of these lanes.
             lanes: The indices of the lanes.
             view: The agent's view.
-            by_values: True if some may have been given by their values.
+            given: Those of these lanes whose context was given by its values.
         """
         contexts, ids, vectors, unnamed = list(self.in_lanes()), self.ids.copy(), self.vectors, self.unnamed
         for lane, (key, context) in zip(lanes, chosen, strict=True):
             contexts[lane], ids[lane] = context, key
         ids.setflags(write=False)
-        if by_values or unnamed:
-            new = [lane for lane, (key, _) in zip(lanes, chosen, strict=True) if key is None]
-            unnamed = unnamed.difference(lanes).union(new)
+        if given or unnamed:
+            unnamed = unnamed.difference(lanes).union(given)
         if view.is_shown:
             shown = [view.vector(one) for one in chosen]
             if len(lanes) == len(ids):

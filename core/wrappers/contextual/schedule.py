@@ -164,8 +164,13 @@ class Schedule:
             given = wish or self.fixed or [None] * n
             chosen = [given[lane] or self.select(rng) for lane in lanes]
         if self.noise.names:
-            chosen = [(k, c if k is None else self.noise.drawn(c, rng)) for k, c in chosen]
+            chosen = [one if self.is_given(one) else (one[0], self.noise.drawn(one[1], rng)) for one in chosen]
         return chosen
+
+    def is_given(self, chosen: Chosen) -> bool:
+        """Returns True if a context was given by its values; the id None alone may be one of the set."""
+        key, context = chosen
+        return key is None and context is not self.contexts.get(None)
 
     # Contexts that the user gives.
 
