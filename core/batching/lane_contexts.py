@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,11 @@ class LaneContexts(BatchEnv):
         self._alike: dict[int, SharedColumns] = {}
         self._alike_of: Mapping[str, NDArray[Any]] = self._columns
         self.context = self.model.context
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies of a column that takes the memory of one value take more, so those kept by that are left out.
+        held = cast("dict[str, Any]", super().__getstate__())
+        return {**held, "_alike": {}, "_alike_of": {}}
 
     @property
     def context_space(self) -> ContextSpace | None:

@@ -80,7 +80,7 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     """
     import gymnasium
     import pygame
-    from gymnasium.utils import play as window
+    from gymnasium.utils import play as gymnasium_play
 
     from envoi.adapters import to_gymnasium
 
@@ -90,18 +90,18 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
     own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
     # Without keys of its own an env has no action that does nothing, so it waits for a key.
     noop = keys.get("", keys.get((), 0))
-    unseen: set[int] = set()
+    unseen_keys: set[int] = set()
 
-    class Game(window.PlayableGame):
+    class Game(gymnasium_play.PlayableGame):
         """Keeps a key pressed until a step has seen it, because a tap can be over before the next picture."""
 
         def process_event(self, event: Any) -> None:
             key: Any = getattr(event, "key", None)
-            if key in unseen:
+            if key in unseen_keys:
                 pygame.event.post(event)  # comes back after the next picture
                 return
             if event.type == pygame.KEYDOWN and key in self.relevant_keys:
-                unseen.add(key)
+                unseen_keys.add(key)
             super().process_event(event)
 
     class Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -113,10 +113,10 @@ def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
             seed, self.begun = None if self.begun else seed, True
             return super().reset(seed=seed, options=options)
 
-    with patch.object(window, "PlayableGame", Game):
-        window.play(
+    with patch.object(gymnasium_play, "PlayableGame", Game):
+        gymnasium_play.play(
             Episodes(to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
-            fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen.clear(),
+            fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen_keys.clear(),
         )  # fmt: skip
 
 

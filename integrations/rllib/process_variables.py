@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def variables_set(fixed: Mapping[str, str], defaults: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables while it is entered; other jobs of the process never see them.
+    """Sets environment variables while it is entered, and puts back what was there before.
 
     Args:
         fixed: The variables to set.

@@ -159,6 +159,20 @@ def test_lanes_begin_under_the_contexts_that_they_would_get_one_by_one(name, dat
         assert pickle.dumps((result.observation, list(result.info))) == was
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("compiled", ["auto", False])
+def test_a_copied_batch_knows_which_features_its_lanes_no_longer_share(copied, compiled):
+    env = envoi.batch(Contextual(Held(), {"old": {}, "new": {"whole": 0}}), 2, compiled=compiled)
+    env.set("old")
+    env.reset(seed=0)
+    last = np.array([False, True])
+    env.step(np.zeros(2, int), last)
+    env = copied(env)
+    env.set("new")
+    env.step(np.zeros(2, int), last)
+    assert [state[0] for state in env.state] == [7, 0]
+
+
 def check(env, alone, result, hidden):
     """Checks that contexts, infos and observations are those of lanes one by one."""
     assert env.context_id == tuple(key for key, _ in alone.chosen)
