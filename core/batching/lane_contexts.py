@@ -110,7 +110,7 @@ class LaneContexts(BatchEnv):
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
         columns, full, index = self._columns.copy(), {**self._context}, np.asarray(lanes, np.intp)
-        some_alike = False  # before or after
+        some_alike = False  # a column that changes is alike in all lanes, before or after
         for name, values in context.items():
             before = columns[name]
             after = self._with_values(before, np.asarray(values), index)

@@ -26,7 +26,7 @@ from .lane_contexts import LaneContexts
 if TYPE_CHECKING:
     from .batch_model import BatchModel
 
-_ZERO, _ONE = np.zeros(()), np.ones((), np.int64)  # which numpy would make of a number in each operation
+_ZERO, _ONE = np.zeros(()), np.ones((), np.int64)  # numpy would convert a Python number in each operation
 
 
 class ModelBatch(LaneContexts):
@@ -40,8 +40,8 @@ class ModelBatch(LaneContexts):
     lanes_can_wait = True
     counts_steps = True
 
-    # Counts of a wrapper, and a number of further steps in which none of these can reach the limit, for between the
-    # steps of this batch others can only set them to 0.
+    # The counts of the wrapper that stepped last, and the number of steps in which none of them can reach the limit:
+    # other code only sets counts to 0.
     _counted: Any = None
     _steps_left = 0
 

@@ -14,21 +14,21 @@ from ..protocol.fast_steps import Count
 class ElapsedSteps:
     """The number of steps of each lane's episode.
 
-    Counts rest, and its methods return new ones; or they run, while a kernel advances their arrays in place.
+    Without `count`, the arrays never change, and methods return new objects. With it, a step advances them in place.
 
     All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
     array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
 
     Args:
-        offsets: The count of each lane less `common`, int64 of shape (n,); never changed by counts that rest.
+        offsets: The count of each lane less `common`, int64 of shape (n,).
         common: The part of the counts that all lanes share.
         bound: A number that no offset exceeds.
-        count: For counts that run, the arrays that the kernel changes, of which `offsets` is a part; else None.
+        count: The arrays that a step advances in place, of which `offsets` is a part; None if they never change.
 
     Attributes:
         offsets: The count of each lane less `common`.
         common: The part of the counts that all lanes share.
-        count: The arrays that the kernel changes; None for counts that rest.
+        count: The arrays that a step advances in place; None if they never change.
     """
 
     __slots__ = ("_bound", "common", "count", "offsets")
@@ -41,7 +41,7 @@ class ElapsedSteps:
         return ElapsedSteps(self.offsets, self.common + 1, self._bound)
 
     def running(self, cut: NDArray[np.bool_], limit: int) -> ElapsedSteps:
-        """Returns the same counts as ones that run, in arrays of their own; only one wrapper may hold them.
+        """Returns the same counts with a `count`, whose arrays are new; only one wrapper may hold them.
 
         Args:
             cut: The lanes that the last step has truncated, of shape (n,).
@@ -53,7 +53,7 @@ class ElapsedSteps:
         return ElapsedSteps(elapsed[:-1], 0, sys.maxsize, (np.array(cut, bool, order="C"), elapsed))
 
     def runs_with(self, cut: Any) -> bool:
-        """Returns True if the counts run, and `count` has this very array of truncated lanes.
+        """Returns True if there is a `count`, and it has this very array of truncated lanes.
 
         Args:
             cut: The array.
@@ -61,7 +61,7 @@ class ElapsedSteps:
         return self.count is not None and self.count[0] is cut
 
     def begin(self, lanes: NDArray[np.bool_]) -> None:
-        """Begins episodes in some lanes of counts that run.
+        """Begins episodes in some lanes, in place; there must be a `count`.
 
         Args:
             lanes: The mask of these lanes, of shape (n,).
@@ -70,7 +70,7 @@ class ElapsedSteps:
         cut[lanes], self.offsets[lanes] = False, 0
 
     def resting(self) -> ElapsedSteps:
-        """Returns the same counts as ones that rest, of the same arrays, which no kernel may change from now on."""
+        """Returns the same counts without `count`; no step may change their arrays from now on."""
         return self if self.count is None else ElapsedSteps(self.offsets, 0, self._bound)
 
     def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
