@@ -155,8 +155,13 @@ class LaneContexts(BatchEnv):
                     f"got {len(array)}"
                 )
             if space is not None and name in features:
-                for one in dict.fromkeys(array.ravel().tolist()):
-                    space.verify({name: one}, path)
+                values = array.ravel().tolist()
+                for one in dict.fromkeys(values):
+                    try:
+                        space.verify({name: one}, path)
+                    except ContextError as error:
+                        where = f" in lane {values.index(one)}" if array.ndim else ""
+                        raise ContextError(f"{error}{where}") from None
             columns[name] = array if array.ndim else alike(array.copy(), self.batch_size)
         return columns
 

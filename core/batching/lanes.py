@@ -243,14 +243,16 @@ class Lanes(BatchEnv):
                     f"context[{name!r}]: expected one value, or one for each of {n} lanes, got {len(value)}"
                 )
         envs: tuple[Any, ...] = self.envs
-        before = [env.context for env in envs]
+        before, i = [env.context for env in envs], 0
         try:
             for i, env in enumerate(envs):
                 env.context = {name: value[i] if np.ndim(value) else value for name, value in context.items()}
-        except ContextError:
+        except ContextError as error:
             for env, held in zip(envs, before, strict=True):
                 env.context = held
-            raise
+            if not any(map(np.ndim, context.values())):
+                raise
+            raise ContextError(f"{error} in lane {i}") from error
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         envs: tuple[Any, ...] = self.envs

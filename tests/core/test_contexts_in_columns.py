@@ -173,6 +173,21 @@ def test_a_copied_batch_knows_which_features_its_lanes_no_longer_share(copied, c
     assert [state[0] for state in env.state] == [7, 0]
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    "batched", [envoi.batch, lambda env, n, compiled: envoi.Lanes([env, *map(copy.copy, [env] * (n - 1))])]
+)
+def test_a_context_that_is_refused_in_one_lane_names_it_and_changes_none(batched, compiled):
+    env = batched(envoi.models.CartPole(), 3, compiled=compiled)
+    env.reset(seed=0)
+    before = env.context["gravity"]
+    with pytest.raises(ContextError, match=r"^context\['gravity'\]: expected .*, got -1.0 in lane 1$"):
+        env.context = {"gravity": [9.8, -1.0, -1.0]}
+    with pytest.raises(ContextError, match=r"^context\['gravity'\]: expected .*, got -1.0$"):
+        env.context = {"gravity": -1.0}
+    assert env.context["gravity"] == before
+
+
 def check(env, alone, result, hidden):
     """Checks that contexts, infos and observations are those of lanes one by one."""
     assert env.context_id == tuple(key for key, _ in alone.chosen)
