@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from .authoring.multi_model import MultiModel
     from .batching.agents_as_lanes import AgentLanes
     from .batching.compiled_env import CompiledModel, compiled
-    from .batching.multi_model_batch import MultiBatchModel, MultiModelBatch
     from .batching.workers.lanes import WorkerLanes
     from .context import (
         Categorical,
@@ -119,7 +118,6 @@ else:
         "authoring.multi_model": "MultiModel",
         "batching.agents_as_lanes": "AgentLanes",
         "batching.compiled_env": "CompiledModel compiled",
-        "batching.multi_model_batch": "MultiBatchModel MultiModelBatch",
         "batching.workers.lanes": "WorkerLanes",
         "context": "Categorical ContextSpace Feature NormalFloat Selector UniformFloat UniformInteger"
         " load_contexts save_contexts",
@@ -133,8 +131,8 @@ else:
         " Representation Represented RunStats Terminated TimeLimit Validated ValidatedMulti",
         "wrapping.change": "Change Specs",
         "wrapping.lifted": "Lifted",
-        "wrapping.multi_wrapper": "MultiWrapper",
         "wrapping.one_agent": "as_multi as_single",
+        "wrapping.multi_wrapper": "MultiWrapper",
     }
     _MODULE_OF = {name: module for module, names in _LATER.items() for name in names.split()}
 
@@ -150,8 +148,13 @@ else:
             raise AttributeError(f"{__name__}.{name} is not imported yet; say `import {__name__}.{name}`")
         from .errors import nearest
 
-        old = {"CARLEnv": "Contextual"}
-        near = f"did you mean {old[name]!r}?" if name in old else nearest(name, __all__)
+        if name.startswith(("to_", "from_")) or name in ("convert", "load", "load_multi", "losses", "names_of"):
+            meant = f"adapters.{name}"
+        elif name in ("Policy", "configure", "load_policy", "register"):
+            meant = f"integrations.rllib.{name}"
+        else:
+            meant = {"Box": "Array", "CARLEnv": "Contextual", "make": "adapters.load"}.get(name, "")
+        near = f"did you mean '{__name__}.{meant}'?" if meant else nearest(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}" + (f"; {near}" if "mean" in near else ""))
 
     def __dir__() -> list[str]:
@@ -202,12 +205,10 @@ __all__ = [
     "Model",
     "ModelBatch",
     "ModelReward",
-    "MultiBatchModel",
     "MultiBinary",
     "MultiDiscrete",
     "MultiEnv",
     "MultiModel",
-    "MultiModelBatch",
     "MultiReset",
     "MultiStep",
     "MultiWrapper",

@@ -10,15 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: Path, contents: str | bytes) -> None:
-    """Replaces a file as a whole: a reader or a kill sees the old or the new contents, never a part.
-
-    Args:
-        path: The file.
-        contents: Its new contents; a string is written as UTF-8.
-
-    Raises:
-        OSError: The file cannot be written; the old one is kept.
-    """
+    """Replaces a file as a whole: a reader or a kill sees the old or the new contents, never a part."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -85,13 +85,7 @@ class LossyConversion(EnvoiError, TypeError):
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
-    """Returns the last clause of a message about an unknown name: similar known names, or else the list of all.
-
-    Args:
-        name: The unknown name.
-        known: The known names.
-        count: The largest number of suggestions.
-    """
+    """Returns the last clause of a message about an unknown name: similar known names, or else the list of all."""
     import difflib  # imported here, because only errors need it
 
     names = sorted(set(known))
@@ -107,17 +101,9 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
 def near_misses(name: object, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns the known names that a name is likely to be a misspelling of.
 
-    Two names count as such if, ignoring case, their `difflib.SequenceMatcher.ratio` is above 0.8 and their lengths
-    differ by at most two. One wrong letter, or two swapped ones, make a misspelling of a name of six or more
-    letters. `initial_state` does not count as one of `initial_state_lower`, nor `mask` of `mass`.
-
-    Args:
-        name: The name to look up; for a known name, or anything but a string, the result is empty.
-        known: The known names.
-        count: The largest number of names to return.
-
-    Returns:
-        The known names, the most similar first.
+    Two names count as such if, ignoring case, their `difflib.SequenceMatcher.ratio` is at least 0.8 and their lengths
+    differ by at most two: one wrong letter in five, or one more than a name of two. `initial_state` does not count as
+    one of `initial_state_lower`, nor `mask` of `mass`.
     """
     names = tuple(known)
     return [] if not isinstance(name, str) or name in names else list(_near(name, names)[:count])
@@ -132,6 +118,6 @@ def _near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
     for one in known:
         if abs(len(one) - len(lowered)) <= 2:
             alike.set_seq1(one.lower())
-            if (ratio := alike.ratio()) > 0.8:
+            if (ratio := alike.ratio()) >= 0.8:
                 found.append((-ratio, one))
     return tuple(one for _, one in sorted(found))

@@ -21,15 +21,7 @@ _ARRAYS = (Array, Discrete, MultiDiscrete, MultiBinary)
 
 
 def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
-    """Stacks the values of all lanes.
-
-    Args:
-        spec: The spec of a single lane's value.
-        values: One value for each of n lanes.
-
-    Returns:
-        The structure of `spec`; array leaves of shape (n, …) in the spec's dtype.
-    """
+    """Stacks the values of all lanes."""
     if type(spec) is Array:
         # By far the most common case. numpy is fastest if it may choose the dtype, and mostly it chooses this one.
         array = np.array(values)
@@ -40,11 +32,7 @@ def stack(spec: SpecTree, values: Sequence[Any]) -> Any:
 
 
 def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
-    """Returns `stack` for one spec, as a function of the values of all lanes that walks no spec.
-
-    Args:
-        spec: The spec of a single lane's value.
-    """
+    """Returns `stack` for one spec, as a function of the values of all lanes that walks no spec."""
     if isinstance(spec, Spec):
         return partial(stack, spec)
     parts = [(key, stacker(sub)) for _, key, sub in tree.children(spec)]
@@ -52,12 +40,7 @@ def stacker(spec: SpecTree) -> Callable[[Sequence[Any]], Any]:
 
 
 def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
-    """Returns a function that splits a batched value, once, into the values that `lane` returns for each lane.
-
-    Args:
-        spec: The spec of a single lane's value.
-        n: The number of lanes.
-    """
+    """Returns a function that splits a batched value, once, into the values that `lane` returns for each lane."""
     if isinstance(spec, Spec):
         return lambda values: values
     parts = [(key, splitter(sub, n)) for _, key, sub in tree.children(spec)]
@@ -73,25 +56,14 @@ def splitter(spec: SpecTree, n: int) -> Callable[[Any], Sequence[Any]]:
 
 
 def lane(spec: SpecTree, values: Any, index: int) -> Any:
-    """Returns one lane's value of a batched value; its arrays are views.
-
-    Args:
-        spec: The spec of a single lane's value.
-        values: The batched value, with leaves of shape (n, …).
-        index: The index of the lane.
-    """
+    """Returns one lane's value of a batched value; its arrays are views."""
     if isinstance(spec, Spec):
         return values[index]
     return tree.rebuild(spec, [lane(sub, values[key], index) for _, key, sub in tree.children(spec)])
 
 
 def take(values: Any, index: Any) -> Any:
-    """Returns the chosen lanes of a tree of arrays.
-
-    Args:
-        values: A tree of arrays of shape (n, …).
-        index: Any numpy index of the first axis; indices and masks copy, a single integer or a slice gives views.
-    """
+    """Returns the chosen lanes of a tree of arrays."""
     if isinstance(values, AnyArray):
         return values[index]
     return tree.map_leaves(lambda leaf: leaf[index], values)
@@ -101,26 +73,13 @@ def alike(row: NDArray[Any], n: int) -> NDArray[Any]:
     """Returns an array of n equal lanes that takes the memory of one.
 
     numpy computes with it as fast as with a scalar.
-
-    Args:
-        row: The value of each lane; it becomes read-only.
-        n: The number of lanes.
-
-    Returns:
-        A read-only array of shape (n, …), with a stride of 0 along its first axis.
     """
     row.flags.writeable = False
     return np.ndarray((n, *row.shape), row.dtype, row, 0, (0, *row.strides))
 
 
 def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
-    """Returns a tree of arrays with new values in some lanes; the original is not changed.
-
-    Args:
-        values: A tree of arrays of shape (n, …).
-        index: The indices of k lanes, of shape (k,).
-        some: The new values of these lanes, of the same structure, with leaves of shape (k, …).
-    """
+    """Returns a tree of arrays with new values in some lanes; the original is not changed."""
     if isinstance(values, AnyArray):
         if not values.strides[0] and _has_rows_of(values, some):
             return values  # equal in all lanes, before and after
@@ -134,21 +93,12 @@ def put(values: Any, index: NDArray[np.intp], some: Any) -> Any:
 
 
 def _has_rows_of(alike: NDArray[Any], some: NDArray[Any]) -> bool:
-    """Returns True if arrays have the same dtype, and all their rows are equal.
-
-    Args:
-        alike: An array of equal rows that take the memory of one.
-        some: Another array.
-    """
+    """Returns True if arrays have the same dtype, and all their rows are equal."""
     rows = some if some.strides[0] else some[:1]
     return some.dtype == alike.dtype and rows.tobytes() == alike[0].tobytes() * len(rows)
 
 
 def groups_of_equal(values: Iterable[Any]) -> list[NDArray[np.bool_]]:
-    """Returns a mask of shape (n,) for each group of lanes with equal values, the group of lane 0 first.
-
-    Args:
-        values: One value per lane.
-    """
+    """Returns a mask of shape (n,) for each group of lanes with equal values, the group of lane 0 first."""
     keys = [structure(value) for value in values]
     return [np.array([own == key for own in keys]) for key in dict.fromkeys(keys)]

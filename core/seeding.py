@@ -31,14 +31,7 @@ def check_seed(seed: object) -> int | None: ...
 
 
 def check_seed(seed: Any) -> int | None:
-    """Returns a seed as a Python int, or None.
-
-    Args:
-        seed: An integer of at least 0, of Python or numpy, or None.
-
-    Raises:
-        SpecError: `seed` is neither.
-    """
+    """Returns a seed as a Python int, or None."""
     if seed is None:
         return None
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
@@ -47,18 +40,7 @@ def check_seed(seed: Any) -> int | None:
 
 
 def lane_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | None]:
-    """Returns one seed for each of n lanes.
-
-    Args:
-        seed: None; one seed, from which n pairwise distinct ones are derived; or a sequence of n seeds.
-        n: The number of lanes.
-
-    Returns:
-        n seeds; those derived are below 2³¹. All are None if `seed` is None.
-
-    Raises:
-        SpecError: A sequence has another length than n, or a seed is not an integer of at least 0 or None.
-    """
+    """Returns one seed for each of n lanes."""
     if seed is None:
         return [None] * n
     if isinstance(seed, (Sequence, np.ndarray)):
@@ -141,18 +123,7 @@ class Streams:
 
 
 def batch_streams(seed: int | Sequence[int | None] | None, n: int) -> Streams | None:
-    """Returns the random streams of a batch whose lanes share them.
-
-    Args:
-        seed: One seed for the batch, or a sequence of one per lane, or None.
-        n: The number of lanes.
-
-    Returns:
-        The streams; None if no lane has a seed.
-
-    Raises:
-        SpecError: See `lane_seeds`.
-    """
+    """Returns the random streams of a batch whose lanes share them."""
     if seed is None:
         return None
     if isinstance(seed, (Sequence, np.ndarray)):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from .errors import SpecError
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -64,18 +66,16 @@ def children(tree: Branch[T]) -> Iterator[tuple[str, Any, T]]:
         for key, child in tree.items():
             yield f"[{key!r}]", key, child
         return
+    if not is_branch(tree):
+        hint = "; `envoi.adapters.gymnasium.from_space` converts a gymnasium space" if hasattr(tree, "sample") else ""
+        raise SpecError(f"expected a spec (Array, Discrete, …) or a dict, list or tuple of specs, got {tree!r}{hint}")
     fields = getattr(tree, "_fields", None)
     for index, child in enumerate(tree):
         yield (f".{fields[index]}" if fields else f"[{index}]"), index, child
 
 
 def rebuild(tree: Branch[Any], new_children: Iterable[U]) -> Branch[U]:
-    """Returns a branch of the type of `tree`, with the same keys and new children.
-
-    Args:
-        tree: A branch.
-        new_children: As many children as `tree` has, in order.
-    """
+    """Returns a branch of the type of `tree`, with the same keys and new children."""
     kind: Any = type(tree)
     if isinstance(tree, dict):
         return kind(zip(tree, new_children, strict=True))
@@ -89,16 +89,7 @@ def map_leaves(function: Callable[[Any, Any], U], tree: Nested[Any], other: Nest
 @overload
 def map_leaves(function: Callable[..., U], tree: Nested[Any], *others: Nested[Any]) -> Nested[U]: ...
 def map_leaves(function: Callable[..., Any], tree: Nested[Any], *others: Nested[Any]) -> Any:
-    """Applies a function to each leaf.
-
-    Args:
-        function: Takes a leaf of `tree`, and the leaves at the same place in each of `others`.
-        tree: The structure of the result.
-        *others: More trees of the same structure.
-
-    Returns:
-        The structure of `tree`, with the function's results as leaves.
-    """
+    """Applies a function to each leaf."""
     if isinstance(tree, AnyDict):
         return rebuild(tree, [map_leaves(function, tree[key], *(o[key] for o in others)) for key in tree])
     if isinstance(tree, (AnyList, AnyTuple)):
@@ -107,12 +98,7 @@ def map_leaves(function: Callable[..., Any], tree: Nested[Any], *others: Nested[
 
 
 def leaves(tree: Nested[T], path: str = "") -> Iterator[tuple[str, T]]:
-    """Yields the `(path, leaf)` of each leaf, depth first, in order.
-
-    Args:
-        tree: A leaf or a branch.
-        path: The name of the whole, with which all paths begin.
-    """
+    """Yields the `(path, leaf)` of each leaf, depth first, in order."""
     branch: Any = tree
     if not is_branch(branch):
         yield path, branch

@@ -65,11 +65,9 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         self._step = fast_multi_step(env)
         self._is_flat = isinstance(self.action_spec, Spec)
         # Read only by the fast step below, where the rewards are the environment's own.
-        self._own_reward_spec = env.declared_reward_spec[first]
-        are_arrays = self._is_flat and type(self.observation_spec) is type(self._own_reward_spec) is Array
-        self._step_rows = rows_step(env) if are_arrays else None
-        # numpy's own dtype object, to which the dtypes of most arrays are identical.
-        self._reward_dtype = np.dtype(self._own_reward_spec.dtype.type) if are_arrays else None
+        own = env.declared_reward_spec[first]
+        self._reward_dtype = own.dtype if type(own) is Array else None
+        self._step_rows = None if self._reward_dtype is None else rows_step(env)
         self._silent: dict[Any, Info] = {agent: {} for agent in agents}  # infos without entries
         self._no_infos = Infos(columns={}, n=len(agents))
 
@@ -114,13 +112,15 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             SpecError: Seeds differ; seed or options are given for some of the lanes; or the agents act in turns.
         """
         mask = as_mask(mask, self.batch_size, "mask")
-        if mask is not None and not mask.all() and not self._begun:
+        some = None if mask is None or mask.all() else mask
+        if some is not None and not self._begun:
             raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
-        if mask is not None and not mask.all() and self.env.agents:
+        if some is not None and self.env.agents:
             if seed is not None or options:
                 raise SpecError("seed, options: expected none for some of the lanes, because all share their episode")
-            self._wait(mask)
-            return make_batch_reset((self._stacked(self._shown()), self._waiting_infos(mask)))
+            self._wait(some)
+            infos = Infos([{WAITING: True} if waits else {} for waits in some])
+            return make_batch_reset((stack(self.observation_spec, self._shown()), infos))
         if isinstance(seed, (Sequence, np.ndarray)):
             given = set(lane_seeds(seed, self.batch_size))
             if len(given) != 1:
@@ -146,8 +146,11 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             action: The actions of all lanes, with leaves of shape (n, …).
             restart: The lanes to reset instead, shape (n,), bool; None for none.
         """
+        if restart is not None:
+            restart = as_mask(restart, self.batch_size, "restart")
+            restart = restart if np.count_nonzero(restart) else None
         if restart is not None or not self._together:
-            return self._uneven_step(action, as_mask(restart, self.batch_size, "restart"))
+            return self._uneven_step(action, restart)
         lanes = action if self._is_flat else [lane(self.action_spec, action, i) for i in range(self.batch_size)]
         if len(lanes) != self.batch_size:
             raise SpecError(f"action: expected one for each of {self.batch_size} lanes, got {len(lanes)}")
@@ -158,11 +161,8 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             if len(step) == 3:
                 observation, rewards, infos = step
                 self._last = None
-                reward = array(rewards)
-                if reward.dtype != self._reward_dtype:
-                    reward = stack(self._own_reward_spec, rewards)
                 lane_infos = self._no_infos if infos is None else self._infos(infos)
-                return observation, reward, None, None, None, lane_infos
+                return observation, array(rewards, self._reward_dtype), None, None, None, lane_infos
         observations, rewards, terminated, _, _, infos = step
         if terminated is not None or len(observations) < self.batch_size:
             return self._lanes_of(full_multi_step(step), self.env.possible_agents)
@@ -173,10 +173,10 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             None,
             None,
             None,
-            self._no_infos if infos == self._silent else self._infos(infos),
+            self._infos(infos),
         )
 
-    def _uneven_step(self, action: Any, restart: Mask | None) -> Step:
+    def _uneven_step(self, action: Any, restart: Mask | None) -> tuple[Any, Any, Any, Any, Any, Any]:
         """A step in which some lanes may wait, be restarted, or have ended."""
         over = self._over if restart is None else self._over & ~restart
         if not self._begun:
@@ -184,20 +184,14 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         if over.any():
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
         if not self.env.agents or (restart is not None and restart.all()):
-            return self._first_step()
+            observation, infos = self.reset()
+            return observation, self._all(0, self.reward_spec, self.batch_size), None, None, None, infos
         if restart is not None:
             self._wait(restart)
         spec, playing = self.action_spec, self.env.agents
         lanes = enumerate(self.env.possible_agents)
         actions = {agent: lane(spec, action, place) for place, agent in lanes if agent in playing}
         return self._lanes_of(full_multi_step(self._step(actions)), playing)
-
-    def _first_step(self) -> Step:
-        """Resets all lanes, and returns their first step."""
-        observation, infos = self.reset()
-        n = self.batch_size
-        reward, discount = self._all(0, self.reward_spec, n), self._all(1, self.discount_spec, n)
-        return full_lanes_step((observation, reward, None, None, discount, infos), self.discount_spec, n)
 
     def _all(self, number: int, spec: SpecTree, *lanes: int) -> Any:
         return tree.map_leaves(lambda leaf: np.full((*lanes, *leaf.shape), number, leaf.dtype), spec)
@@ -247,7 +241,7 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
         else:
             each = zip(self.env.possible_agents, self._shown(), strict=True)
             self._last = [observations.get(agent, last) for agent, last in each]
-        return self._stacked(self._last)
+        return stack(self.observation_spec, self._last)
 
     def _shown(self) -> list[Any]:
         """Returns the latest observation of each lane."""
@@ -255,21 +249,17 @@ class AgentLanes(Around[MultiEnv], BatchEnv):
             self._last = [self.env.observation(agent) for agent in self.env.possible_agents]
         return self._last
 
-    def _stacked(self, observations: list[Any]) -> Any:
-        return stack(self.observation_spec, observations)
-
     def _infos(self, infos: Mapping[Any, Info]) -> Infos:
+        if infos == self._silent:
+            return self._no_infos
         common = {COMMON: infos[COMMON]} if COMMON in infos else {}
         return Infos([{**infos.get(agent, {WAITING: True}), **common} for agent in self.env.possible_agents])
-
-    def _waiting_infos(self, lanes: Mask) -> Infos:
-        return Infos([{WAITING: True} if waits else {} for waits in lanes])
 
     @property
     def observation(self) -> Any:
         if not self._begun:
             raise EpisodeError(f"observation: {NOT_RESET}")
-        return self._stacked(self._shown())
+        return stack(self.observation_spec, self._shown())
 
     def __repr__(self) -> str:
         return f"AgentLanes({self.env!r})"

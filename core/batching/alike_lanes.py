@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..authoring.model import Model
 from ..errors import SpecError
@@ -12,11 +12,7 @@ from ..spec.base import shown
 
 
 def check_alike(envs: Sequence[Env]) -> None:
-    """Checks that environments have equal specs, names apart.
-
-    Raises:
-        SpecError: The specs of a lane differ from those of the first.
-    """
+    """Checks that environments have equal specs, names apart."""
     found = lanes_difference(envs)
     if found is not None:
         index, path, expected, came = found
@@ -35,12 +31,20 @@ def lanes_difference(envs: Sequence[Env]) -> tuple[int, str, SpecTree, SpecTree]
     return None
 
 
-def check_models(envs: Sequence[Env]) -> None:
-    """Checks that environments are models, possibly wrapped, so that they can share random streams.
+def check_separate(envs: Mapping[int, Env]) -> None:
+    """Checks that no two lanes have the same environment inside, which would be stepped once for each."""
+    first: dict[int, int] = {}
+    for lane, env in envs.items():
+        other = first.setdefault(id(env.unwrapped), lane)
+        if other != lane:
+            raise SpecError(
+                f"lanes {other} and {lane} are the same environment, {shown(env.unwrapped)}; give a function that "
+                "makes a new one at each call, or the environment itself, which is copied"
+            )
 
-    Raises:
-        SpecError: One is not.
-    """
+
+def check_models(envs: Sequence[Env]) -> None:
+    """Checks that environments are models, possibly wrapped, so that they can share random streams."""
     for env in envs:
         if not isinstance(env.unwrapped, Model):
             raise SpecError(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..authoring.model import Model
-from ..compiling.availability import numba_version
 from ..compiling.choice import Compiled
+from ..compiling.compilation import numba_version
 from ..errors import NotCompilable
 from ..protocol.env import Env
 from ..spec.base import shown
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 
 def model_batch(model: BatchModel, n: int, compiled: Compiled) -> ModelBatch:
-    """Makes a batch of a model.
-
-    Args:
-        model: The model, which the batch keeps.
-        n: The number of lanes.
-        compiled: As for `envoi.batch`.
-
-    Raises:
-        NotCompilable: `compiled` is True, and the model cannot be compiled.
-    """
+    """Makes a batch of a model."""
     if compiled is False or numba_version() is None:
         return ModelBatch(model, n)
     from .compiled_model_batch import CompiledModelBatch  # imported here, so that `import envoi` stays fast
@@ -37,17 +28,7 @@ def model_batch(model: BatchModel, n: int, compiled: Compiled) -> ModelBatch:
 
 
 def lanes_over(envs: Sequence[Env], compiled: Compiled, streams: StreamsOf = "lanes") -> Lanes:
-    """Makes a batch of separate environments.
-
-    Args:
-        envs: The environments.
-        compiled: As for `envoi.batch`.
-        streams: As for `Lanes`.
-
-    Raises:
-        SpecError: See `Lanes`.
-        NotCompilable: `compiled` is True, and they are not models of one class that can be compiled.
-    """
+    """Makes a batch of separate environments."""
     kind = type(envs[0])
     if not (issubclass(kind, Model) and kind.step is Model.step and all(type(env) is kind for env in envs)):
         if compiled is True:

@@ -202,12 +202,7 @@ class CompiledModel(Env):
 
 
 def _with_lane_axis(action: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Returns an action of one lane as an array of all lanes, of its own dtype, for the batch to check.
-
-    Args:
-        action: The action; lists of floats, which have no dtype, and bools get that of the spec.
-        dtype: The dtype of the spec.
-    """
+    """Returns an action of one lane as an array of all lanes, of its own dtype, for the batch to check."""
     array = np.asarray(action)
     plain = type(action) is bool or (type(action) in (list, tuple) and array.dtype.kind == dtype.kind == "f")
     return (array.astype(dtype) if plain else array)[None]

@@ -27,14 +27,6 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
 
     At rest, each lane's environment holds its episode. While the kernel steps, its records do; an access to `envs`
     brings the environments up to date. The kernel advances the streams of the environments themselves.
-
-    Args:
-        envs: The models, all of one class.
-        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
-        streams: As for `Lanes`.
-
-    Raises:
-        NotCompilable: `compiled` is True, and the model cannot be compiled.
     """
 
     _lanes: tuple[Any, ...] = ()
@@ -69,12 +61,7 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         return self._observation if self._in_records else Lanes.observation.__get__(self)
 
     def resume(self, states: Sequence[Any], observe: bool = True) -> None:
-        """Continues all lanes from other states.
-
-        Args:
-            states: A state of each lane.
-            observe: If False, the environments are in these states already.
-        """
+        """Continues all lanes from other states."""
         envs = self.envs
         if observe:
             for env, state in zip(envs, states, strict=True):
@@ -114,7 +101,7 @@ class CompiledLanes(KernelSteps, Lanes):  # pyright: ignore[reportIncompatibleVa
         return plan
 
     def _start(self, plan: Plan) -> None:
-        from ..compiling.comparison import check_equal
+        from ..compiling.choice import check_equal
 
         self._prepare(plan)
         make: Any = type(self)

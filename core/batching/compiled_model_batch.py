@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..compiling.choice import Choice, Compiled
-from ..compiling.comparison import check_equal
-from ..compiling.lane_blocks import LANES
+from ..compiling.choice import Choice, Compiled, check_equal
 from ..compiling.plan import Plan
 from ..compiling.random_streams import addresses_of
 from ..compiling.runner import Runner
-from ..compiling.vectorised import plan_of_batch_model
+from ..compiling.vectorised import LANES, plan_of_batch_model
 from ..protocol.batch_env import Mask
 from .kernel_steps import KernelSteps
 from .model_batch import ModelBatch
@@ -27,14 +25,6 @@ class CompiledModelBatch(KernelSteps, ModelBatch):  # pyright: ignore[reportInco
     """A `ModelBatch` whose steps are one call of a kernel, with the same values.
 
     While another rewarder is set, and for states and actions of other dtypes than declared, it steps as a `ModelBatch`.
-
-    Args:
-        model: The model.
-        n: The number of lanes.
-        compiled: True to compile before the first step; `"auto"` to compile when that is worth its time.
-
-    Raises:
-        NotCompilable: `compiled` is True, and the model cannot be compiled.
     """
 
     _tree: Any = None

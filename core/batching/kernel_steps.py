@@ -96,12 +96,7 @@ class KernelSteps(BatchEnv):
         raise NotImplementedError
 
     def _changing(self, runner: Runner, begins: Mask | None) -> Sequence[Any]:
-        """Returns the arrays of the kernel that differ from step to step; called where there are any.
-
-        Args:
-            runner: The runner.
-            begins: The lanes that begin an episode; None for none.
-        """
+        """Returns the arrays of the kernel that differ from step to step; called where there are any."""
         raise NotImplementedError
 
     def _out_of_records(self) -> None:
@@ -129,22 +124,12 @@ class KernelSteps(BatchEnv):
         return values if type(values) is Step else full_lanes_step(values, self.discount_spec, self.batch_size)
 
     def step_values(self, action: Any, restart: Mask | None = None) -> Any:
-        """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-        """
+        """Returns the values of `step`, flags and discounts None for the defaults; see `full_lanes_step`."""
         values = self.counted_step(action, restart)
         return self._interpreted(action, restart) if values is None else values[:6]
 
     def ended_step(self, action: Any, restart: Mask | None = None) -> tuple[Any, ...]:
-        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-        """
+        """Returns the values of `step_values`, and the mask of the lanes that have ended, or None."""
         values = self.counted_step(action, restart)
         return (*self._interpreted(action, restart), None) if values is None else values
 
@@ -154,13 +139,7 @@ class KernelSteps(BatchEnv):
         return self._usable() is not None
 
     def counted_step(self, action: Any, restart: Mask | None = None, count: Count | None = None) -> Any:
-        """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-            count: The limit of steps of a wrapper around this batch; None for none.
-        """
+        """Returns the values of `ended_step`; None, before anything has changed, where that must be interpreted."""
         runner = self._usable()
         if runner is None:
             return None
@@ -173,12 +152,6 @@ class KernelSteps(BatchEnv):
         """Returns the values of `step_values` for a single lane, with infos None for an empty one.
 
         The arrays of all values but the observation are changed by the next step.
-
-        Args:
-            action: The action of the lane, without the lane axis.
-
-        Returns:
-            The values; None, before anything has changed, where `step_values` must be called.
         """
         runner = self._usable()
         if runner is None or not self._steps_alone:

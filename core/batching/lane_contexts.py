@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ContextError
+from ..errors import ContextError, nearest
 from ..lane_values import alike
-from ..protocol.batch_env import BatchEnv
+from ..protocol.batch_env import BatchEnv, each_of
 from ..protocol.reset_options import CONTEXT, split
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ _SIZES = 64
 
 class SharedColumns(dict[str, Any]):
     """The context columns of lanes that have the same context; they are never changed.
-
-    Args:
-        columns: The columns.
 
     Attributes:
         derived: The results of functions of these columns, see `derived`.
@@ -45,11 +42,6 @@ def derived(function: Callable[[Mapping[str, Any], int], T], context: Mapping[st
     """Returns `function(context, size)`; for `BatchModel.initial`, which gets the same contexts again and again.
 
     The result is kept while a batch resets as many lanes that all have the same context; it must not be changed.
-
-    Args:
-        function: A function of a module, whose result depends on its arguments alone.
-        context: The contexts, as `BatchModel.initial` gets them.
-        size: The number of lanes.
     """
     if type(context) is not SharedColumns:
         return function(context, size)
@@ -111,8 +103,10 @@ class LaneContexts(BatchEnv):
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int] | NDArray[np.intp]) -> None:
         columns, full, index = self._columns.copy(), {**self._context}, np.asarray(lanes, np.intp)
         some_alike = False  # a column that changes is alike in all lanes, before or after
-        for name, values in context.items():
-            before = columns[name]
+        for name, values in each_of(context, len(index)).items():
+            before = columns.get(name)
+            if before is None:
+                raise ContextError(f"put_context: context[{name!r}]: no such feature; {nearest(name, columns)}")
             after = self._with_values(before, np.asarray(values), index)
             if after is not before:
                 some_alike = some_alike or not (before.strides[0] and after.strides[0])
@@ -122,13 +116,7 @@ class LaneContexts(BatchEnv):
         self._columns, self._context = columns, full
 
     def _with_values(self, column: NDArray[Any], values: NDArray[Any], index: NDArray[np.intp]) -> NDArray[Any]:
-        """Returns a column with new values in some lanes; the old one, or one that is alike in all lanes, where it can.
-
-        Args:
-            column: The column.
-            values: The values of these lanes.
-            index: The lanes.
-        """
+        """Updates some lanes of a column. Reuses the old array, or a stride-0 array, when the values allow it."""
         n, same = self.batch_size, values.dtype == column.dtype
         if not column.strides[0] and same and values.tobytes() == column[:1].tobytes() * len(values):
             return column
@@ -166,12 +154,7 @@ class LaneContexts(BatchEnv):
         return columns
 
     def _columns_at(self, index: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many.
-
-        Args:
-            index: The lanes.
-            columns: The columns of all lanes.
-        """
+        """Returns the context columns of some lanes. Those with one value for all are kept for resets of as many."""
         if self._alike_of is not columns:
             self._alike_of, self._alike = columns, {}
         size = len(index)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from ..errors import ContextError, EpisodeError, SnapshotUnsupported, SpecError
 from ..lane_values import stack
-from ..protocol.batch_env import BatchEnv, Mask, as_mask, full_lanes_step, make_batch_reset
+from ..protocol.batch_env import BatchEnv, Mask, as_mask, each_of, full_lanes_step, make_batch_reset
 from ..protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ..protocol.infos import Infos
 from ..protocol.process import Info, Snapshot
 from ..rewards.rewarder import Rewarder, RewardFunction
 from ..seeding import Streams, batch_streams, lane_seeds
 from ..spec import SpecTree
-from .alike_lanes import check_alike, check_models
+from .alike_lanes import check_alike, check_models, check_separate
 from .loop_plan import LaneCall, LoopPlan
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Lanes(BatchEnv):
         self.observation_spec, self.action_spec = first.observation_spec, first.action_spec
         self.reward_spec, self.discount_spec = first.reward_spec, first.discount_spec
         check_alike(self.envs)
+        check_separate(dict(enumerate(self.envs)))
         self.state_spec, self.metadata, self.render_mode = first.state_spec, first.metadata, first.render_mode
         self._over: Mask = np.zeros(self.batch_size, bool)  # lanes that have ended, as far as is known
         if streams == "batch":
@@ -83,7 +84,11 @@ class Lanes(BatchEnv):
         observations: list[Any] = []
         for index, env in enumerate(self.envs):
             if mask is None or mask[index]:
-                observation, infos[index] = env.reset(seed=seeds[index], options=options)
+                try:
+                    observation, infos[index] = env.reset(seed=seeds[index], options=options)
+                except Exception as error:
+                    error.envoi_lane = index  # type: ignore[attr-defined]
+                    raise
             else:
                 observation = env.observation
             observations.append(observation)
@@ -92,12 +97,7 @@ class Lanes(BatchEnv):
         return make_batch_reset((stack(self.observation_spec, observations), Infos(infos)))
 
     def _check_all_begun(self, what: str, advice: str = "") -> None:
-        """Raises an EpisodeError, before any lane is reset, if one has not begun.
-
-        Args:
-            what: The method.
-            advice: The end of the message.
-        """
+        """Raises an EpisodeError, before any lane is reset, if one has not begun."""
         if self._all_begun:
             return
         try:
@@ -164,7 +164,13 @@ class Lanes(BatchEnv):
         actions = plan.split(action)
         if len(actions) != n:
             raise SpecError(f"action: expected one for each of {n} lanes, got {len(actions)}")
-        steps = [call(one) for call, one in zip(calls, actions)]  # noqa: B905 (they are counted)
+        steps: list[Any] = []
+        try:
+            for call, one in zip(calls, actions):  # noqa: B905 (they are counted)
+                steps.append(call(one))
+        except Exception as error:
+            error.envoi_lane = len(steps)  # type: ignore[attr-defined]
+            raise
         observations, rewards, ends, cuts, discounts, infos = zip(*steps)  # noqa: B905 (six values each)
         quiet = not (any(ends) or any(cuts))
         return (
@@ -254,11 +260,30 @@ class Lanes(BatchEnv):
                 raise
             raise ContextError(f"{error} in lane {i}") from error
 
+    def ask(self, function: Callable[[Any], Any], lanes: Sequence[int]) -> list[Any]:
+        """Calls a function of the environment of each of some lanes, in the process where that is.
+
+        Args:
+            function: Takes the environment. For lanes in workers it must be possible to pickle it, and what it returns.
+            lanes: The indices of the lanes.
+
+        Returns:
+            One result a lane.
+        """
+        return [function(self.envs[lane]) for lane in lanes]
+
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
         envs: tuple[Any, ...] = self.envs
-        for index, chosen in enumerate(lanes):
-            env = envs[chosen]
-            env.context = {**env.context, **{name: values[index] for name, values in context.items()}}
+        given, before, lane = each_of(context, len(lanes)), list[tuple[Any, Any]](), 0
+        try:
+            for index, lane in enumerate(lanes):
+                held = envs[lane].context
+                envs[lane].context = {**held, **{name: values[index] for name, values in given.items()}}
+                before.append((envs[lane], held))
+        except ContextError as error:
+            for env, held in before:
+                env.context = held
+            raise ContextError(f"{error} in lane {lane}") from error
 
     def assign_lane(self, number: int) -> None:
         for index, env in enumerate(self.envs):

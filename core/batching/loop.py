@@ -150,20 +150,7 @@ def _one_serves_all(envs: Sequence[Env]) -> bool:
 
 
 def lanes_of(env: Env, n: int, compiled: Compiled = False, streams: StreamsOf = "lanes") -> Lanes:
-    """Makes a batch that loops over copies of an environment.
-
-    Args:
-        env: The environment; it is not changed.
-        n: The number of lanes.
-        compiled: As for `batch`.
-        streams: As for `Lanes`.
-
-    Returns:
-        The batch, whose random streams are derived from those of `env`.
-
-    Raises:
-        SpecError: The environment cannot be copied, or is no model whose lanes could share streams.
-    """
+    """Makes a batch that loops over copies of an environment."""
     lanes = lanes_over([_copied(env) for _ in range(n)], compiled, streams)
     lanes.assign_lane(0)
     lanes.rng = copy.deepcopy(env.rng)

@@ -26,9 +26,6 @@ LaneCall: TypeAlias = Callable[[Any], tuple[Any, Any, bool, bool, Any, Info]]
 class LoopPlan:
     """Functions of the lanes and of their values, which the steps of a loop call; made once.
 
-    Args:
-        lanes: The batch.
-
     Attributes:
         envs: The environments that it was made for.
         reward_spec: The reward spec that it was made for.
@@ -55,12 +52,7 @@ class LoopPlan:
         return env.observation, self._nothing, False, False, None, {}
 
     def stack_discounts(self, discounts: Sequence[Any], terminated: Sequence[bool]) -> Any:
-        """Returns the discounts of all lanes; None if all have the default.
-
-        Args:
-            discounts: The discount of each lane, or None for its default.
-            terminated: The lanes that have terminated.
-        """
+        """Returns the discounts of all lanes; None if all have the default."""
         n = len(discounts)
         if self._is_one_discount and discounts.count(None) == n:  # arrays do not compare with None
             return None

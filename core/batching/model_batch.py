@@ -101,12 +101,7 @@ class ModelBatch(LaneContexts):
         return make_batch_reset((observation, infos))
 
     def _initial(self, index: NDArray[np.intp] | None, under: Mapping[str, NDArray[Any]] | None = None) -> Any:
-        """Returns initial states for the lanes `index`, or for all, each with its own context.
-
-        Args:
-            index: The lanes; None for all.
-            under: The context columns of this episode; None for those of the coming ones.
-        """
+        """Returns initial states for the lanes `index`, or for all, each with its own context."""
         columns = self._columns if under is None else under
         rng = self.streams.dynamics
         if index is None:
@@ -204,12 +199,7 @@ class ModelBatch(LaneContexts):
         return observation, reward, terminated, truncated, discount, infos, terminated | truncated
 
     def _late(self, count: Count, index: NDArray[np.intp] | None) -> Mask | None:
-        """Counts a step of all lanes; returns those that have reached the limit, or None if there are none.
-
-        Args:
-            count: The limit, whose counts change.
-            index: The lanes that begin an episode; None for none.
-        """
+        """Counts a step of all lanes; returns those that have reached the limit, or None if there are none."""
         elapsed = count[1][:-1]
         np.add(elapsed, _ONE, elapsed)
         if index is not None:

@@ -10,17 +10,15 @@ one kernel, text that numba compiles:
 How a model becomes lines of that text differs, and all else is shared:
 
     BatchModel   tracing        its functions run once on symbolic lanes, and leave expressions of one lane's scalars
-                 lane_blocks    loops over blocks of lanes, which LLVM turns into packed instructions
+                 vectorised     loops over blocks of lanes, which LLVM turns into packed instructions
     Model        rewriting      its functions are compiled themselves, after small changes such as `self.x` to a field
-                 lane_loop      one loop, for these functions may branch, and generate a lane's random numbers
+                 scalar         one loop, for these functions may branch, and generate a lane's random numbers
 
     layout                    states of n lanes as rows of their scalars, contexts as records
     random_streams            a scalar model's lanes have their own generators, whose states the kernel advances
-    kernel_text               the lines that both kinds of kernels have
-    plan, compilation         the kernel's arguments, its digest, and the machine code on disk
-    runner, launching         a kernel with its rows; checks actions before any lane acts
-    comparison                steps each kernel beside the interpreted functions before its first use
-    choice                    when a batch compiles
+    plan, compilation         the kernel's text and arguments, its digest, and the machine code on disk
+    runner                    a kernel with its rows; checks actions before any lane acts
+    choice                    when a batch compiles; compares a kernel with the interpreted functions before use
 
 **The same bits.** Fast math is off. Of numpy's functions only those are compiled to C's that give equal bits, found by
 a probe on the machine; the others are called by the address of numpy's own loop, and `**` by that of C's `pow`. Random

@@ -10,11 +10,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..errors import NotCompilable, SpecError
-from .availability import EXPECTED, LOADING, numba_version
+import numpy as np
+
+from .. import tree
+from ..errors import EnvoiError, NotCompilable, SpecError
+from .compilation import EXPECTED, LOADING, numba_version
 
 if TYPE_CHECKING:
     from .plan import Plan
+
+STEPS = 64
+
+
+def check_equal(title: str, interpreted: Any, compiled: Any) -> None:
+    """Steps two batches side by side, and compares all that they return bit by bit."""
+    with np.errstate(all="ignore"):
+        for batch in (interpreted, compiled):
+            batch.reset(seed=0)
+        over = np.zeros(interpreted.batch_size, bool)
+        for number in range(STEPS):
+            action = interpreted.sample_action()
+            try:
+                expected = interpreted.step(action, restart=over)
+            except EnvoiError:
+                raise
+            except Exception:  # an error of the author's, which the kernel need not share
+                return
+            try:
+                found = compiled.step(action, restart=over)
+            except Exception as error:
+                raise NotCompilable(f"{title}: after {number + 1} steps the kernel raises an error: {error}") from error
+            _compare(title, number, ("observation", "reward", "terminated", "truncated", "discount"), expected, found)
+            _compare(title, number, ("state",), (interpreted.state,), (compiled.state,))
+            over = expected.terminated | expected.truncated
+
+
+def _compare(title: str, number: int, names: tuple[str, ...], expected: Any, found: Any) -> None:
+    for name, one, other in zip(names, expected, found, strict=False):
+        for (path, own), (_, new) in zip(tree.leaves(one, name), tree.leaves(other, name), strict=True):
+            held, came = np.asarray(own), np.asarray(new)
+            same = held.shape == came.shape and held.dtype == came.dtype
+            if not same or held.tobytes() != came.tobytes():
+                if same and np.array_equal(held, came, equal_nan=held.dtype.kind == "f"):
+                    continue  # nan of another sign, or zero
+                raise NotCompilable(
+                    f"{title}: after {number + 1} steps the compiled {path} differs from the interpreted one "
+                    f"({_shown(came)}, expected {_shown(held)}); convert numpy scalars of 32 bits by float() or int()"
+                )
+
+
+def _shown(array: Any) -> str:
+    return f"{array.ravel()[:4].tolist()} of dtype {array.dtype}"
+
 
 Compiled: TypeAlias = bool | Literal["auto"]
 
@@ -22,16 +69,7 @@ WAITING = "lanes are interpreted until their steps have taken as long as compili
 
 
 def check_compiled(compiled: Any, workers: int | None = None) -> None:
-    """Refuses a value of the argument `compiled`.
-
-    Args:
-        compiled: The value.
-        workers: The number of processes for the lanes, whose environments are not compiled.
-
-    Raises:
-        SpecError: It is none of True, False and "auto".
-        NotCompilable: It is True, and numba is not installed.
-    """
+    """Refuses a value of the argument `compiled`."""
     if compiled not in (True, False, "auto"):
         raise SpecError(f"compiled: expected True, False or 'auto', got {compiled!r}")
     if compiled is True and workers is not None:
@@ -42,9 +80,6 @@ def check_compiled(compiled: Any, workers: int | None = None) -> None:
 
 class Choice:
     """The state of that decision for one batch.
-
-    Args:
-        compiled: True or `"auto"`.
 
     Attributes:
         is_open: True while it may still compile.
@@ -61,12 +96,7 @@ class Choice:
         self._plan: Plan | None = None
 
     def advance(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
-        """Compiles if that is worth its time by now.
-
-        Args:
-            make_plan: Makes the plan of the kernel.
-            start: Compiles it and starts to use it.
-        """
+        """Compiles if that is worth its time by now."""
         try:
             if self._plan is None:
                 self._plan = make_plan()
@@ -86,14 +116,6 @@ class Choice:
         self.is_open = False
 
     def compile(self, make_plan: Callable[[], Plan], start: Callable[[Plan], None]) -> None:
-        """Compiles now.
-
-        Args:
-            make_plan: As for `advance`.
-            start: As for `advance`.
-
-        Raises:
-            NotCompilable: The model cannot be compiled.
-        """
+        """Compiles now."""
         start(make_plan())
         self.reason, self.is_open = "", False

@@ -7,24 +7,70 @@ another digest, and so another file. Files appear whole, so that processes may c
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import linecache
 import os
 import platform
+import re
+import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import blake2s
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .availability import numba_version
-from .errors import NotCompilable
+from ..errors import NotCompilable
+
+
+class Unsupported(Exception):
+    """A reason why a function cannot be compiled, raised where it is found; it becomes a `NotCompilable`."""
+
+
+LOADING = 0.5
+"""Seconds that importing numba and loading a kernel from disk take."""
+
+EXPECTED = 3.0
+"""Seconds that compiling takes on an ordinary machine, numba's import included."""
+
+
+@cache
+def numba_version() -> str | None:
+    """Returns numba's version without importing it; None if it is not installed."""
+    if find_spec("numba") is None:
+        return None
+    from importlib.metadata import version  # imported here, so that `import envoi` stays fast
+
+    return version("numba")
+
+
+MARK = "envoi: "
+"""The beginning of a reason in an error of `operators`, which numba puts between lines of its own."""
+
+_SKIPPED = ("Failed in", "- Resolution failure", "There are", "Overload", "During", "The above", "Use of", "Type of")
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the reason of an error of numba as `function (file, line n): reason`."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines()]
+    first = next((line for line in lines if line and not line.startswith(_SKIPPED)), type(error).__name__)
+    call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
+    reason = f"{first.rstrip(':')} {call}".strip() if first.startswith("No implementation") else first
+    marked = next((line.partition(MARK)[2] for line in lines if MARK in line), None)
+    reason = reason if marked is None else marked
+    places = re.findall(r'File "([^"]+)", line (\d+):\n(?:\s*def (\w+)\()?', text)
+    for file, line, function in places:
+        if "envoi/kernels" not in file and "/numba/" not in file:  # else it is no line of the author's
+            name = f"{function} " if function else ""
+            return f"{name}({Path(file).name}, line {line}): {reason}"
+    return reason
+
 
 SLOW = 1.0
 """Seconds of compilation from which on a line on stderr says so."""
@@ -32,6 +78,8 @@ SLOW = 1.0
 
 @cache
 def _package_digest() -> bytes:
+    from hashlib import blake2s  # `import envoi` stays fast
+
     digest = blake2s()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -39,34 +87,56 @@ def _package_digest() -> bytes:
 
 
 def kernel_digest(text: str, sources: str = "") -> str:
-    """Returns the name of a kernel, equal for kernels that compile to the same code.
-
-    Args:
-        text: The text of the kernel.
-        sources: Everything else that its code depends on, as text.
-    """
+    """Returns the name of a kernel, equal for kernels that compile to the same code."""
     versions = (sys.version, np.__version__, numba_version(), platform.machine(), platform.system())
+    from hashlib import blake2s
+
     return blake2s(repr((text, sources, versions)).encode() + _package_digest(), digest_size=12).hexdigest()
 
 
 def cache_folder() -> Path:
     """Returns the folder of kernels: `$NUMBA_CACHE_DIR` or `$XDG_CACHE_HOME`, else `~/.cache`, then `envoi/kernels`.
 
-    Where that cannot be written, it is a folder for temporary files.
+    Where that cannot be written, or others could write it too, it is one of this process: loading a kernel runs it.
     """
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    places = [Path(root) if root else Path.home() / ".cache", Path(tempfile.gettempdir()) / f"envoi-{_user()}"]
-    for place in places:
-        folder = place / "envoi" / "kernels"
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.access(folder, os.W_OK):
-                return folder
-    return Path(tempfile.mkdtemp(prefix="envoi-kernels-"))
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
+        folder = (Path(root) if root else Path.home() / ".cache").resolve() / "envoi" / "kernels"
+        for made in (folder.parent, folder):
+            made.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(folder, os.W_OK) and _is_private(folder):
+            return folder
+    return _folder_of_process(os.getpid())
 
 
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+def _is_private(folder: Path) -> bool:
+    """Returns True if only this user can change what is in a folder, or replace it or one above it."""
+    if not hasattr(os, "getuid"):
+        return True
+    for place in (folder, *folder.parents):
+        found = place.lstat()
+        owners = {os.getuid()} if place == folder else {os.getuid(), 0}
+        others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        is_sticky = place != folder and found.st_mode & stat.S_ISVTX  # others cannot replace what is not theirs
+        if stat.S_ISLNK(found.st_mode) or found.st_uid not in owners or (others_write and not is_sticky):
+            return False
+    return True
+
+
+@cache
+def _folder_of_process(process: int) -> Path:
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="envoi-kernels-")
+    atexit.register(_remove, folder, process)
+    return Path(folder)
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # and not one that was forked from it
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_on_disk(digest: str) -> bool:
@@ -117,23 +187,7 @@ def compiled_functions(
     digest: str,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Callable[..., Any]]:
-    """Compiles the functions of a text, or loads their machine code from disk.
-
-    Args:
-        text: Lines that define functions.
-        names: The globals of these lines.
-        arguments: For each function, arguments of the dtypes and layouts of all later calls.
-        title: The model's name, for messages.
-        digest: The name of the kernel; see `kernel_digest`.
-        options: The options of `numba.njit`.
-
-    Returns:
-        The compiled functions by name. They are called without a look at their arguments' types, which must be
-        exactly those.
-
-    Raises:
-        NotCompilable: numba cannot compile one.
-    """
+    """Compiles the functions of a text, or loads their machine code from disk."""
     file = cache_folder() / f"{digest}.py"
     done = file.with_suffix(".done")
     with contextlib.ExitStack() as stack:
@@ -167,9 +221,8 @@ def _functions(
     options: Mapping[str, Any],
 ) -> dict[str, Callable[..., Any]]:
     import numba  # imported here, because only compiling needs it
-    from numba.core.errors import NumbaError
-
-    from .reasons import reason_of
+    from numba.core import config
+    from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
     _write_once(file, text)
     linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
@@ -179,24 +232,22 @@ def _functions(
     space.update(names)
     exec(compile(text, str(file), "exec"), space)  # noqa: S102 (text of this package, with names of its own)
     made: dict[str, Callable[..., Any]] = {}
+    root = getattr(config, "CACHE_DIR", "")  # where numba keeps machine code, if it is set
+    keeps = not root or _is_private(Path(root).resolve())
     try:
         for name, examples in arguments.items():
             signature = tuple(numba.typeof(value) for value in examples)
-            function = numba.njit(signature, cache=True, **options)(space[name])
+            function = numba.njit(signature, cache=keeps, **options)(space[name])
             space[name] = function  # for the functions after it; it also keeps the machine code
             (compiled,) = function.overloads.values()
             made[name] = compiled.entry_point
-    except NumbaError as error:
+    except (NumbaError, UnsupportedBytecodeError) as error:
         raise NotCompilable(reason_of(error)) from error
     return made
 
 
 def _forget(file: Path) -> bool:
-    """Removes the machine code of a kernel from disk, and that of the random functions; True if there was some.
-
-    Args:
-        file: The file of its text.
-    """
+    """Removes the machine code of a kernel from disk, and that of the random functions; True if there was some."""
     from numba.core import config  # imported here, because only compiling needs it
 
     found, root = False, getattr(config, "CACHE_DIR", "")  # `$NUMBA_CACHE_DIR`
@@ -213,6 +264,8 @@ def _write_once(file: Path, text: str) -> None:
     """Writes a file whole, unless it is there: numba takes a newer file for a changed one."""
     if file.exists():
         return
+    import tempfile
+
     with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8") as part:
         part.write(text)
     try:

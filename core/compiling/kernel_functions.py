@@ -15,12 +15,7 @@ from numba.np.arrayobj import populate_array
 
 @njit(inline="always")
 def place(index: Any, size: Any) -> Any:
-    """Returns an index of an axis as numpy understands it, after checking that it lies inside.
-
-    Args:
-        index: The index, which may count from the end.
-        size: The length of the axis.
-    """
+    """Returns an index of an axis as numpy understands it, after checking that it lies inside."""
     if index < 0:
         index += size
     if index < 0 or index >= size:
@@ -30,39 +25,20 @@ def place(index: Any, size: Any) -> Any:
 
 @njit(inline="always")
 def clip(value: Any, low: Any, high: Any) -> Any:
-    """Returns `np.clip` of a scalar: nan stays nan.
-
-    Args:
-        value: The number.
-        low: The least result.
-        high: The largest.
-    """
+    """Returns `np.clip` of a scalar: nan stays nan."""
     result = value if (value != value or value > low) else low
     return result if (result != result or result < high) else high
 
 
 @njit(inline="always")
 def check_length(values: Any, count: Any) -> None:
-    """Raises an error if there are more or fewer values than there must be.
-
-    Args:
-        values: The elements of an observation, or an array of lanes.
-        count: The number in the spec, or of lanes.
-    """
+    """Raises an error if there are more or fewer values than there must be."""
     if len(values) != count:
         raise ValueError("another number of values than observation_spec has, or than there are lanes")
 
 
 def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
-    """Returns an array that does not own its memory, whose elements lie in C order.
-
-    Args:
-        context: numba's context.
-        builder: The builder of instructions.
-        kind: The type of the array.
-        data: The address of the first element.
-        shape: The shape.
-    """
+    """Returns an array that does not own its memory, whose elements lie in C order."""
     word, element = ir.IntType(64), context.get_data_type(kind.dtype)
     size = word(context.get_abi_sizeof(element))
     strides = [size]
@@ -76,14 +52,7 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -
 
 @intrinsic
 def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
-    """Returns the array at an address, whose elements lie in C order.
-
-    Args:
-        typing: numba's context.
-        address: The address of the first element.
-        shape: The shape, a tuple.
-        kind: The dtype.
-    """
+    """Returns the array at an address, whose elements lie in C order."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
@@ -94,13 +63,7 @@ def array_at(typing: Any, address: Any, shape: Any, kind: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def row(typing: Any, size: Any, kind: Any) -> Any:
-    """Returns an array on the stack, with any values.
-
-    Args:
-        typing: numba's context.
-        size: The number of elements, a constant.
-        kind: The type of one.
-    """
+    """Returns an array on the stack, with any values."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         count = size.literal_value
@@ -112,15 +75,7 @@ def row(typing: Any, size: Any, kind: Any) -> Any:
 
 @intrinsic
 def block(typing: Any, array: Any, place: Any, start: Any, count: Any) -> Any:
-    """Returns `array[*place, start : start + count]` of an array in C order; the indices must be inside.
-
-    Args:
-        typing: numba's context.
-        array: The array.
-        place: A tuple of indices.
-        start: The first index of the next axis.
-        count: The number of indices.
-    """
+    """Returns `array[*place, start : start + count]` of an array in C order; the indices must be inside."""
     rank = len(place)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -139,15 +94,7 @@ def block(typing: Any, array: Any, place: Any, start: Any, count: Any) -> Any:
 
 @intrinsic
 def call_loop(typing: Any, address: Any, data: Any, zero: Any, values: Any) -> Any:
-    """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`.
-
-    Args:
-        typing: numba's context.
-        address: The address of the loop.
-        data: The address of its data.
-        zero: A value of the result's type.
-        values: A tuple of the ufunc's arguments, which must have the dtypes of the loop.
-    """
+    """Calls a loop of a numpy ufunc for one element: `loop(char **args, npy_intp *n, npy_intp *steps, void *data)`."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds = [*signature.args[3], signature.args[2]]

@@ -31,12 +31,12 @@ _AS_THEY_ARE = {
          "copy", "append", "concatenate", "stack", "vstack", "hstack", "column_stack", "ravel", "reshape", "transpose",
          "flip", "fliplr", "flipud", "roll", "repeat", "eye", "identity", "diag", "where", "any", "all", "argmax",
          "argmin", "max", "min", "amax", "amin", "count_nonzero", "flatnonzero", "nonzero", "array_equal",
-         "searchsorted", "float64", "bool_", "shape", "ndim", "size", "expand_dims", "clip"),
+         "searchsorted", "float32", "float64", "bool_", "shape", "ndim", "size", "expand_dims"),
 }  # fmt: skip
 
 _REPLACED: dict[Any, str] = {
     int: "integer", np.int64: "integer", round: "rounded", pow: "power", math.pow: "power", math.floor: "whole_floor",
-    math.ceil: "whole_ceil", math.trunc: "whole_trunc", np.sum: "exact_sum", np.float32: "f4",
+    math.ceil: "whole_ceil", math.trunc: "whole_trunc", np.sum: "exact_sum", np.clip: "clipped",
     **{getattr(np, name): f"numpy_{name}" for name in LOOPS},
 }  # fmt: skip
 
@@ -49,21 +49,16 @@ _INSTEAD: dict[Any, str] = {
     sum: "write the additions",
     np.mean: "write the additions",
     np.dot: "write the products and additions",
+    np.round: "write np.rint(x * 100) / 100 for two digits",
+    print: "leave it out",
+    **dict.fromkeys((np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.uint64), "write int"),
 }
 
 _KNOWN = {id(getattr(module, name)) for module, names in _AS_THEY_ARE.items() for name in names}
 
 
 def replacement_of(function: Any, arguments: int) -> str | None:
-    """Returns the name of the function that a kernel calls in place of another; None for that one itself.
-
-    Args:
-        function: A function or a type.
-        arguments: The number of the call's arguments.
-
-    Raises:
-        ValueError: No form of it with equal bits is known; the message says what to write instead.
-    """
+    """Returns the name of the function that a kernel calls in place of another; None for that one itself."""
     name = shown_name(function)
     try:
         replaced = _REPLACED.get(function)
@@ -72,8 +67,9 @@ def replacement_of(function: Any, arguments: int) -> str | None:
     if function is math.log and arguments != 1:
         raise ValueError("math.log of two arguments has other bits; write math.log(x) / math.log(base)")
     if replaced is not None:
-        if arguments != (2 if replaced == "power" else arguments if replaced.startswith("numpy_") else 1):
-            raise ValueError(f"{name} is only compiled with {2 if replaced == 'power' else 1} arguments")
+        wanted = {"power": 2, "clipped": 3}.get(replaced, arguments if replaced.startswith("numpy_") else 1)
+        if arguments != wanted:
+            raise ValueError(f"{name} is only compiled with {wanted} argument{'s' * (wanted > 1)}")
         return replaced
     if id(function) in _KNOWN or hasattr(function, "_fields"):
         return None
@@ -82,14 +78,7 @@ def replacement_of(function: Any, arguments: int) -> str | None:
 
 
 def method_replacement(name: str) -> str | None:
-    """Returns the name of the function that a kernel calls in place of a method of an array; None for that one itself.
-
-    Args:
-        name: The name of the method.
-
-    Raises:
-        ValueError: No form of it with equal bits is known.
-    """
+    """Returns the kernel replacement for an array method, or None if the kernel may call it directly."""
     if name in _METHODS_REFUSED:
         raise ValueError(f"no compiled form of .{name}() with the same bits is known; write the operations")
     return _METHODS_REPLACED.get(name)

@@ -7,14 +7,136 @@ nodes, and ufuncs tell the dtypes of their loops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .errors import Unsupported
-from .expressions import Node, value_of
-from .lane_nodes import NodeArray, collect, each, kind_of, nodes_of, replaced
+from .compilation import Unsupported
+from .expressions import Node, Recorder, value_of
+
+
+class NodeArray:
+    """An array of nodes."""
+
+    def __init__(self, nodes: Any, dtype: Any, recorder: Recorder) -> None:
+        if not isinstance(nodes, np.ndarray):
+            held, nodes = nodes, np.empty((), object)
+            nodes[()] = held
+        self.nodes: np.ndarray[Any, Any] = nodes
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.recorder = recorder
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """Returns the dtype of an array of nodes, or of what numpy takes for an array."""
+    return value.dtype if isinstance(value, NodeArray) else np.asarray(value).dtype
+
+
+def kind_of(value: Any) -> Any:
+    """Returns what numpy resolves a loop by: a dtype, or `int` or `float` for a Python number."""
+    if type(value) in (int, float):
+        return type(value)
+    return dtype_of(value)
+
+
+def collect(value: Any, found: list[Any]) -> None:
+    """Adds the leaves of nested sequences and dicts to a list."""
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            collect(part, found)
+    elif isinstance(value, dict):
+        collect(list(value.values()), found)
+    else:
+        found.append(value)
+
+
+def replaced(value: Any, recorder: Recorder, dtype: np.dtype[Any]) -> Any:
+    """Returns nested sequences and dicts with all arrays in them as object arrays of nodes."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(replaced(part, recorder, dtype) for part in value)
+    if isinstance(value, dict):
+        return {key: replaced(part, recorder, dtype) for key, part in value.items()}
+    return nodes_of(value, recorder, dtype) if isinstance(value, (NodeArray, np.ndarray)) else value
+
+
+def nodes_of(value: Any, recorder: Recorder, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Returns a value as an object array of nodes."""
+    if isinstance(value, NodeArray):
+        if dtype is None or dtype == value.dtype:
+            return value.nodes
+        return each(lambda node: recorder.cast(node, dtype), value.nodes)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise Unsupported(f"it computes with values of dtype {array.dtype}")
+    target = dtype or array.dtype
+    if type(value) is int and target.kind in "iu" and not np.iinfo(target).min <= value <= np.iinfo(target).max:
+        raise Unsupported(f"it combines {target} and {value}, which {target} cannot hold; convert the array by astype")
+    result = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        result[place] = recorder.const(array[place], target)
+    return result
+
+
+def each(function: Any, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns the results of a function of one element of each array, as an object array."""
+    result = np.empty(arrays[0].shape, object)
+    for place in np.ndindex(arrays[0].shape):
+        result[place] = function(*(array[place] for array in arrays))
+    return result
+
+
+class Table(np.ndarray[Any, Any]):
+    """An array of the model that lanes may index."""
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(isinstance(part, LaneArray) for part in parts):
+            return np.asarray(self)[key]
+        recorder = next(part for part in parts if isinstance(part, LaneArray)).recorder
+        if any(not isinstance(part, (LaneArray, int, np.integer, np.ndarray)) for part in parts):
+            raise Unsupported("it indexes an array by lanes' values together with slices")
+        array = np.ascontiguousarray(self)
+        if len(parts) > array.ndim or array.dtype.kind not in "biuf":
+            raise Unsupported(f"it indexes an array of shape {array.shape} and dtype {array.dtype} by lanes' values")
+        indices = np.broadcast_arrays(*(nodes_of(part, recorder) for part in parts))
+        for part in parts:
+            if isinstance(part, LaneArray) and part.dtype.kind not in "iu":
+                raise Unsupported("it indexes an array by a mask of lanes; use np.where")
+        rest = array.shape[len(parts) :]
+        number = recorder.table(self._held())
+        result = np.empty((*indices[0].shape, *rest), object)
+        for place in np.ndindex(indices[0].shape):
+            for inner in np.ndindex(rest):
+                where = (*(index[place] for index in indices), *inner)
+                result[*place, *inner] = recorder.node("gather", (number, *where), array.dtype)
+        return LaneArray(result, array.dtype, recorder)
+
+    def _held(self) -> np.ndarray[Any, Any]:
+        return self.base if isinstance(self.base, np.ndarray) and self.base.shape == self.shape else np.asarray(self)
+
+
+def as_lanes(value: Any, dtype: Any = None, **_: Any) -> Any:
+    """Replaces `np.array` and `np.asarray`, to also take nested sequences of lane arrays."""
+    found: list[Any] = []
+    collect(value, found)
+    lanes = [part for part in found if isinstance(part, LaneArray)]
+    if not lanes:
+        return np.array(value, dtype)
+    if isinstance(value, LaneArray):
+        return value if dtype is None else value.astype(dtype)
+    target = np.dtype(dtype) if dtype is not None else np.result_type(*(dtype_of(part) for part in found))
+    recorder = lanes[0].recorder
+
+    def stacked(part: Any) -> Any:
+        if isinstance(part, (list, tuple)):
+            return np.stack([stacked(one) for one in part])
+        return nodes_of(part, recorder, target)
+
+    return LaneArray(stacked(value), target, recorder)
+
 
 # numpy 1.26 can have a `_core` too, by whose names it reads pickles of numpy 2, and which lacks its own `umath`.
 _clip: Any = getattr(np, "_core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "core").umath.clip
@@ -250,3 +372,109 @@ def _clipped(value: Any, low: Any = None, high: Any = None, **options: Any) -> A
         bounded: Any = np.minimum if low is None else np.maximum
         return bounded(value, high if low is None else low)
     return _clip(value, low, high)
+
+
+_SIZES = {"random": 0, "standard_normal": 0, "standard_exponential": 0, "integers": 2, "uniform": 2, "normal": 2}
+"""The position of the argument `size` in methods of a generator."""
+
+
+@dataclass(frozen=True)
+class RandomCall:
+    """One call of a generator's method.
+
+    Attributes:
+        method: Its name.
+        arguments: Its arguments besides the size.
+        options: Its other named arguments.
+        size: The shape, with None for the lane axis.
+    """
+
+    method: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    size: tuple[int | None, ...]
+
+    @property
+    def in_kernel(self) -> str | None:
+        """The call of a kernel's function for one number, with a place for the generator; None if there is none."""
+        whole = all(type(value) is int and abs(value) < 2**31 for value in self.arguments)
+        if self.options or (self.method != "integers" and self.arguments) or not whole:
+            return None
+        if self.method not in ("random", "standard_normal", "integers") or len(self.arguments) > 2:
+            return None
+        return f"rng_{self.method}({', '.join(['{0}', *map(repr, self.arguments)])})"
+
+    def lines(self, array: str, count: str, generator: str) -> list[str]:
+        """Returns the lines that fill an array with the numbers of some lanes, in numpy's order."""
+        places = [f"e{k}" for k in range(len(self.size))]
+        lines = [
+            f"{'    ' * k}for {place} in range({count if one is None else one}):"
+            for k, (place, one) in enumerate(zip(places, self.size, strict=True))
+        ]
+        value = (self.in_kernel or "").format(generator)
+        return [*lines, f"{'    ' * len(places)}{array}[{', '.join(places)}] = {value}"]
+
+    def __call__(self, rng: np.random.Generator, n: int) -> Any:
+        """Returns the numbers for n lanes, in C order."""
+        size = tuple(n if one is None else one for one in self.size)
+        return getattr(rng, self.method)(*self.arguments, size=size, **self.options)
+
+
+class GeneratorStandIn:
+    """A generator whose numbers are symbolic."""
+
+    def __init__(self, name: str, calls: list[RandomCall], recorder: Recorder) -> None:
+        self._name, self._calls, self._recorder = name, calls, recorder
+
+    def __getattr__(self, method: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            return self._random(method, list(arguments), options)
+
+        return call
+
+    def _scaled(self, method: str, low: float, high: float, size: Any) -> Any:
+        """Returns uniform or normal numbers, as numpy computes them of standard ones."""
+        if method == "uniform":
+            return low + (high - low) * self._random("random", [size], {})
+        return low + high * self._random("standard_normal", [size], {})
+
+    def _random(self, method: str, arguments: list[Any], options: dict[str, Any]) -> Any:
+        if method in ("uniform", "normal"):
+            names = ("low", "high") if method == "uniform" else ("loc", "scale")
+            values = [*arguments, *[None] * (3 - len(arguments))]
+            low, high = (
+                options.get(name, default if value is None else value)
+                for name, value, default in zip(names, values, (0.0, 1.0), strict=False)
+            )
+            size = options.get("size", values[2])
+            if isinstance(low, LaneArray) or isinstance(high, LaneArray):
+                # As numpy computes them, of the same numbers.
+                shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
+                if method == "uniform":
+                    return low + (high - low) * self._random("random", [shape], {})
+                return low + high * self._random("standard_normal", [shape], {})
+            if size is not None and isinstance(low, (int, float)) and isinstance(high, (int, float)):
+                return self._scaled(method, float(low), float(high), size)
+        position = _SIZES.get(method)
+        size = options.pop("size", None)
+        if size is None and position is not None and len(arguments) > position:
+            size = arguments.pop(position)
+        values = [*arguments, *options.values()]
+        if any(isinstance(value, LaneArray) for value in values):
+            raise Unsupported(f"it calls rng.{method} with arguments that differ between lanes")
+        shape = (size,) if isinstance(size, int) else tuple(size or ())
+        if shape.count(LANES) != 1:
+            raise Unsupported(f"it calls rng.{method} without one number for each lane; give size=")
+        example = getattr(np.random.default_rng(0), method)(*arguments, size=shape, **options)
+        axis = shape.index(LANES)
+        if example.shape != shape:
+            raise Unsupported(f"it calls rng.{method} for arrays, which cannot be compiled")
+        number = len(self._calls)
+        self._calls.append(
+            RandomCall(method, tuple(arguments), dict(options), tuple(None if one == LANES else one for one in shape))
+        )
+        nodes = np.empty(shape, object)
+        for place in np.ndindex(shape):
+            rest = place[:axis] + place[axis + 1 :]
+            nodes[place] = self._recorder.node("input", (self._name, place[axis], number, *rest), example.dtype)
+        return LaneArray(nodes, example.dtype, self._recorder)

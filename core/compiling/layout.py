@@ -38,9 +38,6 @@ class Held:
 class Leaves:
     """The leaves of one lane's tree of arrays.
 
-    Args:
-        example: The tree of one lane, with arrays or numbers as leaves.
-
     Attributes:
         example: That tree.
         paths: The paths of the leaves.
@@ -55,12 +52,7 @@ class Leaves:
         self.shapes, self.dtypes = [leaf.shape for leaf in leaves], [leaf.dtype for leaf in leaves]
 
     def holds(self, leaves: Sequence[Any], n: int) -> bool:
-        """Returns True if arrays can be the leaves of n lanes of this layout without a change of their values.
-
-        Args:
-            leaves: Arrays of shape (n, …), in order; None for those that are not asked about.
-            n: The number of lanes.
-        """
+        """Returns True if arrays can be the leaves of n lanes of this layout without a change of their values."""
         if len(leaves) != len(self.shapes):
             return False
         for leaf, shape, dtype in zip(leaves, self.shapes, self.dtypes, strict=True):
@@ -80,10 +72,6 @@ class Leaves:
 
 class Records(Leaves):
     """The record of one lane's tree of arrays.
-
-    Args:
-        example: The tree of one lane, with arrays or numbers as leaves.
-        names: The names of the fields, one for each scalar.
 
     Attributes:
         dtype: The dtype of a record whose fields are scalars, for kernels.
@@ -112,12 +100,7 @@ class Records(Leaves):
         )
 
     def write(self, records: np.ndarray[Any, Any], leaves: Sequence[Any]) -> None:
-        """Copies the leaves of n lanes into records.
-
-        Args:
-            records: Records of n lanes.
-            leaves: Arrays of shape (n, …), in order; None for those that stay.
-        """
+        """Copies the leaves of n lanes into records."""
         view = records.view(self._by_leaf)
         for number, leaf in enumerate(leaves):
             if leaf is not None:
@@ -126,9 +109,6 @@ class Records(Leaves):
 
 class Rows(Leaves):
     """The rows of the scalars of one lane's tree of arrays.
-
-    Args:
-        example: The tree of one lane, with arrays or numbers as leaves.
 
     Attributes:
         places: For each scalar, the number of its leaf, and of its row in the leaf's array.
@@ -143,38 +123,20 @@ class Rows(Leaves):
         self._sizes = sizes
 
     def held(self, name: str) -> list[Held]:
-        """Returns the arrays of one tree for a kernel, of shapes (rows, n).
-
-        Args:
-            name: The beginning of their names.
-        """
+        """Returns the arrays of one tree for a kernel, of shapes (rows, n)."""
         pairs = zip(self._sizes, self.dtypes, strict=True)
         return [Held(f"{name}{leaf}", (size, None), dtype) for leaf, (size, dtype) in enumerate(pairs)]
 
     def scalars(self, name: str, lane: str) -> list[str]:
-        """Returns the expressions of all scalars of a lane.
-
-        Args:
-            name: As for `held`.
-            lane: The index of the lane, or a slice of lanes.
-        """
+        """Returns the expressions of all scalars of a lane."""
         return [f"{name}{leaf}[{row}, {lane}]" for leaf, row in self.places]
 
     def write(self, arrays: Sequence[np.ndarray[Any, Any]], leaves: Sequence[Any]) -> None:
-        """Copies the leaves of some lanes into rows.
-
-        Args:
-            arrays: The arrays of the rows, of shapes (rows, n).
-            leaves: Arrays of shape (k, …), in order, for the first k lanes.
-        """
+        """Copies the leaves of some lanes into rows."""
         for array, leaf, size in zip(arrays, leaves, self._sizes, strict=True):
             array[:, : len(leaf)] = leaf.reshape(-1, size).T if size else 0
 
     def read(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """Returns the tree of n lanes that rows hold; its arrays are new.
-
-        Args:
-            arrays: The arrays of the rows, of shapes (rows, n).
-        """
+        """Returns the tree of n lanes that rows hold; its arrays are new."""
         pairs = zip(arrays, self.shapes, strict=True)
         return self.rebuilt([array.T.reshape(array.shape[1], *shape).copy() for array, shape in pairs])

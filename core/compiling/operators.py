@@ -8,30 +8,166 @@ bits, or nan become an integer, it raises an error when it runs. Importing this 
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 from typing import Any
 
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, typeof, types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-from .operand_types import WIDE, check_operands, is_scalar, refuse
+from .compilation import MARK
+from .expressions import CONVERSIONS
+
+WIDE = (types.int64, types.float64, types.boolean)
+"""The types that numbers of Python and of numpy have in common."""
+
+
+def refuse(reason: str) -> TypingError:
+    """Returns the error that makes numba give up, with a reason for the author."""
+    return TypingError(f"{MARK}{reason}")
+
+
+def is_scalar(kind: Any) -> bool:
+    """Returns True for the type of one number."""
+    return isinstance(kind, (types.Number, types.Boolean))
+
+
+def check_operands(name: str, one: Any, other: Any) -> None:
+    """Refuses operands for which Python and numpy, or numpy and numba, compute different values."""
+    pair = (one, other)
+    if all(is_scalar(kind) for kind in pair):
+        if one == other == types.boolean:
+            raise refuse(f"it computes {name} of two bools; convert them by int()")
+        if any(kind not in WIDE for kind in pair) and not (one == other and _is_exact_in_32_bits(name, one)):
+            raise refuse(f"it computes {name} of {one} and {other}; convert numbers of few bits by float() or int()")
+        return
+    if not any(isinstance(kind, types.Array) for kind in pair):
+        return
+    if name not in ("+", "-", "*", "/") or not all(isinstance(kind, types.Array) or is_scalar(kind) for kind in pair):
+        raise refuse(f"it computes {name} of arrays, whose bits differ between numpy and C; compute it by elements")
+    elements = [kind.dtype if isinstance(kind, types.Array) else kind for kind in pair]
+    if elements[0] != elements[1] and not all(kind in WIDE for kind in elements):
+        raise refuse(f"it computes {name} of {elements[0]} and {elements[1]}; give both the same dtype")
+
+
+def _is_exact_in_32_bits(name: str, kind: Any) -> bool:
+    return kind == types.float32 and name in ("+", "-", "*", "/")
+
+
+_WORD, _DOUBLE = ir.IntType(64), ir.DoubleType()
+
+
+@intrinsic
+def _truncated(typing: Any, value: Any) -> Any:
+    """Returns a float64 as an integer, after checking that it is one of 64 bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (number,) = arguments
+        least, bound = ir.Constant(_DOUBLE, -(2.0**63)), ir.Constant(_DOUBLE, 2.0**63)
+        inside = builder.and_(
+            builder.fcmp_ordered(">=", number, least), builder.fcmp_ordered("<", number, bound)
+        )  # False for nan
+        with builder.if_then(builder.not_(inside), likely=False):
+            context.call_conv.return_user_exc(builder, OverflowError, ("an integer of nan, or of over 64 bits",))
+        return builder.fptosi(number, _WORD)
+
+    return types.int64(types.float64), build
+
+
+def integer(value: Any) -> Any:
+    """Returns `int(value)`."""
+    return int(value)
+
+
+@overload(integer, strict=False)
+def _integer(value: Any) -> Any:
+    if isinstance(value, types.Float):
+        return lambda value: _truncated(float(value))  # pyright: ignore
+    if isinstance(value, types.Boolean) or (isinstance(value, types.Integer) and value != types.uint64):
+        return lambda value: np.int64(value)
+    return None
+
+
+@intrinsic
+def _nearest(typing: Any, value: Any) -> Any:
+    """Returns the nearest whole number, the even one of two."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.rint.f64"), arguments)
+
+    return types.float64(types.float64), build
+
+
+def rounded(value: Any) -> Any:
+    """Returns `round(value)`."""
+    return round(value)
+
+
+@overload(rounded, strict=False)
+def _rounded(value: Any) -> Any:
+    if value == types.float64:
+        return lambda value: _truncated(_nearest(value))  # pyright: ignore
+    return (lambda value: value) if value == types.int64 else None
+
+
+def _whole(function: Any) -> Any:
+    """Returns `math.floor`, `math.ceil` or `math.trunc`, whose results are integers."""
+
+    def whole(value: Any) -> Any:
+        return function(value)
+
+    makers = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
+    to_float = makers[function]
+
+    @overload(whole, strict=False)
+    def _(value: Any) -> Any:
+        if value == types.float64:
+            return lambda value: _truncated(to_float(value))  # pyright: ignore
+        return (lambda value: value) if value == types.int64 else None
+
+    return whole
+
+
+# Numbers of states, which must be of the types that they had at first.
+
+
+def _kept(name: str, of_array: bool) -> Any:
+    """Returns a function that gives a number of a state the dtype of the first state, and refuses to change it."""
+    wanted = typeof(CONVERSIONS[name](0))
+
+    @intrinsic
+    def keep(typing: Any, value: Any) -> Any:
+        allowed = () if of_array else {types.float64: WIDE, types.int64: (types.int64, types.boolean)}.get(wanted, ())
+        if value != wanted and value not in allowed:
+            raise refuse(f"it returns a state with a {value} where the first state has a {wanted}")
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return context.cast(builder, arguments[0], value, wanted)
+
+        return wanted(value), build
+
+    return keep
+
+
+@njit
+def check_shape(shape: Any, expected: Any) -> None:
+    """Raises an error if an array of a state has another shape than at first."""
+    if shape != expected:
+        raise ValueError("a function of the model returns an array of another shape than the first state has")
+
 
 _OVERFLOW = "an integer of the model does not fit in 64 bits; pass compiled=False"
 _BIT, _WORD, _DOUBLE = ir.IntType(1), ir.IntType(64), ir.DoubleType()
 
 
 def _operator(name: str, function: Any, overflowing: str = "") -> Any:
-    """Returns the checked form of an operator.
-
-    Args:
-        name: Its sign, for messages.
-        function: The function of the module `operator`.
-        overflowing: LLVM's function that also tells of an overflow.
-    """
+    """Returns the checked form of an operator."""
 
     @intrinsic
     def checked(typing: Any, one: Any, other: Any) -> Any:
@@ -109,12 +245,7 @@ llvmlite.binding.add_symbol("envoi_pow", ctypes.cast(ctypes.CDLL(None).pow, ctyp
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """Returns `base ** exponent`, of the same bits as Python's.
-
-    Args:
-        base: A number.
-        exponent: A number.
-    """
+    """Returns `base ** exponent`, of the same bits as Python's."""
     return base**exponent
 
 
@@ -138,12 +269,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def shifted_left(value: Any, count: Any) -> Any:
-    """Returns `value << count`.
-
-    Args:
-        value: An integer.
-        count: A number of bits.
-    """
+    """Returns `value << count`."""
     return value << count
 
 
@@ -161,12 +287,7 @@ def _shifted_left(value: Any, count: Any) -> Any:
 
 
 def shifted_right(value: Any, count: Any) -> Any:
-    """Returns `value >> count`.
-
-    Args:
-        value: An integer.
-        count: A number of bits.
-    """
+    """Returns `value >> count`."""
     return value >> count
 
 
@@ -184,11 +305,7 @@ def _shifted_right(value: Any, count: Any) -> Any:
 
 
 def exact_sum(values: Any) -> Any:
-    """Returns the sum of an array of integers.
-
-    Args:
-        values: The array.
-    """
+    """Returns the sum of an array of integers."""
     return values.sum()
 
 
@@ -206,11 +323,42 @@ def _exact_sum(values: Any) -> Any:
     return add
 
 
+def clipped(value: Any, low: Any, high: Any) -> Any:
+    """Returns `np.clip(value, low, high)`, which numba has for arrays only."""
+    return np.clip(value, low, high)
+
+
+@overload(clipped, strict=False)
+def _clipped(value: Any, low: Any, high: Any) -> Any:
+    given = (value, low, high)
+    if isinstance(value, types.Array) or not all(is_scalar(kind) or isinstance(kind, types.NoneType) for kind in given):
+        return lambda value, low, high: np.clip(value, low, high)  # pyright: ignore
+    if not all(is_scalar(kind) for kind in given):
+        raise refuse("it computes np.clip of a number with one bound; write min(x, high) or max(x, low)")
+    if isinstance(value, types.Boolean) or any(types.unliteral(kind) not in WIDE for kind in given):
+        kinds = " and ".join(str(types.unliteral(kind)) for kind in given)
+        raise refuse(f"it computes np.clip of {kinds}; convert numbers by float() or int()")
+    to = float if types.float64 in given else int
+
+    def clip(value: Any, low: Any, high: Any) -> Any:
+        result = to(value)
+        result = result if math.isnan(result) or result >= low else to(low)  # of equal numbers, it keeps the value
+        return result if math.isnan(result) or result <= high else to(high)
+
+    return clip
+
+
 _add, _multiply = (_operator(sign, getattr(operator, name), llvm) for sign, name, llvm in (
     ("+", "add", "sadd"), ("*", "mul", "smul")
 ))  # fmt: skip
 
 NAMES: dict[str, Any] = {
+    **{f"kept_{name}": _kept(name, False) for name in CONVERSIONS},
+    **{f"item_{name}": _kept(name, True) for name in CONVERSIONS},
+    **{f"whole_{function.__name__}": _whole(function) for function in (math.floor, math.ceil, math.trunc)},
+    "integer": integer,
+    "rounded": rounded,
+    "check_shape": check_shape,
     **{f"checked_{name}": _operator(sign, getattr(operator, name), _OVERFLOWING.get(name, ""))
        for name, sign in _SIGNS.items()},
     **{f"checked_i{name}": _operator(sign, getattr(operator, f"i{name}"), _OVERFLOWING.get(name, ""))
@@ -221,5 +369,6 @@ NAMES: dict[str, Any] = {
     "shifted_left": shifted_left,
     "shifted_right": shifted_right,
     "exact_sum": exact_sum,
+    "clipped": clipped,
 }  # fmt: skip
 """The functions by the names that rewritten models have for them."""

@@ -40,12 +40,7 @@ def _check_numbers(one: Any, other: Any) -> None:
 
 @njit(cache=True)
 def random(rng: Any, size: Any = None) -> Any:
-    """Returns `rng.random(size)`.
-
-    Args:
-        rng: The generator, as `addresses_of` gives it.
-        size: The shape of the result; None for one number.
-    """
+    """Returns `rng.random(size)`."""
     if size is None:
         return next_double(rng[1], rng[0])
     result = np.empty(size)
@@ -57,14 +52,7 @@ def random(rng: Any, size: Any = None) -> Any:
 
 @njit(cache=True)
 def uniform(rng: Any, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.uniform(low, high, size)` for numbers low and high.
-
-    Args:
-        rng: The generator, as `addresses_of` gives it.
-        low: The least number.
-        high: The bound above.
-        size: The shape of the result; None for one number.
-    """
+    """Returns `rng.uniform(low, high, size)` for numbers low and high."""
     _check_numbers(low, high)
     span = high - low
     if size is None:
@@ -98,14 +86,7 @@ def _below(rng: Any, low: Any, span: Any) -> Any:
 
 @njit(cache=True)
 def integers(rng: Any, low: Any, high: Any = None, size: Any = None) -> Any:
-    """Returns `rng.integers(low, high, size)`.
-
-    Args:
-        rng: The generator, as `addresses_of` gives it.
-        low: The least integer; the bound above if `high` is None.
-        high: The bound above.
-        size: The shape of the result; None for one number.
-    """
+    """Returns `rng.integers(low, high, size)`."""
     if high is None:
         first, span = np.int64(0), np.int64(low) - 1
     else:
@@ -149,14 +130,7 @@ def _one_normal(rng: Any) -> Any:
 
 @njit(cache=True)
 def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale.
-
-    Args:
-        rng: The generator, as `addresses_of` gives it.
-        loc: The mean.
-        scale: The standard deviation.
-        size: The shape of the result; None for one number.
-    """
+    """Returns `rng.normal(loc, scale, size)` for numbers loc and scale."""
     _check_numbers(loc, scale)
     if scale < 0:
         raise ValueError("scale < 0")
@@ -171,12 +145,7 @@ def normal(rng: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
 
 @njit(cache=True)
 def standard_normal(rng: Any, size: Any = None) -> Any:
-    """Returns `rng.standard_normal(size)`.
-
-    Args:
-        rng: The generator, as `addresses_of` gives it.
-        size: The shape of the result; None for one number.
-    """
+    """Returns `rng.standard_normal(size)`."""
     if size is None:
         return _one_normal(rng)
     result = np.empty(size)

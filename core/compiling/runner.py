@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -11,14 +11,137 @@ import numpy as np
 from numpy import empty, ndarray
 
 from .. import tree
-from ..errors import EpisodeError
+from ..errors import EpisodeError, SpecError
 from ..protocol.batch_env import as_mask
 from ..protocol.env import ENDED, ENDED_LANES
 from ..protocol.fast_steps import Count
+from ..protocol.infos import Infos
 from ..spec import Spec, SpecTree
-from .action_leaves import converted, idle, out_of_bounds
-from .launching import launcher
-from .plan import Functions, Plan
+from .plan import Action, Functions, Plan
+
+
+def rebuilder(structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """Returns a function that makes a tree of some structure from its first leaves in a sequence."""
+    if not tree.is_branch(structure):
+        return lambda leaves: leaves[0]
+    if type(structure) is dict and not any(tree.is_branch(leaf) for leaf in structure.values()):
+        keys = tuple(structure)
+        return lambda leaves: dict(zip(keys, leaves, strict=False))
+
+    def rebuilt(leaves: Sequence[Any]) -> Any:
+        remaining = iter(leaves)
+        return tree.map_leaves(lambda _: next(remaining), structure)
+
+    return rebuilt
+
+
+def converted(spec: SpecTree, actions: Sequence[Action], n: int, action: Any) -> list[np.ndarray[Any, Any]] | None:
+    """Returns the leaves of actions as a kernel takes them; see `Runner.converted`."""
+    found: list[np.ndarray[Any, Any]] = []
+    leaves: list[Any] = []
+    tree.map_leaves(lambda _, leaf: leaves.append(leaf), spec, action)
+    for leaf, own in zip(leaves, actions, strict=True):
+        array = np.asarray(leaf)
+        if array.shape != (n, *own.shape):
+            raise SpecError(f"{own.path}: expected shape {(n, *own.shape)}, got {array.shape}")
+        if array.dtype != own.dtype:
+            integers = own.dtype.kind in "iu"
+            if array.dtype.kind not in ("iu" if integers else "biuf") and own.dtype.kind != "b":
+                raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array.dtype}")
+            if not integers or array.dtype not in (np.int64, np.int32, np.uint32):
+                return None
+            cast = array.astype(own.dtype)
+            wrong = (cast != array).reshape(n, -1).any(1)
+            if wrong.any():
+                lane = int(wrong.argmax())
+                raise SpecError(f"{own.path}: expected dtype {own.dtype}, got {array[lane]} in lane {lane}")
+            array = cast
+        found.append(array if array.flags.carray else array.copy())
+    return found
+
+
+def out_of_bounds(action: Action, value: Any, lane: int) -> SpecError:
+    """Returns the error for an action out of its bounds."""
+    low, high = np.unique(np.asarray(action.low)), np.unique(np.asarray(action.high))
+    bounds = f"{low[0]} … {high[-1]}" if len(low) == len(high) == 1 else f"{action.low} … {action.high}"
+    return SpecError(f"{action.path}: expected values of {bounds}, got {value} in lane {lane}")
+
+
+def idle(action: Action, n: int) -> np.ndarray[Any, Any]:
+    """Returns a valid action of n lanes."""
+    low, high = action.low, action.high
+    one = np.zeros(action.shape, action.dtype)
+    if low is not None and high is not None:
+        one = np.clip(one, low, high).astype(action.dtype)
+    return np.repeat(one[None], n, 0)
+
+
+def launcher(
+    plan: Plan, kernel: Callable[..., Any], changing: int, has_one_action: bool, ends: np.ndarray[Any, Any]
+) -> Callable[..., Any]:
+    """Returns a function that steps all lanes by a kernel.
+
+    A call costs as much as its checks, and a loop over two arrays more than the call. So the function has the checks of
+    the common cases of `Runner.converted` and `Runner.mask` in it, and a line for each array. It takes the runner that
+    keeps it, and does not hold it.
+    """
+    n, one = ends.shape[1], plan.actions[0]
+    none = np.zeros(n, bool)
+    inputs = "".join(f"action{k}, " for k in range(len(plan.actions)))
+    asked = "".join(f"changing{k}, " for k in range(changing))
+    new = [f"new{k}, " for k in range(len(plan.outputs))]
+    names: dict[str, Any] = {
+        "kernel": kernel, "none": none, "no_count": (none, np.zeros(n + 1, np.int64)), "empty": empty,
+        "ndarray": ndarray, "bools": np.dtype(bool), "lanes": (n,), "dtype": one.dtype, "shape": (n, *one.shape),
+        "terminated": ends[0], "truncated": ends[2], "over": ends[3],
+        "Infos": Infos, "no_infos": Infos(columns={}, n=n), "n": n,
+        "observed": rebuilder(plan.observation), "informed": rebuilder(plan.info),
+    }  # fmt: skip
+    for k, output in enumerate(plan.outputs):
+        names |= {f"shape{k}": (n, *output.shape), f"dtype{k}": output.dtype}
+    fits = "type(action) is ndarray and action.dtype is dtype and action.shape == shape and action.flags.carray"
+    is_mask = "type(begins) is ndarray and begins.dtype is bools and begins.shape == lanes and begins.flags.carray"
+    lines = [
+        f"def make({', '.join(names)}):",
+        "    def launch(runner, action, restart, count, ask):",
+        f"        if {fits if has_one_action else 'False'}:",
+        "            action0 = action",
+        "        else:",
+        "            leaves = runner.converted(action)",
+        "            if leaves is None:",
+        "                return None",
+        f"            {inputs}= leaves",
+        "        begins = none if restart is None else restart",
+        f"        if restart is not None and not ({is_mask}):",
+        "            begins = runner.mask(restart, 'restart')",
+        "        if ask is not None:",
+        f"            runner.check(({inputs}), begins, count)  # before the random streams advance",
+        f"            [{asked}] = ask(runner, None if restart is None else begins)",
+        *(f"        new{k} = empty(shape{k}, dtype{k})" for k in range(len(plan.outputs))),
+        "        cut, elapsed = count or no_count",
+        f"        ended = kernel(runner.table, begins, cut, elapsed, {asked}{inputs}{''.join(new)})",
+        "        if ended < 0:",
+        f"            runner.refuse(ended, ({inputs}), begins, cut)",
+        *([] if plan.in_place else ["        runner.exchange()"]),
+        *_return_lines(plan, new),
+        "    return launch",
+    ]
+    space: dict[str, Any] = {}
+    exec("\n".join(lines), space)  # noqa: S102 (text of this module)
+    return space["make"](*names.values())
+
+
+def _return_lines(plan: Plan, new: Sequence[str]) -> list[str]:
+    """Returns the lines that return the values."""
+    outputs = [output.name for output in plan.outputs]
+    reward, has_discount = outputs.index("reward"), "discount" in outputs
+    observation = f"observed(({''.join(new[:reward])}))" if tree.is_branch(plan.observation) else "new0"
+    infos = f"Infos(columns=informed(({''.join(new[reward + 1 + has_discount :])})), n=n)" if plan.info else "no_infos"
+    flags, discount = "terminated.copy(), truncated.copy()", f"new{reward + 1}" if has_discount else "None"
+    quiet = [f"        if not ended:\n            return {observation}, new{reward}, None, None, None, {infos}, None"]
+    returned = f"        return {observation}, new{reward}, {flags}, {discount}, {infos}, over.copy()"
+    return [returned] if has_discount else [*quiet, returned]
+
 
 _KERNELS: dict[str, Functions] = {}
 """The compiled kernels of this process, by their digests."""
@@ -29,12 +152,6 @@ _ONE_AT_A_TIME = Lock()
 
 class Runner:
     """Steps n lanes by a kernel.
-
-    Args:
-        plan: The plan of the kernel.
-        action_spec: The spec of a lane's action.
-        n: The number of lanes.
-        changing: Arrays of two lanes like those that differ from step to step.
 
     Attributes:
         arrays: The arrays that the kernel is given by their addresses, by name; they stay where they are.
@@ -80,15 +197,7 @@ class Runner:
         self._others = [empty(*other) for other in others]
 
     def load(self, leaves: Sequence[Any], over: np.ndarray[Any, Any]) -> bool:
-        """Takes over the states of all lanes.
-
-        Args:
-            leaves: The leaves of the states, arrays of shape (n, …).
-            over: The lanes that have ended.
-
-        Returns:
-            False if the states are not of the dtypes that the kernel was compiled for.
-        """
+        """Takes over the states of all lanes."""
         states = self.plan.states
         if not states.holds(leaves, self._n):
             return False
@@ -101,59 +210,23 @@ class Runner:
         return self.plan.states.read(self._before)
 
     def write_fresh(self, leaves: Sequence[Any], first: int = 0) -> None:
-        """Gives the kernel states in which the next lanes to begin an episode do so.
-
-        Args:
-            leaves: The leaves of the states of k lanes, arrays of shape (k, …).
-            first: The number of such lanes before them.
-        """
+        """Gives the kernel states in which the next lanes to begin an episode do so."""
         rows = [self.arrays[held.name][:, first:] for held in self.plan.states.held("fresh")]
         self.plan.states.write(rows, leaves)
 
     def converted(self, action: Any) -> Sequence[np.ndarray[Any, Any]] | None:
-        """Returns the leaves of the actions as the kernel takes them.
-
-        Args:
-            action: The actions of all lanes.
-
-        Returns:
-            Arrays of shape (n, …) in C order; None if one has another dtype than its spec, with which the model may
-            compute other values.
-
-        Raises:
-            SpecError: An action has another shape, or a dtype that cannot hold its spec's values.
-        """
+        """Returns the leaves of the actions as the kernel takes them."""
         return converted(self._action_spec, self.plan.actions, self._n, action)
 
     def mask(self, mask: Any, what: str) -> np.ndarray[Any, Any]:
-        """Returns a mask of lanes as the kernel takes it, in C order.
-
-        Args:
-            mask: Bools of shape (n,); None for no lane.
-            what: The name of the argument in the message.
-
-        Raises:
-            SpecError: It has another shape or dtype.
-        """
+        """Returns a mask of lanes as the kernel takes it, in C order."""
         if mask is None:
             return self.none
         found: Any = as_mask(mask, self._n, what)
         return np.ascontiguousarray(found.view(ndarray))
 
     def step_alone(self, action: Any) -> tuple[int, np.ndarray[Any, Any], Sequence[Any]] | None:
-        """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation.
-
-        Args:
-            action: The action of the lane, without the lane axis.
-
-        Returns:
-            1 if the lane ended, else 0; the observation, and the other outputs, which the next step changes. None,
-            before anything has changed, for an action of another type than its spec's.
-
-        Raises:
-            EpisodeError: The lane has ended.
-            SpecError: The action is out of its bounds.
-        """
+        """Steps a single lane by a kernel that asks for nothing, and whose first output is the observation."""
         kind, actions = type(action), self._alone
         if kind is self._number or kind is self._python_number:
             try:
@@ -180,12 +253,7 @@ class Runner:
 
     @contextmanager
     def holding(self, lanes: np.ndarray[Any, Any], acts: bool) -> Iterator[None]:
-        """Lets some lanes pause, within a `with` block.
-
-        Args:
-            lanes: The mask of these lanes.
-            acts: False if none of the others acts.
-        """
+        """Lets some lanes pause, within a `with` block."""
         hold, quiet = self.arrays["hold"], self.arrays["quiet"]
         hold[:], quiet[0], self.acts = lanes, not acts, acts
         try:
@@ -194,35 +262,14 @@ class Runner:
             hold[:], quiet[0], self.acts = False, False, True
 
     def check(self, actions: Sequence[np.ndarray[Any, Any]], restart: Any, count: Count | None = None) -> None:
-        """Checks that all lanes can act, before the random streams advance.
-
-        Args:
-            actions: The result of `converted`.
-            restart: The lanes that begin an episode instead, a result of `mask`.
-            count: The limit of steps; None for none.
-
-        Raises:
-            EpisodeError: A lane that acts has ended.
-            SpecError: An action is out of its bounds.
-        """
+        """Checks that all lanes can act, before the random streams advance."""
         cut, _ = count or self._no_count
         code = self._check(self.table, restart, cut, *actions)
         if code < 0:
             self.refuse(code, actions, restart, cut)
 
     def refuse(self, code: int, actions: Sequence[Any], restart: Any, cut: Any) -> None:
-        """Raises the error of a kernel's result.
-
-        Args:
-            code: The result, below 0.
-            actions: The leaves of the actions.
-            restart: The lanes that begin an episode instead.
-            cut: The lanes that a wrapper has ended.
-
-        Raises:
-            EpisodeError: A lane that acts has ended.
-            SpecError: An action is out of its bounds.
-        """
+        """Raises the error of a kernel's result."""
         number, lane = divmod(-1 - code, self._n)
         if number == 0:
             waiting = restart | self.arrays["hold"]
@@ -235,10 +282,5 @@ class Runner:
 
 
 def _table(n: int, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns the table of a kernel.
-
-    Args:
-        n: The number of lanes.
-        *arrays: The arrays that it is given by their addresses.
-    """
+    """Returns the table of a kernel."""
     return np.array([n, *(array.ctypes.data for array in arrays)], np.int64)

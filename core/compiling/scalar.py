@@ -2,20 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..authoring.model import Model
+from ..errors import NotCompilable
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete
-from .errors import NotCompilable
-from .kernel_text import Output, actions_of
-from .lane_loop import Sections, loop_text
 from .layout import Held, Records, Rows
-from .plan import Plan
+from .plan import Action, Output, Plan, actions_of, all_held, check_lines, head_lines, indented, last_lines_of_all
 from .rewriting import Rewriter, jitted
+
+
+@dataclass
+class Sections:
+    """The lines of a lane in a kernel. Next states are left in `z0, …`.
+
+    Attributes:
+        act: Lines of a lane that acts: set all `z`, and write the reward.
+        begin: Lines of a lane that begins an episode: set all `z`.
+        observe: Lines that write the observation of `z`.
+        end: Lines of a lane that acted: set `terminated` and `truncated`, and write the discount.
+        held: The arrays besides the common ones that the kernel is given by their addresses.
+    """
+
+    act: list[str]
+    begin: list[str]
+    observe: list[str]
+    end: list[str]
+    held: list[Held] = field(default_factory=list[Held])
+
+
+def loop_text(
+    title: str, states: Rows, actions: Sequence[Action], outputs: Sequence[Output], sections: Sections
+) -> str:
+    """Returns the text of a kernel."""
+    held = all_held(states, sections.held)
+    names = [output.name for output in outputs]
+    idle = ["reward[i] = 0"]
+    one = ["discount[i] = 1"] if "discount" in names else []
+    lines = [
+        f"# {title}",
+        *check_lines(actions, held),
+        *head_lines(actions, outputs, held),
+        "    begun = 0",
+        "    ended = 0",
+        "    for i in range(n):",
+        "        acts = False",
+        "        if hold[i]:",
+        *indented([f"z{k} = {old}" for k, old in enumerate(states.scalars("before", "i"))] + idle, 12),
+        "        elif restart[i]:",
+        *indented(sections.begin + idle, 12),
+        "            begun += 1",
+        "        else:",
+        "            acts = True",
+        *indented(sections.act, 12),
+        *indented([f"{new} = z{k}" for k, new in enumerate(states.scalars("after", "i"))], 8),
+        *indented(sections.observe, 8),
+        "        terminated = False",
+        "        truncated = False",
+        "        cut_off = False",
+        "        if acts:",
+        *indented(sections.end, 12),
+        "            cut_off = truncated or elapsed[i] >= last",
+        "            if terminated or cut_off:",
+        "                ended += 1",
+        "        else:",
+        *indented(one or ["pass"], 12),
+        "        ends[0, i] = terminated",
+        "        ends[1, i] = truncated",
+        "        ends[2, i] = cut_off",
+        "        ends[3, i] = terminated or cut_off",
+        *last_lines_of_all(),
+        "    return ended",
+    ]
+    return "\n".join(lines) + "\n"
+
 
 _ARRAYS = (Array, Discrete, MultiBinary, MultiDiscrete)
 
@@ -42,14 +107,7 @@ class ScalarPlan(Plan):
 
 
 def plan_of_model(model: Any) -> ScalarPlan:
-    """Returns what is needed to compile a scalar `Model`.
-
-    Args:
-        model: The model.
-
-    Raises:
-        NotCompilable: A function does something that cannot be compiled.
-    """
+    """Returns what is needed to compile a scalar `Model`."""
     title = type(model).__name__
     if type(model).info is not Model.info:
         raise NotCompilable(f"{title}.info: dicts of single lanes cannot be compiled; leave info out")
@@ -227,19 +285,14 @@ def _generator(first: int) -> str:
 
 
 def _short(dtype: np.dtype[Any]) -> str:
-    from .expression_text import conversion
+    from .expressions import conversion
 
     text = conversion(dtype, "x", np.dtype("float64"))
     return "b1" if dtype.kind == "b" else text.partition("(")[0]
 
 
 def _stored(states: Rows, prefix: str) -> list[str]:
-    """Returns the lines that take the state `q` apart, after checking that it is like the first one.
-
-    Args:
-        states: The rows of states.
-        prefix: The beginning of the names of local variables.
-    """
+    """Returns the lines that take the state `q` apart, after checking that it is like the first one."""
     state, lines, count = states.example, list[str](), 0
     leaves = list(state) if isinstance(state, tuple) else [state]
     names = [f"{prefix}{number}" for number in range(len(leaves))] if isinstance(state, tuple) else ["q"]

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from .errors import NotCompilable, Unsupported
+from ..errors import NotCompilable
+from .compilation import Unsupported
 from .expressions import LIMIT, Node, Recorder, in_lane_zero, ordered
-from .lane_arrays import LANES, LaneArray
-from .lane_tables import Table, as_lanes
-from .random_calls import GeneratorStandIn, RandomCall
+from .lane_arrays import LANES, GeneratorStandIn, LaneArray, RandomCall, Table, as_lanes
 
 
 @dataclass
@@ -44,9 +43,6 @@ class Part:
 class Tracer:
     """Records the functions of a model.
 
-    Args:
-        model: A `BatchModel`.
-
     Attributes:
         recorder: The recorder of all nodes.
     """
@@ -59,12 +55,7 @@ class Tracer:
         self._own = _ModelStandIn(model, self)
 
     def inputs(self, name: str, example: Any) -> Any:
-        """Returns symbolic lanes of a tree of arrays.
-
-        Args:
-            name: The name of the inputs. Those of lane i are the nodes `(name, i, k)`, k counting all scalars.
-            example: A tree of arrays of one lane.
-        """
+        """Returns symbolic lanes of a tree of arrays."""
         count = 0
 
         def symbolic(leaf: Any) -> LaneArray:
@@ -82,24 +73,11 @@ class Tracer:
         return tree.map_leaves(symbolic, example)
 
     def generator(self, name: str, calls: list[RandomCall]) -> Any:
-        """Returns a symbolic generator.
-
-        Args:
-            name: The name of its numbers, as for `inputs`.
-            calls: A list, to which it appends its calls.
-        """
+        """Returns a symbolic generator."""
         return GeneratorStandIn(name, calls, self.recorder)
 
     def run(self, function: str, *arguments: Any) -> Any:
-        """Calls a function of the model on symbolic values.
-
-        Args:
-            function: Its name.
-            *arguments: The values.
-
-        Raises:
-            NotCompilable: It does something that cannot be recorded.
-        """
+        """Calls a function of the model on symbolic values."""
         try:
             return getattr(self._own, function)(*arguments)
         except (NotCompilable, RecursionError):
@@ -109,13 +87,7 @@ class Tracer:
             raise NotCompilable(f"{self._place(function, error)}: {reason}") from None
 
     def part(self, function: str, result: Any, calls: list[RandomCall] | None = None) -> Part:
-        """Returns the operations of a function, after checking that lanes are alike and independent.
-
-        Args:
-            function: The function's name, for messages.
-            result: Its result on symbolic values.
-            calls: Its calls for random numbers.
-        """
+        """Returns the operations of a function, after checking that lanes are alike and independent."""
         nodes: list[Node] = []
 
         def checked(leaf: Any) -> Any:

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from .known_functions import LOOPS
-from .operand_types import WIDE, refuse
+from .operators import WIDE, refuse
 from .ufunc_loops import loop_address
 
 _BYTE, _WORD, _DOUBLE = ir.IntType(8), ir.IntType(64), ir.DoubleType()

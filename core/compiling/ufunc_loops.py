@@ -21,12 +21,7 @@ class _UFunc(ctypes.Structure):
 
 
 def loop_address(ufunc: np.ufunc, types: str) -> tuple[int, int]:
-    """Returns the address of a ufunc's loop for some dtypes, and of its data.
-
-    Args:
-        ufunc: The ufunc.
-        types: The characters of the dtypes of its arguments and of its result.
-    """
+    """Returns the address of a ufunc's loop for some dtypes, and of its data."""
     kinds: list[Any] = ufunc.types
     number = kinds.index(f"{types[:-1]}->{types[-1]}")
     held = _UFunc.from_address(id(ufunc))

@@ -9,7 +9,6 @@ them for each episode.
 """
 
 from .binding import Attributes, Binding, Factory, Function, Native
-from .categorical_feature import Categorical
 from .configspace import (
     CategoricalContextFeature,
     Hyperparameter,
@@ -17,12 +16,7 @@ from .configspace import (
     UniformFloatContextFeature,
     UniformIntegerContextFeature,
 )
-from .context_set import ContextSet
-from .contexts_by_id import Context, Contexts, fill
-from .features import Feature
-from .files import load_contexts, save_contexts
-from .numeric_features import NormalFloat, UniformFloat, UniformInteger
-from .sampled import Sampled
+from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger
 from .selectors import (
     AbstractSelector,
     Custom,
@@ -31,10 +25,12 @@ from .selectors import (
     RandomSelector,
     RoundRobin,
     RoundRobinSelector,
+    Sampled,
     Selector,
     Static,
     StaticSelector,
 )
+from .sets import Context, Contexts, ContextSet, fill, load_contexts, save_contexts
 from .space import ContextSpace
 
 __all__ = [

@@ -44,14 +44,11 @@ class Binding(ABC):
 
     @abstractmethod
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
-        """Returns the default values of the environment's features.
+        """Returns the default values of features, where they are known.
 
         Args:
             env: The environment.
             features: The names that contexts use.
-
-        Returns:
-            Values by feature, for the features whose defaults are known.
 
         Raises:
             ContextError: The environment does not have one of these features.
@@ -59,36 +56,26 @@ class Binding(ABC):
 
     @abstractmethod
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        """Applies contexts; called right before a reset.
+        """Applies contexts right before a reset; returns the environment to use from here on, which may be a new one.
 
         Args:
             env: The environment.
             contexts: One full context; for a batch, one per lane.
             lanes: The indices of the lanes of a batch that get a new context; None for an environment without lanes.
-
-        Returns:
-            The environment to use from here on, which may be a new one.
         """
 
     def held(self, env: Any) -> Any:
-        """Returns what `apply` may replace, for `put_back` and `release`; None if it replaces nothing.
-
-        Args:
-            env: The environment.
-        """
+        """Returns what `apply` may replace, for `put_back` and `release`; None if it replaces nothing."""
         return None
 
     def put_back(self, env: Any, held: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        """Takes `apply` back, because the reset that it was called for was refused.
+        """Takes `apply` back, because the reset was refused; returns the environment to use from here on.
 
         Args:
             env: The environment that `apply` returned; the one of before if it raised an error.
             held: The result of `held` before it.
             contexts: The contexts that were in force before it.
             lanes: As for `apply`.
-
-        Returns:
-            The environment to use from here on.
         """
         return self.apply(env, contexts, lanes)
 
@@ -115,12 +102,9 @@ class Native(Binding):
         self.space = space
 
     def defaults(self, env: Any, features: Iterable[str]) -> dict[str, Any]:
-        check_names(features, self._features, "feature")
-        return cast("ContextSpace", self.space).defaults
-
-    @property
-    def _features(self) -> Iterable[str]:
-        return cast("ContextSpace", self.space).features
+        space = cast("ContextSpace", self.space)
+        check_names(features, space.features, "feature")
+        return space.defaults
 
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         if lanes is None:
@@ -148,8 +132,7 @@ class Attributes(Binding):
         found: dict[str, Any] = {}
         for one in _lanes(env) or [env]:
             for feature in features:
-                holder, name = self._place(one.unwrapped, feature)
-                value = getattr(holder, name)
+                holder, name, value = self._find(one.unwrapped, feature)
                 found.setdefault(feature, value)
                 try:
                     setattr(holder, name, value)  # raises an error now if the attribute is read-only
@@ -157,18 +140,24 @@ class Attributes(Binding):
                     raise ContextError(f"context[{feature!r}]: cannot be set on {shown(holder)} ({error})") from error
         return found
 
-    def _place(self, native: Any, feature: str) -> tuple[Any, str]:
-        path = self.paths.get(feature, feature).split(".")
-        holder = value = native
-        for name in path:
+    def _find(self, native: Any, feature: str) -> tuple[Any, str, Any]:
+        """Returns the object that has an attribute, the attribute's name and its value."""
+        holder, name, value, problem = native, "", native, ""
+        for name in self.paths.get(feature, feature).split("."):
             holder = value
             try:
                 value = getattr(holder, name)
             except AttributeError:
-                raise ContextError(_no_value(feature, holder, name, "has no such attribute")) from None
-        if callable(value):
-            raise ContextError(_no_value(feature, holder, path[-1], f"has a function {path[-1]!r}, and no value"))
-        return holder, path[-1]
+                problem = "has no such attribute"
+                break
+        if not problem and callable(value):
+            problem = f"has a function {name!r}, and no value"
+        if problem:
+            known = nearest(name, _values_of(holder))
+            raise ContextError(
+                f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; pass bind= to define how it is set"
+            )
+        return holder, name, value
 
     def apply(self, env: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
         for one, context in _chosen(env, contexts, lanes, self):
@@ -183,22 +172,12 @@ class Attributes(Binding):
         return env
 
 
-def _no_value(feature: str, holder: Any, name: str, problem: str) -> str:
-    known = nearest(name, _values_of(holder))
-    return f"context[{feature!r}]: {type(holder).__name__} {problem}; {known}; pass bind= to define how it is set"
-
-
 def _values_of(holder: Any) -> list[str]:
     """Returns the public names of an object's settable values: instance attributes, slots, and class attributes."""
-    kinds = type(holder).__mro__[:-1]
-    names = dict.fromkeys([*getattr(holder, "__dict__", ()), *(name for kind in kinds for name in vars(kind))])
-    found: list[str] = []
-    for name in names:
-        held = inspect.getattr_static(holder, name)
-        is_function = callable(held) or isinstance(held, classmethod)
-        if not (name.startswith("_") or is_function or (isinstance(held, property) and held.fset is None)):
-            found.append(name)
-    return found
+    held = {name: inspect.getattr_static(holder, name) for name in dir(holder) if not name.startswith("_")}
+    functions = {name for name, value in held.items() if callable(value) or isinstance(value, classmethod)}
+    fixed = {name for name, value in held.items() if isinstance(value, property) and value.fset is None}
+    return [name for name in held if name not in functions | fixed]
 
 
 class Factory(Binding):
@@ -300,28 +279,14 @@ class Function(Binding):
 
 
 def _close_replaced(before: Iterable[Any], after: Iterable[Any]) -> None:
-    """Closes environments that others have replaced.
-
-    Args:
-        before: The environments, by lane.
-        after: Those that take their places; the same ones where they were not replaced.
-    """
+    """Closes environments that others have replaced."""
     for old, new in zip(before, after, strict=True):
         if old is not new:
             old.close()
 
 
 def binding_of(bind: Any, env: Any) -> Binding:
-    """Returns the binding for the argument `bind=` of `Contextual`.
-
-    Args:
-        bind: A `Binding`, a function `(env, context)`, or None. None selects the environment's own features if it has
-            a `context_space`, and the attributes of an imported environment otherwise.
-        env: The environment.
-
-    Raises:
-        ContextError: `bind` is none of these; or it is None, and the environment is a model without a `context_space`.
-    """
+    """Returns the binding for the argument `bind=` of `Contextual`."""
     if isinstance(bind, Binding):
         return bind
     if callable(bind):
@@ -341,16 +306,7 @@ def binding_of(bind: Any, env: Any) -> Binding:
 
 
 def check_names(names: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Checks that all names are known.
-
-    Args:
-        names: The names to check.
-        known: The known names.
-        what: The kind of thing that they name, for the message.
-
-    Raises:
-        ContextError: A name is unknown; the message suggests similar ones.
-    """
+    """Checks that all names are known."""
     known = list(known)
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Conversion of the hyperparameters and spaces of ConfigSpace and CARL to features.
+"""Conversion of the hyperparameters and spaces of ConfigSpace and CARL to features, and of features to ConfigSpace.
 
 | ConfigSpace, CARL | here |
 |---|---|
@@ -11,25 +11,24 @@
 | any other hyperparameter | `Hyperparameter`, which delegates to it |
 | `ConfigurationSpace`, CARL's `ContextSpace` and `ContextSampler` | `ContextSpace` of its features |
 
-Objects are recognised by the names of their classes; ConfigSpace itself is never imported. Conditions and forbidden
-clauses have no counterpart and are refused.
+Objects are recognised by the names of their classes, so ConfigSpace is only imported by `ContextSpace.to_configspace`.
+Conditions and forbidden clauses have no counterpart and are refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from importlib import import_module
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..errors import ContextError
+from ..errors import ContextError, MissingBackend
 from ..spec import Array
 from ..tree import AnyMapping
-from .categorical_feature import Categorical
-from .features import Feature, is_number, plain
-from .numeric_features import NormalFloat, UniformFloat, UniformInteger
+from .features import Categorical, Feature, NormalFloat, UniformFloat, UniformInteger, is_number, plain
 
 
 @dataclass(frozen=True)
@@ -66,41 +65,21 @@ class Hyperparameter(Feature):
         return f"a value of {self.source}"
 
 
-def _uniform_float(given: Any) -> Feature:
-    return UniformFloat(given.name, given.lower, given.upper, given.default_value, bool(given.log))
-
-
-def _uniform_integer(given: Any) -> Feature:
-    return UniformInteger(given.name, given.lower, given.upper, given.default_value, bool(given.log))
-
-
-def _normal_float(given: Any) -> Feature:
+def _normal(given: Any) -> Feature:
     if given.log:
         return Hyperparameter(given.name, given)
     low, high = -math.inf if given.lower is None else given.lower, math.inf if given.upper is None else given.upper
     return NormalFloat(given.name, given.mu, given.sigma, given.default_value, low, high)
 
 
-def _categorical(given: Any) -> Feature:
-    return Categorical(given.name, tuple(given.choices), given.default_value, given.weights)
-
-
-def _ordinal(given: Any) -> Feature:
-    return Categorical(given.name, tuple(given.sequence), given.default_value)
-
-
-def _constant(given: Any) -> Feature:
-    return Categorical(given.name, (given.value,))
-
-
 _COUNTERPARTS: dict[str, Callable[[Any], Feature]] = {
-    "UniformFloatHyperparameter": _uniform_float,
-    "UniformIntegerHyperparameter": _uniform_integer,
-    "NormalFloatHyperparameter": _normal_float,
-    "CategoricalHyperparameter": _categorical,
-    "OrdinalHyperparameter": _ordinal,
-    "Constant": _constant,
-    "Hyperparameter": lambda given: Hyperparameter(given.name, given),
+    "UniformFloatHyperparameter": lambda h: UniformFloat(h.name, h.lower, h.upper, h.default_value, bool(h.log)),
+    "UniformIntegerHyperparameter": lambda h: UniformInteger(h.name, h.lower, h.upper, h.default_value, bool(h.log)),
+    "NormalFloatHyperparameter": _normal,
+    "CategoricalHyperparameter": lambda h: Categorical(h.name, tuple(h.choices), h.default_value, h.weights),
+    "OrdinalHyperparameter": lambda h: Categorical(h.name, tuple(h.sequence), h.default_value),
+    "Constant": lambda h: Categorical(h.name, (h.value,)),
+    "Hyperparameter": lambda h: Hyperparameter(h.name, h),
 }
 
 
@@ -110,14 +89,7 @@ def _classes(given: Any, package: str) -> list[str]:
 
 
 def feature_of(given: Any) -> Feature:
-    """Returns a feature unchanged, and the counterpart of a hyperparameter.
-
-    Args:
-        given: A `Feature`, or a hyperparameter of ConfigSpace or CARL.
-
-    Raises:
-        ContextError: `given` is neither.
-    """
+    """Returns a feature unchanged, and the counterpart of a hyperparameter."""
     if isinstance(given, Feature):
         return given
     for name in _classes(given, "ConfigSpace"):
@@ -130,15 +102,7 @@ def feature_of(given: Any) -> Feature:
 
 
 def features_of(given: Any) -> Iterator[Feature]:
-    """Yields the features of a collection.
-
-    Args:
-        given: A list of features, a mapping of names to features, a `ConfigurationSpace`, or a context space of CARL.
-
-    Raises:
-        ContextError: `given` is none of these, a key is not the name of its feature, or a space has conditions or
-            forbidden clauses.
-    """
+    """Yields the features of a collection."""
     if "ContextSpace" in _classes(given, "carl"):
         given = given.context_space
     if "ConfigurationSpace" in _classes(given, "ConfigSpace"):
@@ -160,73 +124,50 @@ def features_of(given: Any) -> Iterator[Feature]:
         raise ContextError(f"features: expected a list of features, a mapping or a ConfigurationSpace, got {given!r}")
 
 
+def configuration_space(features: Iterable[Feature]) -> Any:
+    """Returns a `ConfigSpace.ConfigurationSpace` of features."""
+    try:
+        package: Any = import_module("ConfigSpace")  # by name, because the core declares no dependency on it
+    except ImportError as error:
+        raise MissingBackend("ConfigSpace is not installed; pip install ConfigSpace") from error
+    return package.ConfigurationSpace(space={feature.name: _hyperparameter(feature, package) for feature in features})
+
+
+def _hyperparameter(feature: Feature, package: Any) -> Any:
+    match feature:
+        case Hyperparameter():
+            return feature.source
+        case UniformFloat() | UniformInteger():
+            make = getattr(package, f"{type(feature).__name__}Hyperparameter")
+            return make(feature.name, feature.low, feature.high, feature.default_value, feature.log)
+        case NormalFloat(name, mu, sigma):
+            return package.NormalFloatHyperparameter(
+                name, mu, sigma, feature.low, feature.high, default_value=feature.default_value
+            )
+        case Categorical(name, choices):
+            return package.CategoricalHyperparameter(name, choices, feature.default, weights=feature.weights)
+        case _:
+            raise ContextError(f"{feature.name}: ConfigSpace has no hyperparameter for a {type(feature).__name__}")
+
+
 # The names of CARL, for code that was written for it.
 
 
-def UniformFloatContextFeature(  # noqa: N802
-    name: str, lower: float, upper: float, default_value: float | None = None, log: bool = False
-) -> UniformFloat:
-    """Returns a `UniformFloat` from CARL's arguments.
-
-    Args:
-        name: The name of the feature.
-        lower: The smallest value.
-        upper: The largest value.
-        default_value: The value in contexts that leave it out; the middle if None.
-        log: If True, the logarithm is uniformly distributed.
-    """
-    return UniformFloat(name, lower, upper, default_value, log)
+F = TypeVar("F", bound=Feature)
 
 
-def UniformIntegerContextFeature(  # noqa: N802
-    name: str, lower: float, upper: float, default_value: int | None = None, log: bool = False
-) -> UniformInteger:
-    """Returns a `UniformInteger` from CARL's arguments.
+def _named_by_carl(kind: Callable[..., F], *names: str) -> Callable[..., F]:
+    """Returns a function that makes a feature from CARL's arguments."""
+    own = {"lower": "low", "upper": "high", "default_value": "default"}
 
-    Args:
-        name: The name of the feature.
-        lower: The smallest value.
-        upper: The largest value.
-        default_value: The value in contexts that leave it out; the middle if None.
-        log: If True, the logarithm is uniformly distributed.
-    """
-    return UniformInteger(name, lower, upper, default_value, log)
+    def make(*given: Any, **named: Any) -> F:
+        arguments = {**dict(zip(names[: len(given)], given, strict=True)), **named}
+        return kind(**{own.get(name, name): value for name, value in arguments.items()})
+
+    return make
 
 
-def NormalFloatContextFeature(  # noqa: N802
-    name: str,
-    mu: float,
-    sigma: float,
-    lower: float = -math.inf,
-    upper: float = math.inf,
-    default_value: float | None = None,
-) -> NormalFloat:
-    """Returns a `NormalFloat` from CARL's arguments.
-
-    Args:
-        name: The name of the feature.
-        mu: The mean.
-        sigma: The standard deviation.
-        lower: The smallest value.
-        upper: The largest value.
-        default_value: The value in contexts that leave it out; the mean if None.
-    """
-    return NormalFloat(name, mu, sigma, default_value, lower, upper)
-
-
-def CategoricalContextFeature(  # noqa: N802
-    name: str,
-    choices: Iterable[Hashable],
-    default_value: Any = None,
-    *,
-    weights: Iterable[float] | None = None,
-) -> Categorical:
-    """Returns a `Categorical` from CARL's arguments.
-
-    Args:
-        name: The name of the feature.
-        choices: The values, in order.
-        default_value: The value in contexts that leave it out; the first choice if None.
-        weights: The relative probability of each choice; all equal if None.
-    """
-    return Categorical(name, tuple(choices), default_value, None if weights is None else tuple(weights))
+UniformFloatContextFeature = _named_by_carl(UniformFloat, "name", "lower", "upper", "default_value", "log")
+UniformIntegerContextFeature = _named_by_carl(UniformInteger, "name", "lower", "upper", "default_value", "log")
+NormalFloatContextFeature = _named_by_carl(NormalFloat, "name", "mu", "sigma", "lower", "upper", "default_value")
+CategoricalContextFeature = _named_by_carl(Categorical, "name", "choices", "default_value", "weights")

@@ -15,6 +15,8 @@ A custom selector returns the id of the next context:
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
@@ -24,7 +26,8 @@ from numpy.typing import NDArray
 
 from ..errors import ContextError, nearest
 from ..tree import AnyMapping, AnyTuple
-from .contexts_by_id import Context, Contexts, contexts_of
+from .features import Feature, extremes
+from .sets import Context, Contexts, contexts_of
 from .space import ContextSpace
 
 
@@ -51,9 +54,7 @@ class Selector(ABC):
     lane: int = 0
 
     _given: Contexts | None = None
-    _round: list[tuple[Any, Context]] = []  # noqa: RUF012
     _entries: dict[Any, tuple[Any, Context]] = {}  # noqa: RUF012
-    _order: NDArray[np.intp]
 
     def __init__(self, contexts: Contexts | None = None) -> None:
         if contexts is not None:
@@ -62,12 +63,9 @@ class Selector(ABC):
 
     @abstractmethod
     def choose(self, rng: np.random.Generator) -> Any:
-        """Returns the id of the next context.
+        """Returns the id of the next context; `rng` is the context stream of the environment.
 
         A subclass keeps all that it must remember between calls in `position`.
-
-        Args:
-            rng: The source of randomness, the context stream of the environment.
         """
         raise NotImplementedError
 
@@ -89,20 +87,11 @@ class Selector(ABC):
             _check_same(self._given, contexts)
         self.contexts = contexts
         self.contexts_keys = list(contexts)
-        self._round = list(contexts.items())
-        self._entries = {entry[0]: entry for entry in self._round}
-        self._order = np.arange(len(self._round))
-        self._order.setflags(write=False)  # callers get slices of it
+        self._entries = {entry[0]: entry for entry in contexts.items()}
         self.position = {"n_calls": 0, "context_id": None}
 
     def select(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Chooses the next context, and advances `position`.
-
-        Args:
-            rng: The context stream of the environment.
-
-        Returns:
-            The id, and the context, which the caller must not change.
+        """Returns the id of the next context and the context, which the caller must not change; advances `position`.
 
         Raises:
             ContextError: There is no context with the chosen id, or `begin` was not called.
@@ -119,19 +108,16 @@ class Selector(ABC):
         position["context_id"] = context_id
 
     def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
-        """Chooses the contexts of n lanes that are reset together, as n calls of `select` do.
+        """Returns the results of n calls of `select`, for lanes that are reset together.
 
         Args:
             rng: The context stream of the environment.
             n: The number of contexts.
-
-        Returns:
-            n pairs `(id, context)`.
         """
         places = self.select_places(rng, n) if n > 1 else None
         if places is None:
             return [self.select(rng) for _ in range(n)]
-        return [self._round[place] for place in places.tolist()]
+        return [self._entries[self.contexts_keys[place]] for place in places.tolist()]
 
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
         """Chooses as n calls of `select` do, all at once, and returns the places of the contexts in `contexts_keys`.
@@ -146,11 +132,7 @@ class Selector(ABC):
         return None
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
-        """Returns the next result of `select`, without advancing the selector or the generator.
-
-        Args:
-            rng: The context stream of the environment.
-        """
+        """Returns the next result of `select`, without advancing the selector or the generator."""
         position = self.position
         self.position = copy.deepcopy(position)
         try:
@@ -195,7 +177,7 @@ class Selector(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Selector:
         # Contexts are never changed, so copies, such as those in snapshots of environments, can share them.
-        names = ("contexts", "contexts_keys", "_round", "_entries", "_order")
+        names = ("contexts", "contexts_keys", "_entries")
         memo.update((id(shared), shared) for shared in (vars(self).get(name) for name in names))
         twin = memo[id(self)] = copy.copy(self)
         for name, value in vars(self).items():
@@ -246,7 +228,7 @@ class RoundRobin(Selector):
         size = len(keys)
         start: int = (self.lane + self.position["n_calls"]) % size
         end = start + n
-        places = self._order[start:end] if end <= size else np.arange(start, end) % size
+        places = np.arange(start, end) if end <= size else np.arange(start, end) % size
         self._advance(n, keys[(end - 1) % size])
         return places
 
@@ -372,3 +354,82 @@ RoundRobinSelector = RoundRobin
 RandomSelector = Random
 StaticSelector = Static
 CustomSelector = Custom
+
+
+class Sampled(Selector):
+    """Samples a new context for each episode; the ids are 0, 1, 2, ….
+
+    Features that are not sampled have the values of the environment's default context.
+
+    Args:
+        space: The features to sample: a `ContextSpace`, or an argument of its constructor, such as a list of features.
+            A normal distribution without bounds gets those of the environment's feature.
+        n: The number of different contexts, which repeat in the same order; None for a new one in each episode. All n
+            of them follow from a single random number, taken for the first.
+        defaults: Values of other features, in place of the environment's defaults.
+
+    Raises:
+        ContextError: `n` is not an integer of at least 1. Raised by `begin`: several contexts are given, which would
+            never be used, or the distributions do not fit the environment's features.
+    """
+
+    def __init__(self, space: Any, n: int | None = None, defaults: Context | None = None) -> None:
+        is_count = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
+        if n is not None and not (is_count and n >= 1):
+            raise ContextError(f"Sampled: n: expected how many contexts, at least 1, or None, got {n!r}")
+        self.space = ContextSpace.of(space)
+        self.n = None if n is None else int(n)
+        self._own_defaults = None if defaults is None else dict(defaults)
+        self._declared: ContextSpace | None = None
+        self._fitted = self.space
+        self.defaults: Context = self._own_defaults or {}
+        super().__init__()
+
+    def begin(self, contexts: Contexts, space: ContextSpace | None = None) -> None:
+        super().begin(contexts, space)
+        if len(self.contexts) > 1:
+            raise ContextError(
+                f"Sampled: makes its own contexts, so it would never use {self.contexts_keys}; leave `contexts` out, "
+                "and give what stays the same as the default context"
+            )
+        self.defaults = {**next(iter(self.contexts.values())), **(self._own_defaults or {})}
+        self._declared = space
+        self._fitted = self.space if space is None else ContextSpace(space.distributions(self.space))
+
+    def _next(self, rng: np.random.Generator) -> tuple[Any, Context]:
+        number = self.choose(rng)
+        if self.n is not None:
+            if "entropy" not in self.position:
+                self.position = {**self.position, "entropy": int(rng.integers(2**63))}
+            rng = np.random.default_rng((self.position["entropy"], number))
+        context = {**self.defaults, **self._fitted.sample(seed=rng)}
+        if self._declared is not None:
+            self._declared.verify(context, f"contexts[{number}]")
+        return number, context
+
+    @property
+    def drawn_from(self) -> dict[str, Feature]:
+        """The distributions of the sampled features, restricted to the values that the environment allows, by name."""
+        return self._fitted.features
+
+    def corners(self, default: Context) -> list[dict[str, Any]]:
+        """Returns contexts that bound all those that may be sampled, over a default context.
+
+        They are all combinations of the features' extremes. If there are more than 256, only: all smallest values, all
+        largest values, and each extreme value alone with the others at their defaults.
+        """
+        ends = {name: extremes(feature) for name, feature in self.drawn_from.items()}
+        if math.prod(map(len, ends.values())) <= 256:
+            combinations = [dict(zip(ends, values, strict=True)) for values in itertools.product(*ends.values())]
+        else:
+            together = [{name: values[end] for name, values in ends.items()} for end in (0, -1)]
+            combinations = [*together, *({name: value} for name, values in ends.items() for value in values)]
+        centre = {**default, **self._fitted.defaults}
+        return [{**centre, **combination} for combination in combinations]
+
+    def choose(self, rng: np.random.Generator) -> Any:
+        return self.n_calls if self.n is None else self.n_calls % self.n
+
+    def _arguments(self) -> dict[str, Any]:
+        others = {"n": self.n, "defaults": self._own_defaults}
+        return {"space": self.space, **{name: value for name, value in others.items() if value is not None}}

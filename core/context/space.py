@@ -13,9 +13,8 @@ from ..errors import ContextError, nearest
 from ..seeding import check_seed
 from ..spec import Array, Discrete
 from ..tree import AnyList, AnyScalar, AnyTuple
-from .configspace import feature_of, features_of
-from .distributions import fitted
-from .features import Feature, plain
+from .configspace import configuration_space, feature_of, features_of
+from .features import Feature, fit, plain
 
 
 class ContextSpace:
@@ -39,11 +38,7 @@ class ContextSpace:
 
     @classmethod
     def of(cls, given: Any) -> ContextSpace:
-        """Returns a context space unchanged, and makes one of any other argument of the constructor.
-
-        Args:
-            given: A `ContextSpace`, or an argument of the constructor.
-        """
+        """Returns a context space unchanged, and makes one of any other argument of the constructor."""
         return given if isinstance(given, ContextSpace) else cls(given)
 
     @property
@@ -59,10 +54,7 @@ class ContextSpace:
         return dict(self._defaults)
 
     def subspace(self, names: Iterable[str]) -> ContextSpace:
-        """Returns the space of some of the features.
-
-        Args:
-            names: The names of the features, in the order of the new space.
+        """Returns the space of some of the features, in the order of `names`.
 
         Raises:
             ContextError: A name is unknown; the message suggests similar ones.
@@ -129,9 +121,6 @@ class ContextSpace:
             features: The features to sample, while the others have their defaults: a list of names, and of features
                 that define other distributions; see `distributions`. None for all.
 
-        Returns:
-            A single context if `n` is None, else a list of n; each in the order of the features.
-
         Raises:
             ContextError: A uniformly distributed feature has no finite bounds; or see `distributions`.
         """
@@ -152,15 +141,10 @@ class ContextSpace:
         }
 
     def distributions(self, features: Any) -> dict[str, Feature]:
-        """Returns distributions for some of the features, checked against their allowed values.
+        """Returns distributions for some of the features by name, checked against their allowed values.
 
-        A normal distribution without bounds gets those of the feature with the same name in this space.
-
-        Args:
-            features: A list of names and features, or any other argument of the constructor.
-
-        Returns:
-            The distributions by name, in the order of this space.
+        A normal distribution without bounds gets those of the feature with the same name in this space. `features` is a
+        list of names and features, or any other argument of the constructor.
 
         Raises:
             ContextError: A feature is unknown or occurs twice, or its distribution could leave the allowed values.
@@ -175,17 +159,13 @@ class ContextSpace:
         for feature in given:
             if feature.name in found:
                 raise ContextError(f"features: expected each feature once, got {feature.name!r} twice")
-            found[feature.name] = fitted(feature, self._feature(feature.name))
+            found[feature.name] = fit(feature, self._feature(feature.name))
         return {name: found[name] for name in self._features if name in found}
 
     def grid(self, values: Mapping[str, Iterable[Any]]) -> dict[int, dict[str, Any]]:
-        """Returns the contexts of all combinations of values, the last feature varying fastest.
+        """Returns the full contexts of all combinations of values, the last feature varying fastest, by 0, 1, 2, ….
 
-        Args:
-            values: The values of each feature that varies, by name; the other features have their defaults.
-
-        Returns:
-            Full contexts, by the ids 0, 1, 2, ….
+        `values` has the values of each feature that varies, by name; the other features have their defaults.
 
         Raises:
             ContextError: See `verify`.
@@ -196,15 +176,21 @@ class ContextSpace:
             for i, combination in enumerate(combinations)
         }
 
+    def to_configspace(self) -> Any:
+        """Returns a `ConfigSpace.ConfigurationSpace` with the same features, which `ContextSpace` takes back.
+
+        Raises:
+            ContextError: ConfigSpace has nothing like a feature of a class of your own.
+            MissingBackend: ConfigSpace is not installed.
+        """
+        return configuration_space(self._features.values())
+
     def spec(self) -> dict[str, Array | Discrete]:
         """Returns the spec of `encode`: by feature, a scalar within its finite bounds, or the index of a choice."""
         return {name: feature.spec for name, feature in self._features.items()}
 
     def encode(self, context: Mapping[str, Any]) -> dict[str, np.generic]:
-        """Returns a context as numbers, a value of `spec()`.
-
-        Args:
-            context: Values of some of the features; the others have their defaults.
+        """Returns a context as numbers, a value of `spec()`; features that it leaves out have their defaults.
 
         Raises:
             ContextError: See `verify`.
@@ -213,14 +199,11 @@ class ContextSpace:
         return {name: feature.encode(full[name]) for name, feature in self._features.items()}
 
     def vector(self, context: Mapping[str, Any], names: Iterable[str] | None = None) -> NDArray[np.float64]:
-        """Returns a context as an array.
+        """Returns a context as a float64 array of shape (features,).
 
         Args:
             context: Values of some of the features; the others have their defaults.
             names: The features to include, in order; None for all.
-
-        Returns:
-            float64, of shape (features,).
 
         Raises:
             ContextError: See `verify`; or a name is unknown; or float64 cannot represent an integer exactly.

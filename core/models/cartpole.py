@@ -83,12 +83,7 @@ class CartPole(BatchModel):
 
 
 def _quantities(context: Mapping[str, Any], size: int) -> tuple[Any, Any, NDArray[np.float64]]:
-    """Returns the lowest initial motion, the width of its range, and `physics` of lanes.
-
-    Args:
-        context: The features, each a number or an array of shape (size,).
-        size: The number of lanes.
-    """
+    """Returns the lowest initial motion, the width of its range, and `physics` of lanes."""
     columns: list[Any] = [np.asarray(context[name]) for name in FEATURES]
     equal = {column.strides for column in columns} <= _ONE_FOR_ALL
     if equal:

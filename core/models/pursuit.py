@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batching.multi_model_batch import MultiBatchModel
+from ..authoring.multi_model import MultiModel
 from ..context import ContextSpace, UniformFloat, UniformInteger
 from ..spec import Array, Discrete
 
@@ -19,15 +19,12 @@ SIZE = 9
 """The sides of the torus."""
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 """Up, right, down, left, stay; only the prey may stay."""
-OTHERS = [[other for other in range(len(AGENTS)) if other != index] for index in range(len(AGENTS))]
+OTHERS = {agent: [other for other in range(len(AGENTS)) if AGENTS[other] != agent] for agent in AGENTS}
 """The indices of the agents that each one observes."""
 
 
 class PursuitState(NamedTuple):
-    """Rows and columns of `AGENTS`, of shape (3, 2); the step, the largest number of steps, the chance to stumble.
-
-    In a batch of n lanes, each has a leading axis of n.
-    """
+    """Rows and columns of `AGENTS`, of shape (3, 2); the step, the largest number of steps, the chance to stumble."""
 
     places: Any
     step: Any
@@ -35,7 +32,7 @@ class PursuitState(NamedTuple):
     stumble: Any
 
 
-class Pursuit(MultiBatchModel):
+class Pursuit(MultiModel):
     """Benda's pursuit game (1985) with two hunters, all moving at once.
 
     Each agent observes the positions of the others relative to itself. A hunter on the prey's field catches it: the
@@ -59,32 +56,30 @@ class Pursuit(MultiBatchModel):
         [UniformFloat("stumble", 0, 1, default=0.2), UniformInteger("max_steps", 1, 10_000, default=100)]
     )
 
-    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int | None = None) -> PursuitState:
-        lanes = () if size is None else (size,)
-        fields = rng.random((*lanes, SIZE * SIZE)).argsort(-1)[..., : len(AGENTS)]  # all on different fields
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> PursuitState:
+        fields = rng.random(SIZE * SIZE).argsort()[: len(AGENTS)]  # all on different fields
         places = np.stack(np.divmod(fields, SIZE), -1).astype(np.int64)
-        limit, stumble = np.int64(context["max_steps"]), np.float64(context["stumble"])
-        return PursuitState(places, np.int64(np.zeros(lanes)), limit, stumble)
+        return PursuitState(places, np.int64(0), np.int64(context["max_steps"]), np.float64(context["stumble"]))
 
     def transition(self, state: PursuitState, actions: Mapping[Any, Any], rng: np.random.Generator) -> PursuitState:
-        moves = MOVES[np.array([actions[agent] for agent in AGENTS]).T]
-        walks = rng.random(np.shape(state.step)) >= state.stumble
-        moves[..., -1, :] *= walks[..., None]
+        moves = MOVES[[actions[agent] for agent in AGENTS]]
+        if rng.random() < state.stumble:
+            moves[-1] = 0
         return state._replace(places=(state.places + moves) % SIZE, step=state.step + 1)
 
     def observe(self, state: PursuitState, agent: str, rng: np.random.Generator) -> NDArray[np.int64]:
-        places, index = state.places, AGENTS.index(agent)
-        offsets = places[..., OTHERS[index], :] - places[..., index : index + 1, :]
+        offsets = state.places[OTHERS[agent]] - state.places[AGENTS.index(agent)]
         return (offsets + SIZE // 2) % SIZE - SIZE // 2
 
-    def reward(self, state: PursuitState, actions: Mapping[Any, Any], next_state: PursuitState) -> dict[str, Any]:
-        caught = self.terminal(next_state)
-        return {**dict.fromkeys(HUNTERS, 0.5 * caught), PREY: 0.01 - 1.01 * caught}
+    def reward(self, state: PursuitState, actions: Mapping[Any, Any], next_state: PursuitState) -> dict[str, float]:
+        if self.terminal(next_state):
+            return {**dict.fromkeys(HUNTERS, 0.5), PREY: -1.0}
+        return {**dict.fromkeys(HUNTERS, 0.0), PREY: 0.01}
 
-    def terminal(self, state: PursuitState) -> Any:
-        return (state.places[..., :-1, :] == state.places[..., -1:, :]).all(-1).any(-1)
+    def terminal(self, state: PursuitState) -> bool:
+        return bool((state.places[:-1] == state.places[-1]).all(-1).any())
 
-    def truncated(self, state: PursuitState) -> Any:
+    def truncated(self, state: PursuitState) -> bool:
         return state.step >= state.limit
 
     def draw(self, state: PursuitState) -> NDArray[np.uint8]:

@@ -7,29 +7,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..batching.multi_model_batch import MultiBatchModel
+from ..authoring.multi_model import MultiModel
 from ..context import ContextSpace, UniformInteger
 from ..spec import Array, Discrete
 
 PLAYERS = ("player_0", "player_1")
 NONE = 3
 """The observation before the first round."""
-GAINS = np.array([0.0, 1.0, -1.0])
+GAINS = (0.0, 1.0, -1.0)
 """The reward of the first player, by the difference of the choices modulo 3."""
 
 
 class RpsState(NamedTuple):
-    """The last choices (0 rock, 1 paper, 2 scissors, 3 none yet), the number of finished rounds, and that of all.
+    """The last choices (0 rock, 1 paper, 2 scissors, 3 none yet), the number of finished rounds, and that of all."""
 
-    The choices are of shape (2,). In a batch of n lanes, each has a leading axis of n.
-    """
-
-    choices: Any
-    round: Any
-    rounds: Any
+    choices: tuple[int, int]
+    round: int
+    rounds: int
 
 
-class RockPaperScissors(MultiBatchModel):
+class RockPaperScissors(MultiModel):
     """The zero-sum game with simultaneous choices.
 
     Each player observes the last choice of the other; the last round truncates both.
@@ -41,24 +38,22 @@ class RockPaperScissors(MultiBatchModel):
     reward_spec = dict.fromkeys(PLAYERS, Array((), "float64", -1, 1, "reward"))
     context_space = ContextSpace([UniformInteger("rounds", 1, 10_000, default=15)])
 
-    def initial(self, rng: np.random.Generator, context: Mapping[str, Any], size: int | None = None) -> RpsState:
-        lanes = () if size is None else (size,)
-        return RpsState(np.full((*lanes, 2), NONE), np.int64(np.zeros(lanes)), np.int64(context["rounds"]))
+    def initial(self, rng: np.random.Generator, context: Mapping[str, Any]) -> RpsState:
+        return RpsState((NONE, NONE), 0, int(context["rounds"]))
 
     def transition(self, state: RpsState, actions: Mapping[Any, Any], rng: np.random.Generator) -> RpsState:
-        choices = np.array([actions[player] for player in PLAYERS], np.int64).T
-        return RpsState(choices, state.round + 1, state.rounds)
+        first, second = (int(actions[player]) for player in PLAYERS)
+        return RpsState((first, second), state.round + 1, state.rounds)
 
-    def observe(self, state: RpsState, agent: str, rng: np.random.Generator) -> Any:
-        return state.choices[..., 1 - PLAYERS.index(agent)][()]  # a scalar, where there are no lanes
+    def observe(self, state: RpsState, agent: str, rng: np.random.Generator) -> np.int64:
+        return np.int64(state.choices[1 - PLAYERS.index(agent)])
 
-    def reward(self, state: RpsState, actions: Mapping[Any, Any], next_state: RpsState) -> dict[str, Any]:
-        first, second = (next_state.choices[..., index][()] for index in range(2))
-        gain = GAINS[(first - second) % 3]
+    def reward(self, state: RpsState, actions: Mapping[Any, Any], next_state: RpsState) -> dict[str, float]:
+        gain = GAINS[(next_state.choices[0] - next_state.choices[1]) % 3]
         return {PLAYERS[0]: gain, PLAYERS[1]: -gain}
 
     def terminal(self, state: RpsState) -> bool:
         return False
 
-    def truncated(self, state: RpsState) -> Any:
+    def truncated(self, state: RpsState) -> bool:
         return state.round >= state.rounds

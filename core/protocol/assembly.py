@@ -71,9 +71,6 @@ class LayerPlan:
     A wrapper plans again when another rewarder is set, since the specs of its change may follow from it; a model when
     one of its optional functions was replaced. Steps that were assembled before, which anyone may hold, are then
     outdated. A copy of a plan is one that no step holds.
-
-    Args:
-        origin: What the plan was made of, as far as it may be replaced later.
     """
 
     def __init__(self, origin: Any = None) -> None:
@@ -81,11 +78,7 @@ class LayerPlan:
         self._held_by: WeakSet[_Again] = WeakSet()
 
     def follow(self, origin: Any) -> None:
-        """Outdates the plan if it was made of something else.
-
-        Args:
-            origin: What a plan would be made of now.
-        """
+        """Outdates the plan if it was made of something else."""
         if origin != self._origin:
             self._origin = origin
             self.outdate()
@@ -127,17 +120,7 @@ class _Again:
 
 
 def assemble(parts: Sequence[Part] | MakeParts, unbound: Any = None) -> Callable[..., Any]:
-    """Makes one function of the parts of a step.
-
-    Args:
-        parts: The innermost layer first; the last one returns. Where a layer may plan again, a function that returns
-            them; it takes `unbound`, if that is given.
-        unbound: An object that the function shall not hold but take as its first argument, for a layer that keeps the
-            function itself.
-
-    Returns:
-        `action -> result`, or `(unbound, action) -> result`. It must not be pickled or copied: make it again.
-    """
+    """Makes one function of the parts of a step."""
     given: tuple[Part, ...] = () if callable(parts) else tuple(parts)
 
     def the_same(*_: Any) -> tuple[Part, ...]:
@@ -169,12 +152,7 @@ def written(parts: Sequence[Part]) -> str:
 
 
 def library_name(kind: type, otherwise: str) -> str:
-    """Returns the name of a class of the library, for titles, which never have text of a user.
-
-    Args:
-        kind: The class.
-        otherwise: The result for a class of a user.
-    """
+    """Returns the name of a class of the library, for titles, which never have text of a user."""
     ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0] and kind.__name__.isidentifier()
     return kind.__name__ if ours else otherwise
 
@@ -195,11 +173,7 @@ _HOLE = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 def _written(parts: Sequence[Part], unbound: Any = None, again: _Again | None = None) -> tuple[str, list[Any]]:
-    """Writes the text of a step.
-
-    Returns:
-        The text, and the objects that its `make` takes.
-    """
+    """Writes the text of a step."""
     taken = {"action", "make", "step", *VALUES}
     objects: dict[str, Any] = {}
     layers: list[Part] = []

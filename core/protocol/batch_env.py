@@ -64,19 +64,7 @@ def as_mask(mask: Any, n: int, what: str) -> Mask | None: ...
 
 
 def as_mask(mask: Any, n: int, what: str) -> Mask | None:
-    """Returns a mask of lanes as an array, after checking it.
-
-    Args:
-        mask: Bools of shape (n,); None for no mask.
-        n: The number of lanes.
-        what: The name of the argument in the message.
-
-    Returns:
-        bool, of shape (n,); None if `mask` is None.
-
-    Raises:
-        SpecError: The mask has another shape or dtype.
-    """
+    """Returns a mask of lanes as an array, after checking it."""
     if mask is None:
         return None
     result = np.asarray(mask)
@@ -172,15 +160,17 @@ class BatchEnv(Env):
         """Sets features of the coming episodes of some lanes, in a batch whose lanes take contexts.
 
         Args:
-            context: By feature, one value for each of these lanes. The values must have been checked.
+            context: By feature, one value for each of these lanes, or one for all of them. The values must have been
+                checked.
             lanes: The indices of the lanes.
         """
         native = cast("Any", self)
         columns: dict[str, list[Any]] = {}
+        given = each_of(context, len(lanes))
         for name, value in native.context.items():
             columns[name] = list(value) if np.ndim(value) else [value] * self.batch_size
-            for index, lane in enumerate(lanes if name in context else ()):
-                columns[name][lane] = context[name][index]
+            for index, lane in enumerate(lanes if name in given else ()):
+                columns[name][lane] = given[name][index]
         native.context = columns
 
     def sample_action(self) -> Any:
@@ -188,15 +178,13 @@ class BatchEnv(Env):
         return stack(self.action_spec, [sample(self.action_spec, rng) for _ in range(self.batch_size)])
 
 
-def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
-    """Returns a step of a batch with the flags and discounts that a fast step left out.
+def each_of(context: Mapping[str, Any], n: int) -> Mapping[str, Any]:
+    """Returns a context of n lanes, by feature one value a lane, of one that may have one value for all."""
+    return {name: value if np.ndim(value) else [value] * n for name, value in context.items()}
 
-    Args:
-        values: Six values of n lanes, of which `terminated` and `truncated` are None where no lane has ended, and
-            `discount` is None where every lane has the default: 0 after a termination, else 1.
-        discount_spec: The spec of a discount.
-        n: The number of lanes.
-    """
+
+def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
+    """Returns a step of a batch with the flags and discounts that a fast step left out."""
     observation, reward, terminated, truncated, discount, infos = values
     if terminated is None:
         terminated, truncated = np.zeros(n, bool), np.zeros(n, bool)
@@ -206,15 +194,7 @@ def full_lanes_step(values: Any, discount_spec: SpecTree, n: int) -> Step:
 
 
 def default_discounts(spec: SpecTree, terminated: Mask) -> Any:
-    """Returns the default discounts of n lanes: 0 after a termination, else 1.
-
-    Args:
-        spec: The spec of a discount.
-        terminated: The lanes that have terminated, bool of shape (n,).
-
-    Returns:
-        The structure of `spec`, with new arrays of shape (n, …).
-    """
+    """Returns the default discounts of n lanes: 0 after a termination, else 1."""
 
     def of_leaf(leaf: Any) -> NDArray[Any]:
         column = (~terminated).astype(leaf.dtype)

@@ -70,21 +70,12 @@ def fast_step(env: Env) -> StepValues:
     A `step` that is overridden in a subclass, or patched onto a class or an instance before this call, is called; one
     that is patched later is not. Functions of a model that are patched later are called: those that its author wrote
     at once, the other ones from the next reset on.
-
-    Args:
-        env: An environment of one agent; for a batch the function takes `restart` as `step` does.
     """
     return step_around(env, lambda constants: SIX_VALUES) if parts_of(env) else _called(env)
 
 
 def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable[..., Any]:
-    """Returns the step of an environment as one function that ends with the part of a form.
-
-    Args:
-        env: An environment of one agent.
-        last: Makes the part, which returns, of the values that are the same at every step of `env`, as in
-            `Part.constants`. It is kept, so it must not hold the form if the form keeps the function.
-    """
+    """Returns the step of an environment as one function that ends with the part of a form."""
 
     def parts() -> list[Part]:
         inside = parts_or_call(env)
@@ -94,20 +85,12 @@ def step_around(env: Env, last: Callable[[Mapping[str, Any]], Part]) -> Callable
 
 
 def parts_of(env: Env) -> tuple[Part, ...]:
-    """Returns the parts of an environment's step, the innermost layer first; none where `step` itself must be called.
-
-    Args:
-        env: An environment of one agent.
-    """
+    """Returns the parts of an environment's step, innermost layer first, or none if `step` itself must be called."""
     return _beside_step(env, "step_parts", tuple)()
 
 
 def parts_or_call(env: Env) -> tuple[Part, ...]:
-    """Returns the parts of an environment's step, or one part that calls it.
-
-    Args:
-        env: An environment of one agent.
-    """
+    """Returns the parts of an environment's step, or one part that calls it."""
     parts = parts_of(env)
     if parts:
         return parts
@@ -133,9 +116,6 @@ def ended_step(env: Env) -> Callable[[Any, Any], tuple[Any, ...]]:
 
     `(actions, restart)` returns the six values of `step_values`, and the mask of the lanes that have ended as a new
     array; None if no lane has, or if it is left to the caller to combine both flags.
-
-    Args:
-        env: A batch.
     """
     step = fast_step(env)
 
@@ -151,9 +131,6 @@ def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
     `(actions, restart, count)` returns the same as `ended_step`, with the flags that the limit sets, or None before
     anything has changed, where the limit must be applied outside. The batch has the attribute `counts_steps`, which is
     False where the next step would be such a one.
-
-    Args:
-        env: A batch.
     """
     return _beside_step(env, "counted_step", None)
 
@@ -162,16 +139,7 @@ def counted_step(env: Env) -> Callable[[Any, Any, Count], Any] | None:
 
 
 def fast_multi_step(env: MultiEnv) -> Callable[[Mapping[Any, Any]], MultiStepValues]:
-    """Returns the fastest step function of an environment of several agents that respects user overrides of `step`.
-
-    Args:
-        env: The environment.
-
-    Returns:
-        `actions -> (observations, rewards, terminated, truncated, discounts, infos)`. Both flags and the discounts are
-        None if the step is quiet: no agent ends or joins, and all discounts are 1. It neither keeps nor changes the
-        mapping of actions.
-    """
+    """Returns the fastest step function of an environment of several agents that respects user overrides of `step`."""
 
     def step(actions: Mapping[Any, Any]) -> MultiStepValues:
         return env.step({**actions})
@@ -198,11 +166,6 @@ def _beside_step(env: Env | MultiEnv, name: str, otherwise: Any) -> Any:
 
     It does not hold if a class below the one that defines it defines `step` or `step_values`, or if a step is patched
     onto the instance.
-
-    Args:
-        env: The environment.
-        name: The name of the method.
-        otherwise: The result if there is none, or if it does not hold.
     """
     # Not by `vars(env)`: CPython 3.11 reads an object's attributes more slowly once its dict was asked for.
     if getattr(env.step, "__func__", None) is type(env).step:

@@ -15,11 +15,6 @@ from .process import Info
 class SomeLanes(dict[Any, Any]):
     """Columns of infos, some of which have entries for some lanes only.
 
-    Args:
-        columns: Arrays of shape (n, …), by name.
-        masks: The lanes that have an entry in a column, bool of shape (n,), by the column's name. Without a mask, all
-            lanes have one.
-
     Attributes:
         masks: The masks by name.
     """
@@ -72,9 +67,8 @@ class Infos(Sequence[Info]):
         if self._lanes is None:
             if not self.columns:
                 return Infos(columns={**columns}, n=self._n, mask=self.mask, masks=masks)
-            if self.masks is not None:
-                masks = {**{key: held for key, held in self.masks.items() if key not in columns}, **(masks or {})}
-            return Infos(columns={**(self.columns or {}), **columns}, n=self._n, mask=self.mask, masks=masks)
+            columns, masks = self._beneath(columns, masks or {})
+            return Infos(columns=columns, n=self._n, mask=self.mask, masks=masks or None)
         if masks is not None:
             added = Infos(columns=columns, n=self._n, mask=mask, masks=masks)
             return Infos([{**info, **added[i]} for i, info in enumerate(self._lanes)])
@@ -84,6 +78,19 @@ class Infos(Sequence[Info]):
                 for i, info in enumerate(self._lanes)
             ]
         )
+
+    def _beneath(self, columns: Mapping[Any, Any], masks: Mapping[Any, NDArray[np.bool_]]) -> tuple[Any, Any]:
+        """Adds columns over those here, which stay in the lanes that the masks leave out."""
+        held = self.masks or {}
+        found = {**(self.columns or {}), **columns}
+        some = {**{key: mask for key, mask in held.items() if key not in columns}, **masks}
+        for key in masks.keys() & (self.columns or {}).keys():
+            mask, before, new = masks[key], (self.columns or {})[key], columns[key]
+            found[key] = np.where(mask.reshape(-1, *[1] * (np.ndim(new) - 1)), new, before)
+            del some[key]
+            if key in held:
+                some[key] = mask | held[key]
+        return found, some
 
     def __len__(self) -> int:
         return self._n

@@ -7,16 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 
-from ..errors import SnapshotUnsupported
+from ..errors import SnapshotUnsupported, SpecError
 from ..rewards.rewarder import NativeReward, Rewarder, RewardFunction, StreamBound, as_rewarder, stream_bound
 from ..seeding import Streams
-from ..spec import SpecTree
+from ..spec import Spec, SpecTree
+from ..tree import leaves
 
 Info: TypeAlias = dict[Any, Any]
+
+FROM_SPACE = "`envoi.adapters.gymnasium.from_space` converts a gymnasium space"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,20 @@ class Snapshot:
 
     owner: type
     content: Any
+
+
+class _Undeclared:
+    """The place of a spec that no subclass has declared; names it, and what to write for a gymnasium space."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __get__(self, env: Any, owner: type) -> NoReturn:
+        space, spec = f"{self._kind}_space", f"{self._kind}_spec"
+        text = f"{owner.__name__} declares no {spec}"
+        if hasattr(owner if env is None else env, space):
+            text = f"{text}; what gymnasium calls `{space}` is `{spec}` here, and {FROM_SPACE}"
+        raise AttributeError(text, name=spec, obj=env)
 
 
 class Process(ABC):
@@ -48,8 +65,8 @@ class Process(ABC):
         made_by: A description of its construction, which adapters write and read; None for one that they did not make.
     """
 
-    observation_spec: SpecTree
-    action_spec: SpecTree
+    observation_spec: SpecTree = _Undeclared("observation")
+    action_spec: SpecTree = _Undeclared("action")
     reward_spec: SpecTree
     discount_spec: SpecTree
     state_spec: SpecTree | None = None
@@ -57,6 +74,14 @@ class Process(ABC):
     render_mode: str | None = None
     takes_options: bool = True
     made_by: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("observation_spec", "action_spec"):
+            declared: SpecTree = vars(cls).get(name)
+            for where, leaf in leaves(declared, name):
+                if callable(getattr(leaf, "sample", None)) and not isinstance(leaf, Spec):
+                    raise SpecError(f"{cls.__name__}.{where}: expected a spec, got {leaf!r}; {FROM_SPACE}")
 
     _streams: Streams | None = None
     _rewarder: Rewarder | None = None

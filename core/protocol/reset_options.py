@@ -16,15 +16,7 @@ CONTEXT, CONTEXT_ID = "context", "context_id"
 
 
 def refuse_misspelt(options: Mapping[Any, Any], features: Iterable[str]) -> None:
-    """Checks that no option's name is a misspelling of a feature, `"context"` or `"context_id"`.
-
-    Args:
-        options: The options.
-        features: The names of the features.
-
-    Raises:
-        ContextError: A name is likely to be misspelt; the message suggests similar ones.
-    """
+    """Checks that no option's name is a misspelling of a feature, `"context"` or `"context_id"`."""
     known = [*features, CONTEXT, CONTEXT_ID]
     for name in options:
         if near := near_misses(name, known):
@@ -34,20 +26,7 @@ def refuse_misspelt(options: Mapping[Any, Any], features: Iterable[str]) -> None
 
 
 def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, Any] | None, dict[Any, Any]]:
-    """Splits the options of a model with features into the context that they give and all others.
-
-    Args:
-        options: The options; the mapping is not changed.
-        space: The features of the model.
-
-    Returns:
-        `options["context"]` with defaults filled in, or None without this option; and all other options, including
-        those with the name of a feature.
-
-    Raises:
-        ContextError: A name is misspelt, `options["context"]` is not a mapping or has unknown features, or there is an
-            option `"context_id"`.
-    """
+    """Splits the options of a model with features into the context that they give and all others."""
     features = space.features
     refuse_misspelt(options, features)
     rest = dict(options)
@@ -67,17 +46,7 @@ def split(options: Mapping[Any, Any], space: ContextSpace) -> tuple[dict[str, An
 
 
 def of_the_episode(space: ContextSpace | None, context: dict[str, Any], options: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the context of an episode whose reset has options: the argument of `Model.initial`.
-
-    Args:
-        space: The features of the model; None if it has none, in which case all options are the author's own.
-        context: The context of the coming episodes.
-        options: The options of the reset. `"context"` replaces `context` for this episode, an option with the name of a
-            feature overrides that feature, and all others are passed on unchanged.
-
-    Raises:
-        ContextError: See `split`; or a feature does not allow its value.
-    """
+    """Returns the context of an episode whose reset has options: the argument of `Model.initial`."""
     if space is None:
         return {**context, **options}
     whole, rest = split(options, space)

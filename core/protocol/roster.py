@@ -33,15 +33,7 @@ class LeftWithoutEnd(EpisodeError, SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The agents of an episode at one time.
-
-    Args:
-        possible: Every agent that may ever be in play, in the order in which all others are listed.
-        playing: The agents in play.
-        ended: The agents that have ended in this episode.
-        turn: The agents in play that act next, in the order of their turns; None where all in play act.
-        phase: How far the episode is.
-    """
+    """The agents of an episode at one time."""
 
     possible: tuple[Any, ...]
     playing: tuple[Any, ...] = ()
@@ -57,15 +49,7 @@ class Roster:
         return self.playing if self.turn is None else self.turn
 
     def begin(self, playing: Iterable[Any], turn: Sequence[Any] | None = None) -> Roster:
-        """Returns the roster at the beginning of an episode.
-
-        Args:
-            playing: The agents in play, in any order.
-            turn: Those of them that act first; None for all.
-
-        Raises:
-            SpecError: It is the turn of an agent that is not in play.
-        """
+        """Returns the roster at the beginning of an episode."""
         now = self.order(playing)
         return Roster(self.possible, now, frozenset(), _checked_turn(turn, now), RUNNING)
 
@@ -76,20 +60,7 @@ class Roster:
         turn: Sequence[Any] | None = None,
         where: object = "agents",
     ) -> Roster:
-        """Returns the roster after a step; the very same one if nothing of it has changed.
-
-        Args:
-            playing: The agents in play now, in any order. An agent that is in `ended` as well has ended. None for all
-                that were in play and have not ended.
-            ended: The agents that this step terminated or truncated; those that had ended before may be among them.
-            turn: The agents that act next; None for all in play.
-            where: What lists the agents, for error messages: a name, or the environment itself.
-
-        Raises:
-            EpisodeError: An agent that has ended is in play.
-            LeftWithoutEnd: An agent is in play no more and has not ended.
-            SpecError: It is the turn of an agent that is not in play.
-        """
+        """Returns the roster after a step; the very same one if nothing of it has changed."""
         if playing is None and not ended and self.playing:
             return self.with_turn(turn)
         listed = set(self.playing if playing is None else playing)
@@ -107,14 +78,7 @@ class Roster:
         return Roster(self.possible, now, all_ended, _checked_turn(turn, now), phase)
 
     def with_turn(self, turn: Sequence[Any] | None) -> Roster:
-        """Returns the roster with another turn; the very same one if it is the same.
-
-        Args:
-            turn: The agents that act next; None for all in play.
-
-        Raises:
-            SpecError: An agent among them is not in play.
-        """
+        """Returns the roster with another turn; the very same one if it is the same."""
         turn = None if turn is None else tuple(turn)
         if turn == self.turn:
             return self
@@ -132,49 +96,25 @@ class Roster:
         return Roster(self.possible, (), self.ended.union(self.playing), turn, OVER)
 
     def affected(self, before: Roster) -> tuple[Any, ...]:
-        """Returns the agents that a step speaks of: those in play before it or after it, and those that it ended.
-
-        Args:
-            before: The roster before the step, of the same episode.
-        """
+        """Returns the agents that a step speaks of: those in play before it or after it, and those that it ended."""
         if len(self.playing) + len(self.ended) == len(before.playing) + len(before.ended):
             return before.playing  # no agent has joined
         return self.order({*before.playing, *self.playing, *self.ended.difference(before.ended)})
 
     def order(self, agents: Iterable[Any]) -> tuple[Any, ...]:
-        """Returns agents in the order of `possible`, each once.
-
-        Args:
-            agents: In any order; those that are not possible are left out.
-        """
+        """Returns agents in the order of `possible`, each once."""
         named = set(agents)
         return tuple(agent for agent in self.possible if agent in named)
 
     def check_possible(self, agents: Iterable[Any], where: object = "agents") -> None:
-        """Checks that agents are among the possible ones.
-
-        Args:
-            agents: In any order.
-            where: What names them, for the error message.
-
-        Raises:
-            SpecError: One is not; the message suggests a near name.
-        """
+        """Checks that agents are among the possible ones."""
         if strange := set(agents).difference(self.possible):
             named = sorted(strange, key=str)
             near = nearest(str(named[0]), map(str, self.possible))
             raise SpecError(f"{where}: expected some of {list(self.possible)}, got {named}; {near}")
 
     def check_not_ended(self, agents: Iterable[Any], where: object = "agents") -> None:
-        """Checks that no agent comes back after its end.
-
-        Args:
-            agents: In any order.
-            where: What names them, for the error message.
-
-        Raises:
-            EpisodeError: Some have ended before in this episode.
-        """
+        """Checks that no agent comes back after its end."""
         ended = self.ended
         if ended and (back := [agent for agent in agents if agent in ended]):
             raise EpisodeError(
@@ -183,14 +123,7 @@ class Roster:
             )
 
     def check_actions(self, actions: Mapping[Any, Any]) -> None:
-        """Checks that exactly the agents whose turn it is act.
-
-        Args:
-            actions: By agent.
-
-        Raises:
-            EpisodeError: Before the episode, after it, or where the wrong agents act; the message names them.
-        """
+        """Checks that exactly the agents whose turn it is act."""
         acting = self.playing if self.turn is None else self.turn
         if self.phase is RUNNING and len(actions) == len(acting):
             for agent in acting:
@@ -201,11 +134,7 @@ class Roster:
         check_actions(actions, acting, self.phase)
 
     def unseen(self, agent: Any) -> EpisodeError:
-        """Returns the error for a question about an agent that has not been seen in this episode.
-
-        Args:
-            agent: The agent.
-        """
+        """Returns the error for a question about an agent that has not been seen in this episode."""
         return EpisodeError(f"observation: {agent!r} {NOT_IN_PLAY if self.phase is RUNNING else self.phase}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Roster:
@@ -238,16 +167,7 @@ class HasRoster:
 
 
 def check_actions(actions: Mapping[Any, Any], acting: Sequence[Any], phase: EpisodeState = RUNNING) -> None:
-    """Checks that there is an action for each acting agent, and for no other.
-
-    Args:
-        actions: The actions by agent.
-        acting: The agents that must act.
-        phase: How far the episode is.
-
-    Raises:
-        EpisodeError: The episode is not running, an agent's action is missing, or an action belongs to another agent.
-    """
+    """Checks that there is an action for each acting agent, and for no other."""
     if phase is not RUNNING:
         raise EpisodeError(f"step: {phase}")
     if len(actions) == len(acting) and all(agent in actions for agent in acting):

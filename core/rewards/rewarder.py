@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import partial
 from numbers import Real
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import tree
 from ..errors import SpecError
-from ..spec import Array, SpecTree
-from ..tree import AnyArray
-from .reward_arithmetic import added, scaled, scaled_spec, spec_range, sum_spec
+from ..spec import Array, Spec, SpecTree
+from ..tree import AnyArray, AnyDict, AnyMapping
 from .transition_function import OfTransition, call, takes_rng
 
 RewardFunction = Callable[..., Any]
@@ -42,13 +43,7 @@ class Rewarder(OfTransition):
     __array_ufunc__ = None  # so that numpy scalars defer `number * rewarder` to `__rmul__`
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Any:
-        """Returns the reward of a transition, or an array of n rewards if the arguments are batches of n.
-
-        Args:
-            state: The state before the action.
-            action: The action.
-            next_state: The state after it.
-        """
+        """Returns the reward of a transition, or an array of n rewards if the arguments are batches of n."""
         raise NotImplementedError
 
     @property
@@ -162,7 +157,7 @@ class ModelReward(Rewarder):
 
 
 REWARD_IN_PROGRESS: ContextVar[Any] = ContextVar("the native reward of the step that is being rewarded")
-"""The value of a `NativeReward`; `envoi.rewards.native_reward` sets it during a step."""
+"""The value of a `NativeReward`; `envoi.rewards.rewarder` sets it during a step."""
 
 
 class NativeReward(Rewarder):
@@ -197,12 +192,7 @@ class NativeReward(Rewarder):
 
 
 class StreamBound(Rewarder):
-    """A rewarder that takes a generator, bound to the random stream of an environment.
-
-    Args:
-        rewarder: The rewarder.
-        process: The environment, whose `streams.reward` is passed to the rewarder.
-    """
+    """A rewarder that takes a generator, bound to the random stream of an environment."""
 
     def __init__(self, rewarder: Rewarder, process: Any) -> None:
         self.rewarder, self.process = rewarder, process
@@ -212,12 +202,7 @@ class StreamBound(Rewarder):
 
 
 def stream_bound(rewarder: Rewarder, process: Any) -> Rewarder:
-    """Returns the rewarder as an environment calls it: bound to the environment's stream if it takes a generator.
-
-    Args:
-        rewarder: The rewarder.
-        process: The environment.
-    """
+    """Returns the rewarder as an environment calls it: bound to the environment's stream if it takes a generator."""
     return StreamBound(rewarder, process) if rewarder.draws else rewarder
 
 
@@ -305,14 +290,7 @@ FOREIGN_REWARDERS: dict[type, Callable[[Any], Rewarder]] = {}
 
 
 def as_rewarder(rewarder: Any) -> Rewarder:
-    """Returns a rewarder unchanged, and converts a function or another library's rewarder to a `Rewarder`.
-
-    Args:
-        rewarder: A `Rewarder`, a function (state, action, next_state), or an instance of one of `FOREIGN_REWARDERS`.
-
-    Raises:
-        SpecError: `rewarder` is none of these.
-    """
+    """Returns a rewarder unchanged, and converts a function or another library's rewarder to a `Rewarder`."""
     if isinstance(rewarder, Rewarder):
         return rewarder
     for kind, convert in FOREIGN_REWARDERS.items():
@@ -324,3 +302,111 @@ def as_rewarder(rewarder: Any) -> Rewarder:
     raise SpecError(
         f"rewarder: expected a Rewarder or a function of (state, action, next_state), got {rewarder!r}{hint}"
     )
+
+
+def added(one: Any, other: Any) -> Any:
+    """Returns the sum of two rewards; a mapping from agents if at least one of them is a mapping."""
+    if not isinstance(one, AnyMapping) and not isinstance(other, AnyMapping):
+        return one + other
+    agents: dict[Any, None] = {}
+    for side in (one, other):
+        agents |= dict.fromkeys(side if isinstance(side, AnyMapping) else ())
+    return {agent: _share(one, agent, 0) + _share(other, agent, 0) for agent in agents}
+
+
+def scaled(reward: Any, weight: float) -> Any:
+    """Returns a weight times a reward; a mapping from agents for a mapping."""
+    if isinstance(reward, AnyMapping):
+        return {agent: weight * own for agent, own in reward.items()}
+    return weight * reward
+
+
+def sum_spec(specs: list[SpecTree]) -> SpecTree:
+    """Returns the spec of a sum of rewards; a dict of specs by agent if one of `specs` is a dict."""
+    return _combined(specs, _sum)
+
+
+def scaled_spec(spec: SpecTree, weight: float) -> SpecTree:
+    """Returns the spec of a weight times a reward."""
+    return _combined([spec], partial(_scaled, weight=weight))
+
+
+def spec_range(spec: SpecTree) -> tuple[float, float]:
+    """Returns the lowest and the highest number that a possibly nested reward spec allows."""
+    lows, highs = [0.0], [0.0]
+    leaves = [leaf for _, leaf in tree.leaves(spec) if isinstance(leaf, Spec)]
+    if leaves:
+        lows = [_extreme(leaf, "low", -np.inf) for leaf in leaves]
+        highs = [_extreme(leaf, "high", np.inf) for leaf in leaves]
+    return min(lows), max(highs)
+
+
+def _extreme(leaf: Spec, side: str, default: float) -> float:
+    bound = getattr(leaf, side, None)
+    if bound is None or not bound.size:
+        return default
+    return float(bound.min() if side == "low" else bound.max())
+
+
+def _combined(specs: list[SpecTree], combine: Callable[[list[Array]], Array]) -> SpecTree:
+    """Returns the spec of a composed reward; a dict of specs by agent if one of `specs` is a dict."""
+    agents: dict[Any, None] = {}
+    for spec in specs:
+        agents |= dict.fromkeys(spec if isinstance(spec, AnyDict) else ())
+    if agents:
+        none = Array((), "float64", 0, 0)
+        return {agent: _combined([_share(spec, agent, none) for spec in specs], combine) for agent in agents}
+    for spec in specs:
+        if not isinstance(spec, Array):
+            raise SpecError(f"rewarder: expected a reward that is one array to compose, got {spec!r}")
+    return combine(specs)
+
+
+def _share(whole: Any, agent: Any, none: Any) -> Any:
+    """Returns an agent's entry of a mapping from agents, or the whole if it is not a mapping."""
+    return whole.get(agent, none) if isinstance(whole, AnyMapping) else whole
+
+
+def _sum(arrays: list[Array]) -> Array:
+    shapes = [array.shape for array in arrays]
+    if len(set(shapes)) != 1:
+        raise SpecError(f"rewarder: expected rewards of one shape to add, got shapes {shapes}")
+    lows, highs = zip(*map(_bounds, arrays), strict=True)
+    return _between(np.sum(lows, axis=0), np.sum(highs, axis=0))
+
+
+def _scaled(arrays: list[Array], weight: float) -> Array:
+    (array,) = arrays
+    if not weight:  # 0·inf would be nan
+        return _between(np.zeros(array.shape), np.zeros(array.shape))
+    ends = [weight * bound for bound in _bounds(array)]
+    return _between(np.minimum(*ends), np.maximum(*ends))
+
+
+def _bounds(spec: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low = np.full(spec.shape, -np.inf) if spec.low_or_inf is None else spec.low_or_inf.astype(np.float64)
+    high = np.full(spec.shape, np.inf) if spec.high_or_inf is None else spec.high_or_inf.astype(np.float64)
+    return low, high
+
+
+def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> Array:
+    bottom = None if np.isneginf(low).all() else low
+    return Array(low.shape, "float64", bottom, None if np.isposinf(high).all() else high, "reward")
+
+
+def asks_for_native_reward(rewarder: Any) -> bool:
+    """Returns True for a `NativeReward`, and for a rewarder that contains one, such as a sum."""
+    if isinstance(rewarder, NativeReward):
+        return True
+    if isinstance(rewarder, Rewarder):
+        return any(asks_for_native_reward(part) for _, part in rewarder.parts())
+    return tree.is_branch(rewarder) and any(asks_for_native_reward(part) for _, part in tree.leaves(rewarder))
+
+
+def reward_step(rewarder: Rewarder, native: Any, state: Any, action: Any, next_state: Any) -> Any:
+    """Returns the reward of a step of an imported environment."""
+    token = REWARD_IN_PROGRESS.set(native)
+    try:
+        return rewarder(state, action, next_state)
+    finally:
+        REWARD_IN_PROGRESS.reset(token)

@@ -34,13 +34,7 @@ class Termination(OfTransition):
     """A condition on transitions that ends an episode. Subclasses define `__call__`."""
 
     def __call__(self, state: Any, action: Any, next_state: Any) -> Verdict:
-        """Returns True if the transition ends the episode; n bools if the arguments are batches of n.
-
-        Args:
-            state: The state before the action.
-            action: The action.
-            next_state: The state after it.
-        """
+        """Returns True if the transition ends the episode; n bools if the arguments are batches of n."""
         raise NotImplementedError
 
     def __or__(self, other: Termination | TerminationFunction) -> Termination:
@@ -164,14 +158,7 @@ class NotTermination(Termination):
 
 
 def as_termination(termination: Termination | TerminationFunction) -> Termination:
-    """Returns a termination unchanged, and a plain function as a `FunctionTermination`.
-
-    Args:
-        termination: A `Termination`, or a function (state, action, next_state).
-
-    Raises:
-        SpecError: `termination` is neither.
-    """
+    """Returns a termination unchanged, and a plain function as a `FunctionTermination`."""
     if isinstance(termination, Termination):
         return termination
     if callable(termination) and not isinstance(termination, type):

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -29,10 +28,16 @@ class OfTransition(Structured):
     Subclasses define `__call__(state, action, next_state)`, with a keyword `rng` if they are random.
     """
 
+    _class_draws: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._class_draws = takes_rng(cls.__call__)
+
     @property
     def draws(self) -> bool:
         """True if the function takes a random generator, `rng`."""
-        return _class_takes_rng(type(self))
+        return self._class_draws
 
     def drawn(self, state: Any, action: Any, next_state: Any, rng: np.random.Generator | None) -> Any:
         """Calls the function, with `rng` if it takes one.
@@ -61,19 +66,7 @@ def takes_rng(function: Callable[..., Any]) -> bool:
 
 
 def call(function: Callable[..., Any], transition: tuple[Any, Any, Any], rng: np.random.Generator | None) -> Any:
-    """Calls a plain function of a transition that has a parameter `rng`.
-
-    Args:
-        function: The function.
-        transition: `(state, action, next_state)`.
-        rng: The source of randomness; None leaves the parameter at its default.
-
-    Returns:
-        The result of the call.
-
-    Raises:
-        SpecError: `rng` is None, and the parameter has no default.
-    """
+    """Calls a plain function of a transition that has a parameter `rng`."""
     if rng is not None:
         return function(*transition, rng=rng)
     parameter = _rng_parameter(function)
@@ -89,8 +82,3 @@ def _rng_parameter(function: Callable[..., Any]) -> inspect.Parameter | None:
         return None
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return parameter if parameter is not None and parameter.kind in named else None
-
-
-@cache
-def _class_takes_rng(kind: type[OfTransition]) -> bool:
-    return takes_rng(kind.__call__)

@@ -1,7 +1,8 @@
-"""Specs whose values are arrays of numbers."""
+"""Specs of numeric arrays, bounded and not, and of discrete choices."""
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import SpecError
-from ..tree import AnyArray
-from .array_arguments import as_bounds, as_dtype, as_numbers, as_read_only, as_shape, is_integer, with_infinity
-from .array_values import check_array, check_bounds, sample_array
-from .base import Spec, set_fields, shown, without_repeats
+from ..tree import AnyArray, AnyScalar
+from .base import Spec, is_uniform, set_fields, short, shown, without_repeats
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -252,3 +251,186 @@ class MultiBinary(Spec):
 
     def zeros(self) -> NDArray[Any]:
         return np.zeros(self.shape, np.int8)
+
+
+def is_integer(value: Any) -> bool:
+    """Returns True for a Python or numpy integer, and False for a bool."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Returns a dtype of numbers or bools, in the machine's byte order."""
+    try:
+        result = np.dtype(dtype)
+    except TypeError as error:
+        raise SpecError(f"dtype: expected a numpy dtype, got {dtype!r}") from error
+    if result.kind not in "biufc":
+        raise SpecError(f"dtype: expected bool, integer, float or complex, got {result}; for strings use Text")
+    return result if result.isnative else result.newbyteorder("=")  # numpy's own dtype object compares fastest
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Returns the sizes of the axes as a tuple; `(n,)` for an integer n."""
+    try:
+        result = (int(shape),) if is_integer(shape) else tuple(operator.index(size) for size in shape)
+    except TypeError as error:
+        raise SpecError(f"shape: expected an integer or a tuple of integers, got {shape!r}") from error
+    if any(size < 0 for size in result):
+        raise SpecError(f"shape: expected sizes of at least 0, got {result}")
+    return result
+
+
+def as_numbers(value: ArrayLike, what: str) -> NDArray[Any]:
+    """Returns an array of the numbers in an argument."""
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind == "O":  # Python integers, possibly beside infinities
+            given = np.asarray(given.tolist()).reshape(given.shape)
+    except ValueError as error:
+        raise SpecError(f"{what}: expected numbers in rows of one length, got {value!r}") from error
+    if given.dtype.kind not in "biuf" or np.isnan(given).any():
+        raise SpecError(f"{what}: expected numbers, got {value!r}")
+    return given
+
+
+def as_read_only(value: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """Returns an argument as a read-only array; a uniform one takes the memory of one element."""
+    given = as_numbers(value, what)
+    if dtype.kind in "iu" and given.size:
+        info = np.iinfo(dtype)
+        whole = np.isfinite(given).all() and (given == np.trunc(given)).all()
+        if given.dtype.kind == "f":
+            given = _exact(value, given)
+        if not whole or int(given.min()) < info.min or int(given.max()) > info.max:
+            raise SpecError(f"{what}: expected integers that fit {dtype}, got {short(given)}")
+    try:
+        given = np.broadcast_to(given, shape)
+    except ValueError as error:
+        raise SpecError(f"{what}: expected something of shape {shape}, got shape {given.shape}") from error
+    with np.errstate(over="ignore"):
+        result = np.array(given.flat[0] if is_uniform(given) else given, dtype)
+    if dtype.kind == "f" and (np.isinf(result) & np.isfinite(without_repeats(given))).any():
+        raise SpecError(f"{what}: expected numbers that fit {dtype}, got {short(given)}")
+    if result.shape != shape:
+        return np.broadcast_to(result, shape)
+    result.flags.writeable = False
+    return result
+
+
+def _exact(value: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
+    """Returns the array `given` of `value`, with the original Python integers in place of floats that rounded them."""
+    return given if isinstance(value, np.ndarray) and value.dtype.kind != "O" else np.asarray(value, object)
+
+
+def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Returns the smallest and the largest integer that an integer or bool dtype holds."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def as_bounds(
+    value: ArrayLike | None, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
+) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+    """Returns the bounds on one side, and a mask of the integers without one; no mask if all have a bound or none."""
+    if value is None:
+        return None, None
+    given = as_numbers(value, what)
+    free: NDArray[np.bool_] = given == (-np.inf if what == "low" else np.inf)
+    if dtype.kind not in "biu" or not free.any():
+        return as_read_only(value, dtype, shape, what), None
+    end = integer_range(dtype)[what == "high"]
+    bound = as_read_only(np.where(free, end, _exact(value, given)).astype(object), dtype, shape, what)
+    if free.all():
+        return None, None
+    free = np.array(np.broadcast_to(free, shape))
+    free.flags.writeable = False
+    return bound, free if free.size else None
+
+
+def with_infinity(bound: Any, free: NDArray[np.bool_], infinity: float) -> NDArray[Any]:
+    """Returns integer bounds as an object array of Python integers, in which free elements are infinite."""
+    result = bound.astype(object)
+    result[free] = infinity
+    return result
+
+
+def check_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], path: str) -> NDArray[Any]:
+    """Returns a value as an array if it has a given shape and dtype."""
+    if not isinstance(value, (AnyArray, AnyScalar)):
+        raise SpecError(
+            f"{path}: expected an array of shape {shape} and dtype {dtype}, got {shown(value)}; "
+            f"make it with np.asarray(…, {str(dtype)!r})"
+        )
+    array: NDArray[Any] = np.asarray(value)
+    if array.shape != shape:
+        raise SpecError(f"{path}: expected shape {shape}, got {array.shape}")
+    if array.dtype != dtype:
+        raise SpecError(f"{path}: expected dtype {dtype}, got {array.dtype}; cast with .astype({str(dtype)!r})")
+    return array
+
+
+def check_bounds(value: NDArray[Any], low: Any, high: Any, path: str) -> None:
+    """Checks that an array lies within bounds."""
+    for bound, word, wrong in (
+        (low, "below its lower", value < low),
+        (high, "above its upper", value > high),
+    ):
+        if wrong.any():
+            at = np.unravel_index(int(np.argmax(wrong)), value.shape)
+            index = "".join(f"[{int(i)}]" for i in at)
+            limit = np.broadcast_to(bound, value.shape)[at]
+            raise SpecError(f"{path}{index}: {value[at]} is {word} bound {limit}")
+
+
+def sample_array(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    low: NDArray[Any] | None,
+    high: NDArray[Any] | None,
+) -> NDArray[Any]:
+    """Returns a random array within bounds, finite in each element.
+
+    Integers and bools are uniform. A float is uniform between two finite bounds, exponential from a single one, and
+    normal without bounds, as are complex numbers.
+    """
+    kind = dtype.kind
+    if kind == "b":
+        bottom = np.False_ if low is None else low
+        top = np.True_ if high is None else high
+        return (rng.integers(0, 2, shape).astype(bool) | bottom) & top
+    if kind in "iu":
+        info = np.iinfo(dtype)
+        bottom = info.min if low is None else low
+        top = info.max if high is None else high
+        return np.asarray(rng.integers(bottom, top, shape, dtype, endpoint=True))
+    if kind == "c":
+        return np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    return _sample_floats(rng, shape, dtype, low, high)
+
+
+def _sample_floats(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    low: NDArray[Any] | None,
+    high: NDArray[Any] | None,
+) -> NDArray[Any]:
+    """Returns a random array of floats; see `sample_array`."""
+    bottom = np.full(shape, -np.inf) if low is None else low.astype(np.float64)
+    top = np.full(shape, np.inf) if high is None else high.astype(np.float64)
+    has_low, has_high = np.isfinite(bottom), np.isfinite(top)
+    low0, high0 = np.where(has_low, bottom, 0.0), np.where(has_high, top, 0.0)
+    share = rng.random(shape)
+    tail = rng.exponential(size=shape)
+    value = np.select(
+        [has_low & has_high, has_low, has_high],
+        [low0 * (1 - share) + high0 * share, low0 + tail, high0 - tail],
+        rng.normal(size=shape),
+    )
+    biggest = np.finfo(dtype).max
+    value = np.clip(value, -biggest, biggest).astype(dtype)
+    # numpy 1 raises an error when both bounds of `clip` are None.
+    return value if low is None and high is None else np.asarray(np.clip(value, low, high))

@@ -83,9 +83,6 @@ def without_repeats(array: NDArray[Any]) -> NDArray[Any]:
     """Returns a view that has a single element along each axis of stride 0, where a broadcast array repeats it.
 
     Comparing the view takes no memory for the repetitions.
-
-    Args:
-        array: Any array.
     """
     return array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
 
@@ -115,12 +112,7 @@ def short(array: NDArray[Any]) -> str:
 
 
 def argument_text(field: str, value: Any) -> str:
-    """Returns one argument of a spec's repr, which reads as the constructor call that makes the spec.
-
-    Args:
-        field: The name of the argument.
-        value: Its value.
-    """
+    """Returns one argument of a spec's repr, which reads as the constructor call that makes the spec."""
     text = repr(value)
     if isinstance(value, AnyArray):
         # An array without elements accepts any number as its bound.
@@ -139,11 +131,6 @@ def shown(value: Any) -> str:
 
 
 def set_fields(spec: Spec, /, **values: Any) -> None:
-    """Sets the fields of a frozen spec, in its constructor.
-
-    Args:
-        spec: The spec under construction.
-        **values: Its fields by name.
-    """
+    """Sets the fields of a frozen spec, in its constructor."""
     for name, value in values.items():
         object.__setattr__(spec, name, value)

@@ -52,14 +52,6 @@ def check_branch(spec: SpecTree, value: Any, path: str) -> None:
     """Checks that `value` is a dict, list or tuple with the type, and the keys or length, of `spec`.
 
     Its elements are not checked.
-
-    Args:
-        spec: A dict, list, tuple or named tuple of specs.
-        value: Any object.
-        path: The name of the value in the message.
-
-    Raises:
-        SpecError: Type, keys or length differ.
     """
     if isinstance(spec, tree.AnyDict):
         if not isinstance(value, tree.AnyDict):
@@ -68,6 +60,8 @@ def check_branch(spec: SpecTree, value: Any, path: str) -> None:
             missing = [k for k in spec if k not in value]
             extra = [k for k in value if k not in spec]
             raise SpecError(f"{path}: expected keys {list(spec)}; missing {missing}, too many {extra}")
+    elif not tree.is_branch(spec):
+        next(tree.children(spec))  # raises
     elif type(value) is not type(spec):
         raise SpecError(f"{path}: expected a {type(spec).__name__}, got {shown(value)}")
     elif len(value) != len(spec):

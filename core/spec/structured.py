@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..tree import AnyArray, AnyTuple
-from .array_values import check_bounds
-from .arrays import Array, Discrete, MultiBinary, MultiDiscrete
+from .arrays import Array, Discrete, MultiBinary, MultiDiscrete, check_bounds
 from .base import Spec, SpecTree, set_fields, shown
 from .nested import check_spec, sample, validate, zeros
 
@@ -153,18 +152,7 @@ class Sequence(Spec):
 
 
 def of_length(spec: SpecTree, n: int) -> SpecTree:
-    """Returns the spec of n stacked values of a possibly nested array spec.
-
-    Args:
-        spec: A spec or a nested structure of specs.
-        n: The number of values, at least 0.
-
-    Returns:
-        The structure of `spec`; each leaf an `Array` of shape (n, …).
-
-    Raises:
-        SpecError: A leaf is not an array.
-    """
+    """Returns the spec of n stacked values of a possibly nested array spec."""
     return tree.map_leaves(lambda leaf: _array_of_length(leaf, n), spec)
 
 

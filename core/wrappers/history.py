@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from .. import tree
 from ..errors import SpecError
 from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
-from ..wrapping.arguments import at_least
-from ..wrapping.bounds import bounds_or_inf, counts
+from ..wrapping.arguments import at_least, bounds_or_inf, counts
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
 

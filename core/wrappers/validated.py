@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
+from ..authoring.unchanged_states import unchanged_states
 from ..errors import SpecError
 from ..lane_values import lane
 from ..protocol.batch_env import as_mask
 from ..protocol.env import Env, Reset, Step
 from ..protocol.multi_env import COMMON, MultiEnv, MultiReset, MultiStep
-from ..spec import Array, Spec, SpecTree, validate
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, Spec, SpecTree, validate
 from ..spec.base import shown
 from ..spec.nested import check_branch
 from ..wrapping.multi_wrapper import MultiWrapper
@@ -23,12 +25,15 @@ from ..wrapping.wrapper import Wrapper
 class Validated(Wrapper):
     """Checks every action, observation, reward and discount against its spec; everything passes unchanged.
 
+    The functions of a model are also checked not to change a state in place.
+
     Args:
         env: The environment; one of several agents makes a `ValidatedMulti`.
 
     Raises:
-        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On a reset
-            with options that nothing takes, see `Env.untaken`.
+        SpecError: On a reset or step whose value leaves its spec; the message names leaf, step and episode. On one in
+            which a function of a model changes a state in place; the message names function and leaf. On a reset with
+            options that nothing takes, see `Env.untaken`.
     """
 
     memory = ("_episode", "_step")
@@ -46,7 +51,8 @@ class Validated(Wrapper):
     def reset(self, *, seed: Any = None, options: Any = None, mask: Any = None) -> Reset:
         if options:
             _check_options(self.env, options)
-        result = super().reset(seed=seed, options=options, mask=mask)
+        with unchanged_states(self.env):
+            result = super().reset(seed=seed, options=options, mask=mask)
         self._episode, self._step = self._episode + 1, 0  # only now: a reset that is refused begins no episode
         self._check_result(result)
         return result
@@ -65,7 +71,8 @@ class Validated(Wrapper):
         self._step += 1
         try:
             self._check(self.action_spec, action, "action", idle)
-            result = call()
+            with unchanged_states(self.env):
+                result = call()
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise
@@ -94,13 +101,21 @@ class Validated(Wrapper):
             self._check(self.discount_spec, result.discount, "discount", restart)
 
     def _check(self, spec: SpecTree, value: Any, what: str, skip: Any = None) -> None:
-        if self.batch_size is None:
+        lanes = self.batch_size
+        if lanes is None:
             self._check_one(spec, value, what, f"of episode {self._episode}")
             return
+        kept = None if skip is None or not np.any(skip) else ~np.asarray(skip)
+        if _are_within(spec, value, what, lanes, kept):
+            return
         self._check_length(spec, value, what)
-        for index in range(self.batch_size):
+        for index in range(lanes):
             if skip is None or not skip[index]:
-                self._check_one(spec, lane(spec, value, index), what, f"in lane {index}")
+                try:
+                    self._check_one(spec, lane(spec, value, index), what, f"in lane {index}")
+                except SpecError as error:
+                    error.envoi_lane = index  # type: ignore[attr-defined]
+                    raise
 
     def _check_length(self, spec: SpecTree, value: Any, what: str) -> None:
         if not isinstance(spec, Spec):
@@ -112,6 +127,42 @@ class Validated(Wrapper):
 
     def _check_one(self, spec: SpecTree, value: Any, what: str, where: str) -> None:
         _check(spec, value, what, what in ("reward", "discount"), self._step, where)
+
+
+_COLUMNS = Array, Discrete, MultiDiscrete, MultiBinary
+"""Specs whose values in several lanes are one array."""
+
+
+def _are_within(spec: SpecTree, values: Any, path: str, n: int, kept: Any) -> bool:
+    """Returns True if the values of all n lanes, or of those kept, surely lie within a spec; else each lane decides.
+
+    Comparing the column of all lanes takes about as long as comparing one of them.
+    """
+    if not isinstance(spec, Spec):
+        check_branch(spec, values, path)
+        return all(_are_within(sub, values[key], path + part, n, kept) for part, key, sub in tree.children(spec))
+    if not isinstance(spec, _COLUMNS):
+        return False
+    if not isinstance(values, tree.AnyArray) or values.ndim != 1 + len(spec.shape) or len(values) != n:
+        return False
+    array: NDArray[Any] = values if kept is None else values[kept]
+    if path in ("reward", "discount") and array.ndim == 1 and np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        array = array.astype(spec.dtype, copy=False)
+    if array.dtype != spec.dtype or array.shape[1:] != spec.shape or array.dtype.kind == "c":
+        return False
+    match spec:
+        case Array():
+            low, high = spec.low, spec.high
+        case Discrete():
+            low, high = spec.start, spec.start + spec.n - 1
+        case MultiDiscrete():
+            low, high = spec.start, spec.last
+        case MultiBinary():
+            low, high = 0, 1
+    if low is None and high is None:
+        return array.dtype.kind != "f" or not np.isnan(array).any()
+    # NaN lies within no bound.
+    return bool((low is None or (array >= low).all()) and (high is None or (array <= high).all()))
 
 
 class ValidatedMulti(MultiWrapper):
@@ -134,7 +185,8 @@ class ValidatedMulti(MultiWrapper):
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         if options:
             _check_options(self.env, options)
-        result = self.env.reset(seed=seed, options=options)
+        with unchanged_states(self.env):
+            result = self.env.reset(seed=seed, options=options)
         self._episode, self._step = self._episode + 1, 0  # only now: a reset that is refused begins no episode
         self._check_result(result)
         return result
@@ -144,7 +196,8 @@ class ValidatedMulti(MultiWrapper):
         try:
             if all(agent in self.action_spec for agent in actions):
                 self._check(self.action_spec, actions, "action")
-            result = self.env.step(actions)
+            with unchanged_states(self.env):
+                result = self.env.step(actions)
         except Exception:
             self._step -= 1  # the episode stays where it was
             raise

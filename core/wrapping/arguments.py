@@ -1,38 +1,88 @@
-"""Checks of the arguments of wrappers."""
+"""Arguments and bounds that wrappers check: counts, leaves of actions, limits of array specs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .. import tree
 from ..errors import SpecError
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
 
 
 def at_least(value: Any, least: int, name: str) -> int:
-    """Returns an argument as an integer of at least `least`.
-
-    Args:
-        value: The argument.
-        least: The least allowed value.
-        name: The name of the argument.
-
-    Raises:
-        SpecError: It is not such an integer.
-    """
+    """Returns an argument as an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise SpecError(f"{name}: expected an integer of at least {least}, got {value!r}")
     return int(cast("int", value))
 
 
 def check_waiting(wrapper: Any) -> None:
-    """Checks that the lanes inside a wrapper can wait for each other, where there are lanes.
-
-    Raises:
-        SpecError: They act together.
-    """
+    """Checks that the lanes inside a wrapper can wait for each other, where there are lanes."""
     if getattr(wrapper, "batch_size", None) is not None and not wrapper.lanes_can_wait:
         raise SpecError(
             f"env: expected lanes that can wait for each other, and those of {wrapper.env!r} act together; "
             f"put {type(wrapper).__name__} around each of them, before they are a batch"
         )
+
+
+def each_leaf(spec: SpecTree, function: Callable[..., Any], *others: Any) -> Any:
+    """Returns `function(leaf, path, …)` of each leaf, in the structure of the spec."""
+    paths = iter([path for path, _ in tree.leaves(spec, "action")])
+
+    def called(leaf: Any, *rest: Any) -> Any:
+        return function(leaf, next(paths), *rest)
+
+    return tree.map_leaves(called, spec, *others)
+
+
+def plus(start: NDArray[Any], number: Any) -> Any:
+    """Returns `start + number` in the dtype of the start, for int64 and uint64 would make floats."""
+    return np.add(start, number, dtype=start.dtype, casting="unsafe")
+
+
+Bound = NDArray[Any] | None
+
+
+def bounds(spec: Any) -> tuple[Bound, Bound]:
+    """Returns the (lowest, highest) value of each element; None for no bound, and where no array holds the values."""
+    if isinstance(spec, Discrete):
+        return np.asarray(spec.start, spec.dtype), np.asarray(spec.start + spec.n - 1, spec.dtype)
+    if isinstance(spec, MultiDiscrete):
+        return spec.start, spec.last
+    if isinstance(spec, MultiBinary):
+        return np.zeros(spec.shape, np.int8), np.ones(spec.shape, np.int8)
+    return (spec.low, spec.high) if isinstance(spec, Array) else (None, None)
+
+
+def bounds_or_inf(spec: Any) -> tuple[Bound, Bound]:
+    """Returns `bounds` as `Array` takes them: infinite where some integers have no bound, and others have."""
+    return (spec.low_or_inf, spec.high_or_inf) if isinstance(spec, Array) else bounds(spec)
+
+
+def integers(spec: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Returns the (lowest, highest) value of each element where these are integers with both bounds, else None."""
+    if isinstance(spec, Array) and not (spec.bounded_below & spec.bounded_above).all():
+        return None
+    low, high = bounds(spec)
+    if low is None or high is None or spec.dtype.kind not in "iu":
+        return None
+    return low, high
+
+
+def counts(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """Returns how many integers there are from `low` to `high`, in an integer dtype that holds them."""
+    # Python's integers, for the difference need not fit the dtype of the two.
+    number = np.asarray(high.astype(object) - low.astype(object) + 1)
+    return np.array(number.tolist(), None if number.size else np.int64).reshape(number.shape)
+
+
+def with_zero(spec: Any) -> Array:
+    """Returns a spec of the same arrays that also allows zero, in every element."""
+    low, high = bounds_or_inf(spec)
+    low = None if low is None else np.minimum(low, 0)
+    high = None if high is None else np.maximum(high, 0)
+    return Array(spec.shape, spec.dtype, low, high, spec.name)

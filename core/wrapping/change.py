@@ -10,17 +10,19 @@ begins with the first observation, and each step makes a new one from the last.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import tree
 from ..errors import SpecError
+from ..protocol.fast_steps import Count
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
-from .elapsed_steps import ElapsedSteps
 
 _OfOne: TypeAlias = Callable[[Any], Any]
 _OfTwo: TypeAlias = Callable[[Any, Any], Any]
@@ -155,3 +157,65 @@ class Change:
             None if pay is None else (lambda value, memory: pay(value)),
             None if tell is None else (lambda memory: tell()),
         )
+
+
+class ElapsedSteps:
+    """The number of steps of each lane's episode.
+
+    Without `count`, the arrays never change, and methods return new objects. With it, a step advances them in place.
+
+    All lanes step together, so a step adds one to a number that they share; only lanes that begin an episode change an
+    array. An upper bound of the counts spares the comparison with a limit that no lane can have reached.
+
+    Attributes:
+        offsets: The count of each lane less `common`.
+        common: The part of the counts that all lanes share.
+        count: The arrays that a step advances in place; None if they never change.
+    """
+
+    __slots__ = ("_bound", "common", "count", "offsets")
+
+    def __init__(self, offsets: NDArray[np.int64], common: int = 0, bound: int = 0, count: Count | None = None) -> None:
+        self.offsets, self.common, self._bound, self.count = offsets, common, bound, count
+
+    def stepped(self) -> ElapsedSteps:
+        """Returns the counts after one more step of all lanes."""
+        return ElapsedSteps(self.offsets, self.common + 1, self._bound)
+
+    def running(self, cut: NDArray[np.bool_], limit: int) -> ElapsedSteps:
+        """Returns the same counts with a `count`, whose arrays are new; only one wrapper may hold them."""
+        elapsed = np.empty(len(self.offsets) + 1, np.int64)
+        np.add(self.offsets, self.common, out=elapsed[:-1])
+        elapsed[-1] = limit
+        return ElapsedSteps(elapsed[:-1], 0, sys.maxsize, (np.array(cut, bool, order="C"), elapsed))
+
+    def runs_with(self, cut: Any) -> bool:
+        """Returns True if there is a `count`, and it has this very array of truncated lanes."""
+        return self.count is not None and self.count[0] is cut
+
+    def begin(self, lanes: NDArray[np.bool_]) -> None:
+        """Begins episodes in some lanes, in place; there must be a `count`."""
+        cut, _ = cast("Count", self.count)
+        cut[lanes], self.offsets[lanes] = False, 0
+
+    def resting(self) -> ElapsedSteps:
+        """Returns the same counts without `count`; no step may change their arrays from now on."""
+        return self if self.count is None else ElapsedSteps(self.offsets, 0, self._bound)
+
+    def merged(self, other: ElapsedSteps, index: NDArray[np.intp]) -> ElapsedSteps:
+        """Returns these counts, with those of `other` in some lanes."""
+        offsets, apart = self.offsets.copy(), other.common - self.common
+        has_begun = other._bound + other.common > 0  # else all its counts are 0: these lanes begin an episode
+        offsets[index] = other.offsets[index] + apart if has_begun else -self.common
+        return ElapsedSteps(offsets, self.common, max(self._bound, other._bound + apart))
+
+    def cut(self, flags: Any, limit: int) -> Any:
+        """Returns flags, set in the lanes that have reached a limit; the same object if no lane can have."""
+        if self._bound + self.common < limit:
+            return flags
+        self._bound = int(self.offsets.max())
+        return flags | (self.counts() >= limit)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Returns the number of steps of each lane, of shape (n,)."""
+        return self.offsets + self.common

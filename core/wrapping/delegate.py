@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -17,12 +18,7 @@ from ..spec.base import shown
 
 
 def set_once(name: str, advice: str) -> Any:
-    """Returns a property that is set at construction and not replaced, because specs and steps follow from its value.
-
-    Args:
-        name: The name of the property; the instance attribute `_NAME_inside` holds its value.
-        advice: What to do instead, for the AttributeError.
-    """
+    """Returns a property that is set once, at construction, because specs and steps follow from its value."""
     attribute = f"_{name}_inside"
 
     def put(holder: Any, value: Any) -> None:
@@ -49,9 +45,6 @@ Inside = TypeVar("Inside", bound=Process)
 
 class Around(Process, Generic[Inside]):
     """An environment that delegates to another one: everything except resets and steps.
-
-    Args:
-        env: The environment inside.
 
     Attributes:
         env: The environment inside.
@@ -84,6 +77,15 @@ class Around(Process, Generic[Inside]):
             raise SpecError(
                 f"env: expected a core environment, got {shown(env)}; bring it by envoi.adapters.from_env(env), "
                 "and make an instance of a class"
+            )
+        layers, inner = 1, cast("Any", env)
+        while isinstance(inner, Around):
+            layers, inner = layers + 1, inner._env_inside
+        # Resets, steps and copies call one layer inside the other, and need up to ten frames for each.
+        if layers > (most := sys.getrecursionlimit() // 10):
+            raise SpecError(
+                f"env: expected at most {most} wrappers around each other, got {layers}; combine some, or call "
+                "sys.setrecursionlimit first"
             )
         self.env = env
 
@@ -147,6 +149,11 @@ class Around(Process, Generic[Inside]):
 
     @context.setter
     def context(self, context: Mapping[str, Any]) -> None:
+        if not hasattr(self._env_inside, "context"):
+            raise ContextError(
+                f"context: {self._env_inside!r} takes no contexts; make a Contextual(env, contexts, bind=…), which "
+                "says how a context reaches it"
+            )
         self._env_inside.context = context
 
     def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:

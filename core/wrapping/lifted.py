@@ -63,12 +63,7 @@ class Lifted(_Base):
 
     @classmethod
     def _over(cls, name: str, base: type | None) -> type:
-        """Returns this class combined with those of its bases over the same kind of environment.
-
-        Args:
-            name: The class attribute.
-            base: A base class for this kind, before those of the bases.
-        """
+        """Returns this class combined with those of its bases over the same kind of environment."""
         bases = [getattr(parent, name) for parent in cls.__bases__ if issubclass(parent, Lifted)]
         own = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{name}", "__doc__": cls.__doc__}
         return type(cls)(cls.__name__, (cls, *([] if base is None else [base]), *bases), {**own, "_kind": cls})
@@ -82,12 +77,7 @@ class Lifted(_Base):
 
 
 def ended(env: Env | MultiEnv, step: Any) -> Any:
-    """Returns True if a step has ended the episode; for a batch a bool array of shape (n,).
-
-    Args:
-        env: The environment that took the step.
-        step: The `Step` or `MultiStep`.
-    """
+    """Returns True if a step has ended the episode; for a batch a bool array of shape (n,)."""
     if isinstance(env, MultiEnv):
         return not env.agents
     return step.terminated or step.truncated if env.batch_size is None else step.terminated | step.truncated

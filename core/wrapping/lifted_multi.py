@@ -82,12 +82,7 @@ class LiftedMultiEnv(Changing[MultiEnv], MultiWrapper):
         return MultiReset(self._seen(observations), self._told(infos))
 
     def step(self, actions: Mapping[Any, Any], restart: None = None) -> MultiStep:
-        """Acts once; see `MultiEnv.step`.
-
-        Args:
-            actions: The actions, by agent.
-            restart: None; a parameter only because lifted wrappers have the same signature for batches.
-        """
+        """Acts once; see `MultiEnv.step`."""
         return full_multi_step(self.step_values(actions))
 
     def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:

@@ -26,9 +26,8 @@ from ..protocol.infos import Infos
 from ..protocol.process import Snapshot
 from ..spec import Spec, SpecTree
 from ..spec.base import shown
-from .change import SPECS, Specs
+from .change import SPECS, ElapsedSteps, Specs
 from .changing import Changing
-from .elapsed_steps import ElapsedSteps
 from .wrapper import Wrapper
 
 
@@ -105,21 +104,11 @@ class LiftedEnv(Changing[Env], Wrapper):
         return full_step(self._six_values(self, action))
 
     def step_values(self, action: Any, restart: Any = None) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Returns the six values of a batch's `step`, flags and discounts None for the defaults; see `full_lanes_step`.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-        """
+        """Steps a batch. Flags and discounts are None for the defaults; see `full_lanes_step`."""
         return self.ended_step(action, restart)[:6]  # pyright: ignore[reportReturnType]
 
     def ended_step(self, action: Any, restart: Any = None) -> tuple[Any, ...]:
-        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None.
-
-        Args:
-            action: As for `step`.
-            restart: As for `step`.
-        """
+        """Returns the values of a batch's `step_values`, and the mask of the lanes that have ended, or None."""
         counted, memory = self._step_counted, self._memory
         if counted is not None and memory is not None:  # the batch inside counts, if it can
             count = memory.count if memory.runs_with(self._cut) else self._start_count(memory)
@@ -129,11 +118,7 @@ class LiftedEnv(Changing[Env], Wrapper):
         return (*self._step_lanes(action, as_mask(restart, self.batch_size, "restart")), None)
 
     def _start_count(self, memory: ElapsedSteps) -> Any:
-        """Returns a count that the batch inside advances from here on; None where it cannot.
-
-        Args:
-            memory: The counts so far.
-        """
+        """Returns a count that the batch inside advances from here on; None where it cannot."""
         if not cast("Any", self.env).counts_steps:
             return None
         self._memory = running = memory.running(self._cut, self._highest)
@@ -286,17 +271,7 @@ def _six_values(wrapper: LiftedEnv) -> tuple[Part, ...]:
 
 
 def zeroed(values: Any, lanes: Any, spec: SpecTree, zero: Any = None) -> Any:
-    """Returns values of all lanes, with zeros at some of them.
-
-    Args:
-        values: Leaves of shape (n, …).
-        lanes: The mask of the lanes to be zeroed, shape (n,).
-        spec: The spec of one lane's value.
-        zero: The zero of each leaf; None for the value nearest to zero that the spec allows.
-
-    Raises:
-        SpecError: There are values of another number of lanes.
-    """
+    """Returns values of all lanes, with zeros at some of them."""
 
     def some(leaf: Spec, all_lanes: Any) -> Any:
         nothing = leaf.zeros() if zero is None else zero

@@ -24,12 +24,7 @@ from .delegate import Around
 
 
 class OneOfMany(Around[Env], MultiEnv):
-    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`.
-
-    Args:
-        env: The environment.
-        agent: The name of its agent.
-    """
+    """A single-agent environment as a `MultiEnv` of one agent; made by `as_multi`."""
 
     memory = ("_episode_state",)
 

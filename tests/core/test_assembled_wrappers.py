@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from contextlib import contextmanager
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -478,3 +479,15 @@ def test_nothing_keeps_wrappers_alive_once_they_are_let_go(steps):
         assert [one() for one in alive] == [None] * 4
     finally:
         gc.enable()
+
+
+def test_many_wrappers_work_and_more_are_refused():
+    env = envoi.models.make("cartpole")
+    for _ in range(95):
+        env = envoi.TimeLimit(env, 10)
+    env.reset(seed=0)
+    env.restore(env.snapshot())
+    assert copy.deepcopy(env).step(1)[1] == env.step(1)[1] == 1.0
+    wrap_many = partial(reduce, lambda inner, _: envoi.TimeLimit(inner, 10), range(500))
+    with pytest.raises(envoi.SpecError, match="at most 100 wrappers around each other, got 101; combine some"):
+        wrap_many(env)

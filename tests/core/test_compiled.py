@@ -2,10 +2,12 @@
 
 import copy
 import math
+import os
 import pickle
 import subprocess
 import sys
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from traces import exact, trace
 import envoi
 from envoi import BatchModel, EpisodeError, Lanes, ModelBatch, SpecError, tree
 from envoi.adapters import load, to_gymnasium, to_gymnasium_vector
+from envoi.compiling.compilation import cache_folder
 from envoi.errors import ContextError, NotCompilable
 from envoi.models import CartPole, Catch, GridWorld, Pendulum
 
@@ -589,3 +592,66 @@ def test_bad_actions_of_a_single_lane_are_refused_and_change_nothing(make):
     for right in (1, True, np.int64(1), np.int32(1), np.uint8(1), np.array(1), np.array(1, np.int8)):
         assert len(form.step(right)) == 5
         form.reset(seed=0)
+
+
+needs_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="gives folders to another user")
+
+
+def others_may_write(folder):
+    (folder / "envoi" / "kernels").mkdir(parents=True)
+    (folder / "envoi" / "kernels").chmod(0o777)
+
+
+def others_may_write_above(folder):
+    (folder / "envoi").mkdir()
+    (folder / "envoi").chmod(0o777)
+
+
+def belongs_to_another(folder):
+    (folder / "envoi" / "kernels").mkdir(parents=True)
+    os.chown(folder / "envoi" / "kernels", 12345, 12345)
+
+
+def leads_to_another(folder):
+    (folder / "envoi").mkdir()
+    (folder / "theirs").mkdir()
+    os.chown(folder / "theirs", 12345, 12345)
+    (folder / "envoi" / "kernels").symlink_to(folder / "theirs")
+
+
+def is_a_file(folder):
+    (folder / "envoi").write_text("")
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        *(others_may_write, others_may_write_above, is_a_file),
+        *(pytest.param(prepare, marks=needs_root) for prepare in (belongs_to_another, leads_to_another)),
+    ],
+)
+def test_kernels_are_kept_where_no_other_user_writes(prepare, tmp_path):
+    prepare(tmp_path)
+    lines = (
+        "import os, stat, sys",
+        "from envoi.compiling.compilation import cache_folder",
+        "folder = cache_folder()",
+        "found = folder.stat()",
+        "assert folder == cache_folder()",
+        "assert found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700, oct(found.st_mode)",
+        "print(folder)",
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env={**variables, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    folder = Path(done.stdout.strip())
+    assert not folder.is_relative_to(tmp_path)
+    assert not folder.exists(), "it ends with its process"
+
+
+def test_a_private_folder_of_kernels_is_used(tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "envoi" / "kernels"

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import itertools
 import math
 import sys
 from typing import NamedTuple
@@ -210,6 +211,37 @@ class Inverted(Plain):
         return state._replace(count=~state.count)
 
 
+class Single(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=state.x + np.float32(action))
+
+
+class Misspelt(Plain):
+    def transition(self, state, action, rng):
+        return state._replace(x=state.x * maths.pi)  # noqa: F821
+
+
+class Importing(Plain):
+    def transition(self, state, action, rng):
+        import math
+
+        return state._replace(x=math.sin(state.x))
+
+
+class Unpacking(Plain):
+    def transition(self, state, action, rng):
+        x, *_rest = state
+        return state._replace(x=x)
+
+
+class Catching(Plain):
+    def transition(self, state, action, rng):
+        try:
+            return state._replace(x=state.x / action)
+        except ZeroDivisionError:
+            return state
+
+
 class Overridden(Plain):
     def __init__(self):
         super().__init__()
@@ -223,17 +255,32 @@ class Overridden(Plain):
         (Halves, "a state with a float64 where the first state has a int64"),
         (Narrow, r"transition \(.*line \d+\): it computes \* of float64 and float32"),
         (Hypotenuse, r"Hypotenuse.transition \(.*line \d+\): .*math.hypot .*write math.sqrt"),
-        (Rounds, r"line \d+\): round is only compiled with 1 arguments"),
+        (Rounds, r"line \d+\): round is only compiled with 1 argument"),
         (Sums, "np.mean with the same bits is known; write the additions"),
         (Products, "@ adds floats in an order of its own"),
         (Identity, "`is` compares objects"),
         (Inverted, "~ differs between Python's and numpy's bools"),
+        (Single, r"transition \(test_.*line \d+\): it computes \+ of float64 and float32; convert .* by float\(\)"),
+        (Misspelt, r"Misspelt.transition \(test_.*line \d+\): maths is not defined; did you mean math\?"),
+        (Importing, r"Importing.transition \(test_.*line \d+\): it imports a module; do that at the top"),
+        (Unpacking, r"Unpacking.transition \(test_.*line \d+\): it unpacks .* write the index of each"),
+        (Catching, r"Catching.transition \(test_.*line \d+\): it catches errors; test with `if`"),
         (Overridden, "Overridden.reward: expected a method of the class"),
     ],
 )
 def test_what_numba_computes_otherwise_is_refused(make, message):
     with pytest.raises(NotCompilable, match=message):
         envoi.batch(make(), 2, compiled=True)
+
+
+def test_clipped_numbers_are_those_of_numpy():
+    from envoi.compiling.operators import clipped
+
+    compiled = numba.njit(lambda value, low, high: clipped(value, low, high))
+    floats = [0.5, -2.5, 0.0, -0.0, math.inf, -math.inf, math.nan]
+    for values, bounds in ((floats, floats), ([3, -7, 0], [1, -1]), ([3, -7], [0.5, -0.0]), ([0.5, -2.5], [1, -1])):
+        for case in itertools.product(values, bounds, bounds):
+            assert exact(np.asarray(compiled(*case))) == exact(np.asarray(np.clip(*case))), case
 
 
 SOURCE = """

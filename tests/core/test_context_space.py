@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import sys
 import warnings
 
 import ConfigSpace
@@ -112,6 +113,33 @@ def test_a_configuration_space_and_what_carl_has_are_taken_whole():
     assert ContextSpace.of(POLE) is POLE
 
 
+def test_a_space_comes_back_from_configspace(tmp_path):
+    space = ContextSpace(
+        [
+            UniformFloat("length", 0.05, 5, default=0.5),
+            UniformFloat("density", 1e-3, 10, log=True),
+            UniformInteger("poles", 1, 30, log=True),
+            NormalFloat("gravity", 9.8, 2.0, low=0.1, high=20),
+            Categorical("floor", ("wood", "ice", "sand"), "ice", weights=(1, 0, 3)),
+        ]
+    )
+    back = ContextSpace(space.to_configspace())
+    assert back.subspace(space.features).defaults == pytest.approx(space.defaults)
+    space.to_configspace().to_json(tmp_path / "space.json")
+    again = ContextSpace(ConfigSpace.ConfigurationSpace.from_json(tmp_path / "space.json"))
+    for held in (back, again):
+        assert all(type(held.features[name]) is type(feature) for name, feature in space.features.items())
+        assert held.subspace(["length", "poles"]).sample(5, seed=0) == space.subspace(["length", "poles"]).sample(
+            5, seed=0
+        )
+
+
+def test_configspace_is_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ConfigSpace", None)
+    with pytest.raises(envoi.MissingBackend, match="ConfigSpace is not installed; pip install ConfigSpace"):
+        POLE.to_configspace()
+
+
 def test_conditions_and_forbidden_clauses_are_refused():
     configurations = ConfigSpace.ConfigurationSpace({"a": ["x", "y"], "b": (0.0, 1.0)})
     configurations.add(ConfigSpace.EqualsCondition(configurations["b"], configurations["a"], "x"))
@@ -172,6 +200,15 @@ def test_without_new_arguments_samples_are_unchanged():
         (lambda: UniformFloat("x", math.inf, math.inf), r"x: expected low ≤ high"),
         (lambda: UniformFloat("x", 0, 1, log=True), r"x: log: expected a low above 0, got 0"),
         (lambda: UniformFloat("x", 0, 1, default=math.nan), r"the default nan is not a number from 0 to 1"),
+        (lambda: UniformFloat("x", 1, 0), r"x: expected low ≤ high, got 1 and 0"),
+        (lambda: UniformFloat("x", math.nan, 1), r"x: low: expected a number, or infinity for no bound, got nan"),
+        (lambda: UniformFloat("x", 0, 1, default=2), r"x: the default 2 is not a number from 0 to 1"),
+        (lambda: UniformInteger("x", 0, 3, default=0.5), r"x: the default 0.5 is not an integer from 0 to 3"),
+        (lambda: UniformFloat("x", 0, math.inf).sample(np.random.default_rng(0)), r"x: cannot sample uniformly from"),
+        (lambda: UniformInteger("x", 0, math.inf).sample(np.random.default_rng(0)), r"x: cannot sample uniformly"),
+        (lambda: Categorical("x", ()), r"x: expected at least one choice, got none"),
+        (lambda: Categorical("x", ("a",), default="b"), r"x: the default 'b' is not one of 'a'"),
+        (lambda: ContextSpace([UniformFloat("x", 0, 1)] * 2), r"x: there are two features of this name"),
         (lambda: UniformFloat("", 0, 1), r"a feature's name: expected a string that is not empty"),
         (lambda: UniformFloat(3, 0, 1), r"a feature's name: expected a string"),
         (lambda: UniformInteger("x", 0.5, 3), r"x: low: expected an integer, got 0.5"),

@@ -296,13 +296,6 @@ def test_a_feature_answers_about_any_value(feature, value):
         assert feature.allows(value) == (isinstance(value, float) and math.isfinite(value))
 
 
-def test_an_integer_feature_takes_no_fraction():
-    feature = UniformInteger("i", 0, 5)
-    assert feature.allows(2.0)
-    assert not feature.allows(2.5)
-    assert isinstance(feature.default_value, int)
-
-
 def test_filling_in_keeps_the_order_of_the_features_and_the_callers_dict():
     space = ContextSpace([UniformFloat("b", 0, 1), UniformFloat("a", 0, 2)])
     mine = {"a": 0.5}
@@ -310,22 +303,3 @@ def test_filling_in_keeps_the_order_of_the_features_and_the_callers_dict():
     assert mine == {"a": 0.5}
     assert space == ContextSpace([UniformFloat("b", 0, 1), UniformFloat("a", 0, 2)])
     assert space != ContextSpace([UniformFloat("a", 0, 2), UniformFloat("b", 0, 1)])
-
-
-@pytest.mark.parametrize(
-    "impossible",
-    [
-        lambda: UniformFloat("x", 1, 0),
-        lambda: UniformFloat("x", math.nan, 1),
-        lambda: UniformFloat("x", 0, 1, default=2),
-        lambda: UniformInteger("x", 0, 3, default=0.5),
-        lambda: Categorical("x", ()),
-        lambda: Categorical("x", ("a",), default="b"),
-        lambda: ContextSpace([UniformFloat("x", 0, 1), UniformInteger("x", 0, 1)]),
-        lambda: UniformFloat("x", 0, math.inf).sample(np.random.default_rng(0)),
-        lambda: UniformInteger("x", 0, math.inf).sample(np.random.default_rng(0)),
-    ],
-)
-def test_an_impossible_feature_is_refused(impossible):
-    with pytest.raises(ContextError):
-        impossible()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 import envoi
-from envoi import ContextError, ContextSpace, Contextual, SpecError, UniformFloat, UniformInteger
+from envoi import ContextError, ContextSpace, Contextual, EpisodeError, SpecError, UniformFloat, UniformInteger
 from envoi.adapters import load, to_gymnasium, to_pettingzoo
 from envoi.adapters.gymnasium import from_gymnasium
 from envoi.adapters.pettingzoo import from_pettingzoo
@@ -1324,3 +1324,71 @@ def test_a_reset_that_fails_leaves_everything_as_it_was(binding, lanes):
     replaced = [one not in (env.env.envs if lanes else (env.env,)) for one in inside]
     assert [one.unwrapped.closed for one in inside] == replaced
     assert any(replaced) == (binding == "a factory")
+
+
+def pendulums(n=None):
+    model = envoi.models.Pendulum()
+    return model if n is None else envoi.batch(model, n)
+
+
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_a_replaced_contextual_refuses_steps(lanes):
+    env = pendulums(lanes)
+    older, newer = envoi.Contextual(env, {"a": {"m": 0.5}}), envoi.Contextual(env, {"b": {"m": 2.0}})
+    older.reset(seed=0)
+    newer.reset(seed=0)
+    with pytest.raises(EpisodeError, match="another Contextual has reset this environment"):
+        older.step(older.sample_action())
+    newer.step(newer.sample_action())
+    older.reset()
+    older.step(older.sample_action())
+    with pytest.raises(EpisodeError, match="another Contextual"):
+        newer.step(newer.sample_action())
+
+
+def test_contextuals_inside_one_another_are_no_rivals():
+    env = envoi.Contextual(envoi.Contextual(pendulums(), [{"m": 0.5}]), [{"g": 3.0}])
+    for _ in range(2):
+        env.reset()
+        env.step(env.sample_action())
+
+
+def test_lanes_outside_a_mask_keep_the_inner_context():
+    env = envoi.Contextual(envoi.Contextual(pendulums(3), {"i": {"m": 0.5}}), {"o": {"g": 3.0}, "p": {"g": 4.0}})
+    before = env.reset(seed=0).info
+    infos = env.reset(mask=np.array([True, False, False]), options={"g": 7.0}).info
+    assert infos[0]["context"]["g"] == 7.0
+    infos = env.step(env.sample_action()).info
+    assert [infos[lane]["context"]["g"] for lane in (1, 2)] == [before[lane]["context"]["g"] for lane in (1, 2)]
+
+
+@pytest.mark.parametrize("name", ["pendulum", "cartpole", "catch", "gridworld"])
+def test_a_mask_of_no_lane_resets_none(name):
+    env = envoi.batch(envoi.models.make(name), 3)
+    env.reset(seed=0)
+    before = env.observation
+    after = env.reset(mask=np.zeros(3, bool)).observation
+    assert repr(after) == repr(before)
+
+
+@pytest.mark.parametrize("make", [pendulums, lambda n: envoi.Lanes([pendulums() for _ in range(n)])])
+def test_one_number_is_put_in_several_lanes(make):
+    env = make(3)
+    env.put_context({"m": 2.0}, [0, 2])
+    assert np.array_equal(env.context["m"], [2.0, 1.0, 2.0])
+    env = envoi.Contextual(env)
+    env.put_context({"m": 3.0}, [0, 1])
+    env.reset()
+    assert [context["m"] for context in env.context] == [3.0, 3.0, 1.0]
+
+
+def test_an_unknown_feature_is_put_nowhere():
+    with pytest.raises(ContextError, match="no such feature"):
+        pendulums(2).put_context({"mm": 2.0}, [0])
+
+
+def test_put_context_changes_no_lane_if_one_refuses():
+    env = envoi.Lanes([pendulums() for _ in range(2)])
+    with pytest.raises(ContextError, match="in lane 1"):
+        env.put_context({"m": [2.0, -1.0]}, [0, 1])
+    assert env.context["m"] == [1.0, 1.0]

@@ -426,7 +426,18 @@ def test_what_changes_nothing_that_there_is_says_so(make, parts, message):
 
 
 def test_old_and_misspelt_names_are_answered_with_near_ones():
-    for name, near in (("HistoryWrapper", "History"), ("CARLEnv", "Contextual"), ("Discret", "Discrete")):
+    near_names = {
+        "HistoryWrapper": "History",
+        "Discret": "Discrete",
+        "CARLEnv": "envoi.Contextual",
+        "Box": "envoi.Array",
+        "load": "envoi.adapters.load",
+        "make": "envoi.adapters.load",
+        "to_gymnasium": "envoi.adapters.to_gymnasium",
+        "from_dm_env": "envoi.adapters.from_dm_env",
+        "configure": "envoi.integrations.rllib.configure",
+    }
+    for name, near in near_names.items():
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean .*'{near}'"):
             getattr(envoi, name)
     assert not hasattr(envoi, "nothing_like_it_at_all_anywhere")

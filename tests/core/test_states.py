@@ -94,3 +94,55 @@ def test_a_lane_that_restarts_ignores_its_action():
 
 def _leaves(tree):
     return [leaf for _, leaf in envoi.tree.leaves(tree)]
+
+
+class Writes(envoi.Model):
+    """Its function `at_fault` writes into the state that it is given."""
+
+    observation_spec = envoi.Array((1,), "float64")
+    action_spec = envoi.Discrete(2)
+
+    def __init__(self, at_fault):
+        self.at_fault = at_fault
+
+    def touched(self, state, function):
+        if function == self.at_fault:
+            state["places"][0] += 1
+        return state
+
+    def initial(self, rng, context):
+        return {"places": np.zeros(2), "time": 0}
+
+    def transition(self, state, action, rng):
+        return {"places": self.touched(state, "transition")["places"].copy(), "time": state["time"] + 1}
+
+    def observe(self, state, rng):
+        return self.touched(state, "observe")["places"][:1].copy()
+
+    def reward(self, state, action, next_state):
+        return float(self.touched(next_state, "reward")["places"][0])
+
+    def terminal(self, state):
+        return self.touched(state, "terminal")["time"] == 3
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda env: env, lambda env: envoi.TimeLimit(env, 2), lambda env: envoi.batch(env, 2)]
+)
+@pytest.mark.parametrize("function", ["transition", "observe", "reward", "terminal"])
+def test_a_state_changed_in_place_is_found(function, wrap):
+    env = envoi.Validated(wrap(Writes(function)))
+    leaf = "next_state" if function == "reward" else "state"
+    with pytest.raises(envoi.SpecError, match=rf"Writes\.{function}: changes {leaf}\['places'\] in place"):  # noqa: PT012
+        env.reset(seed=0)
+        env.step(env.sample_action())
+
+
+@pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld", "nim", "rps", "pursuit"])
+def test_bundled_models_leave_their_states(name):
+    env = envoi.Validated(envoi.models.make(name))
+    env.reset(seed=0)
+    if isinstance(env, envoi.MultiEnv):
+        env.step(env.sample_actions({}) if name != "nim" else {env.acting[0]: 0})
+    else:
+        env.step(env.sample_action())

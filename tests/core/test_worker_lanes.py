@@ -1,16 +1,16 @@
 """A batch with workers is its lanes, whatever becomes of the processes."""
 
 import copy
+import inspect
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-import textwrap
+import tempfile
 import threading
 import time
 from functools import partial
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
@@ -65,21 +65,25 @@ class Stroll(Walk):
         return False
 
 
-class Trouble(Stroll):
-    """A walk in which one action, in one lane, does what the test wants; see `trouble`."""
+class Numbered(Stroll):
+    """A walk that knows its lane."""
 
     lane = -1
 
     def assign_lane(self, number):
         self.lane = number
 
+
+class Trouble(Numbered):
+    """A walk in which one action, in some lanes, does what the test wants; see `trouble`."""
+
+    def __init__(self, what="raise", where=(3,), flag=None):
+        self.what, self.where, self.flag = what, where, flag
+
     def transition(self, state, action, rng):
-        if self.lane == self.where and state.time == 2 and not self.done():
+        if self.lane in self.where and state.time == 2 and not self.done():
             trouble(self.what)
         return super().transition(state, action, rng)
-
-    def __init__(self, what="raise", where=3, flag=None):
-        self.what, self.where, self.flag = what, where, flag
 
     def done(self):
         """Returns True from the second call on, over all processes, if there is a flag."""
@@ -116,6 +120,14 @@ def in_a_loop(make, n=N):
     return lanes
 
 
+def started(batch):
+    """Returns a batch after two steps; in the third, `Trouble` begins."""
+    batch.reset(seed=0)
+    for _ in range(2):
+        batch.step(np.zeros(N, int))
+    return batch
+
+
 @pytest.fixture(scope="module")
 def walks():
     with with_workers(Walk) as batch:
@@ -124,7 +136,7 @@ def walks():
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32) | st.lists(st.integers(0, 99), min_size=N, max_size=N))
-def test_a_batch_with_workers_has_the_traces_of_a_loop(walks, seed):
+def test_workers_have_the_traces_of_a_loop(walks, seed):
     assert trace(walks, 60, seed) == trace(in_a_loop(Walk), 60, seed)
 
 
@@ -135,7 +147,7 @@ def test_every_start_method_gives_the_same_lanes(method):
         assert trace(batch, 25, 1) == trace(in_a_loop(limited), 25, 1)
 
 
-def test_an_environment_is_copied_for_each_lane_as_in_a_loop():
+def test_each_lane_has_a_copy_of_the_environment():
     env = envoi.TimeLimit(envoi.models.CartPole(), 12)
     env.reset(seed=4)
     with with_workers(envoi.TimeLimit(Walk(), 6)) as batch:
@@ -148,7 +160,7 @@ def test_an_environment_is_copied_for_each_lane_as_in_a_loop():
     assert exact(env.state) == before
 
 
-def test_leaves_that_no_array_holds_arrive_as_they_are():
+def test_leaves_that_are_no_arrays_arrive():
     with with_workers(Story, 3) as batch:
         loop = in_a_loop(Story, 3)
         assert exact(batch.reset(seed=0)) == exact(loop.reset(seed=0))
@@ -175,7 +187,7 @@ def test_some_lanes_act_while_others_pause(walks):
         over |= step.terminated | step.truncated
 
 
-def test_resets_of_some_lanes_are_those_of_a_loop(walks):
+def test_some_lanes_are_reset_as_in_a_loop(walks):
     loop, mask = in_a_loop(Walk), np.array([True, False, True, False, False])
     for batch in (walks, loop):
         batch.reset(seed=3)
@@ -186,12 +198,12 @@ def test_resets_of_some_lanes_are_those_of_a_loop(walks):
 
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 99), order=st.randoms(use_true_random=False))
-def test_lanes_that_are_sent_one_by_one_have_the_traces_of_a_loop(walks, seed, order):
+def test_lanes_that_are_sent_have_their_own_traces(walks, seed, order):
     lane_seeds = list(range(seed, seed + N))
     walks.reset(seed=lane_seeds)
-    alone = [Walk() for _ in range(N)]
+    alone = [envoi.Lanes([Walk()]) for _ in range(N)]
     for env, own in zip(alone, lane_seeds, strict=True):
-        env.reset(seed=own)
+        env.reset(seed=[own])
     over, idle, steps = np.zeros(N, bool), list(range(N)), [0] * N
     while min(steps) < 45:
         order.shuffle(idle)
@@ -201,30 +213,18 @@ def test_lanes_that_are_sent_one_by_one_have_the_traces_of_a_loop(walks, seed, o
         got, step = walks.recv()
         assert len(got) >= 1
         for index, lane in enumerate(got.tolist()):
-            env = alone[lane]
-            own = (
-                envoi.Step(*(reset := env.reset())[:1], np.zeros(()), False, False, np.ones(()), reset.info)
-                if over[lane]
-                else env.step(lane % 3 - 1)
-            )
-            assert exact({key: part[index] for key, part in step.observation.items()}) == exact(own.observation)
-            assert step.reward[index] == own.reward
-            assert (step.terminated[index], step.truncated[index]) == (own.terminated, own.truncated)
-            assert step.discount[index] == own.discount
-            assert exact(step.info[index]) == exact(own.info)
-            over[lane] = own.terminated or own.truncated
+            own = alone[lane].step(np.array([lane % 3 - 1]), over[[lane]])
+            mine = envoi.tree.map_leaves(lambda leaf, index=index: leaf[[index]], tuple(step[:5]))
+            assert exact(mine) == exact(tuple(own[:5]))
+            assert exact(step.info[index]) == exact(own.info[0])
+            over[[lane]] = own.terminated | own.truncated
             steps[lane] += 1
         idle += got.tolist()
     walks.reset(seed=0)  # drops what is still under way
 
 
-class Slow(Stroll):
+class Slow(Numbered):
     """Lane 0 sleeps."""
-
-    lane = -1
-
-    def assign_lane(self, number):
-        self.lane = number
 
     def transition(self, state, action, rng):
         if self.lane == 0 and state.time > 0:
@@ -247,36 +247,36 @@ def test_a_slow_lane_holds_up_no_other():
 
 def test_calls_out_of_order_say_so(walks):
     walks.reset(seed=0)
+    send, step, recv = walks.send, walks.step, walks.recv
     with pytest.raises(EpisodeError, match="recv: expected 1 to 0 lanes"):
-        walks.recv()
-    with pytest.raises(SpecError, match="different indices below 5"):
-        walks.send(np.zeros(2, int), [1, 1])
-    with pytest.raises(SpecError, match="different indices below 5"):
-        walks.send(np.zeros(1, int), [5])
-    with pytest.raises(SpecError, match="indices of lanes, at least one"):
-        walks.send(np.zeros(1, int), np.ones(5, bool))
-    with pytest.raises(SpecError, match=r"action: expected .*\(1,\)"):
-        walks.send(np.zeros(2, int), [1])
-    walks.send(np.zeros(2, int), [1, 4])
-    with pytest.raises(EpisodeError, match=r"send: lanes \[4\] have been sent"):
-        walks.send(np.zeros(2, int), [4, 2])
-    with pytest.raises(EpisodeError, match=r"step: lanes \[1, 4\] have been sent"):
-        walks.step(np.zeros(N, int))
-    with pytest.raises(EpisodeError, match="recv: expected 1 to 2 lanes"):
-        walks.recv(3)
-    assert len(walks.recv(2).lanes) == 2
+        recv()
+    for lanes, text in (
+        ([1, 1], "different indices below 5"),
+        ([2, 5], "different indices below 5"),
+        (np.ones(5, bool), "indices of lanes, at least one"),
+        ([1], r"action: expected .*\(1,\)"),
+    ):
+        with pytest.raises(SpecError, match=text):
+            send(np.zeros(2, int), lanes)
+    send(np.zeros(2, int), [1, 4])
+    for call, text in (
+        (partial(send, np.zeros(2, int), [4, 2]), r"send: lanes \[4\] have been sent"),
+        (partial(step, np.zeros(N, int)), r"step: lanes \[1, 4\] have been sent"),
+        (partial(recv, 3), "recv: expected 1 to 2 lanes"),
+    ):
+        with pytest.raises(EpisodeError, match=text):
+            call()
+    assert len(recv(2).lanes) == 2
     with pytest.raises(SpecError, match="action: expected"):
-        walks.step(np.zeros(N + 1, int))
+        step(np.zeros(N + 1, int))
 
 
 def test_a_batch_that_was_not_reset_refuses_steps():
     with with_workers(Walk) as batch:
-        with pytest.raises(EpisodeError, match="has not begun"):
-            batch.step(np.zeros(N, int))
-        with pytest.raises(EpisodeError, match="has not begun"):
-            batch.reset(mask=np.arange(N) < 2)
-        with pytest.raises(EpisodeError, match="has not begun"):
-            _ = batch.observation
+        mask = np.arange(N) < 2
+        for call in (lambda: batch.step(np.zeros(N, int)), lambda: batch.reset(mask=mask), lambda: batch.observation):
+            with pytest.raises(EpisodeError, match="has not begun"):
+                call()
 
 
 def test_later_steps_change_nothing_that_was_returned(walks):
@@ -287,11 +287,9 @@ def test_later_steps_change_nothing_that_was_returned(walks):
     assert exact(held) == before
 
 
-def test_an_error_of_an_environment_names_the_lane_and_has_its_traceback():
+def test_an_error_has_its_lane_and_traceback():
     with with_workers(Trouble, workers=2) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+        started(batch)
         with pytest.raises(
             WorkerError, match=r"step: lane 3: (.|\n)*trouble\(self.what\)(.|\n)*the pole broke"
         ) as caught:
@@ -301,28 +299,22 @@ def test_an_error_of_an_environment_names_the_lane_and_has_its_traceback():
         assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
 
 
-@pytest.mark.parametrize(("what", "text"), [("exit", "ended with exit code 3"), ("kill", "ended with signal SIGKILL")])
-def test_a_crash_is_an_error_that_names_the_lane(what, text):
-    with with_workers(partial(Trouble, what)) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("exit", "ended with exit code 3"),
+        ("kill", "ended with signal SIGKILL"),
+        ("hang", r"hangs: no answer in 0.5 s(.|\n)*in trouble"),
+    ],
+)
+def test_a_process_that_fails_is_an_error(what, text):
+    with with_workers(partial(Trouble, what), timeout=0.5) as batch:
+        started(batch)
         with pytest.raises(WorkerError, match=rf"lane 3 of worker 1 \(lanes 3 to 4.*{text}") as caught:
             batch.step(np.zeros(N, int))
         assert caught.value.lane == 3
         with pytest.raises(WorkerError, match=text):
             batch.reset(seed=0)
-
-
-def test_a_lane_that_hangs_is_an_error_with_its_traceback():
-    with with_workers(partial(Trouble, "hang"), timeout=0.5) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
-        start = time.monotonic()
-        with pytest.raises(WorkerError, match=r"lane 3 of worker 1 (.|\n)*hangs: no answer in 0.5 s(.|\n)*in trouble"):
-            batch.step(np.zeros(N, int))
-        assert time.monotonic() - start < 30
 
 
 def step_together(batch):
@@ -339,12 +331,10 @@ def step_one_by_one(batch):
 
 @pytest.mark.parametrize("what", ["raise", "kill", "hang"])
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_lanes_that_fail_are_truncated_and_begin_again_if_asked(what, one_by_one, tmp_path):
-    make = partial(Trouble, what, 3, str(tmp_path / "flag"))
+def test_lanes_that_fail_begin_again_if_asked(what, one_by_one, tmp_path):
+    make = partial(Trouble, what, (3,), str(tmp_path / "flag"))
     with with_workers(make, restart=True, timeout=0.5) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+        started(batch)
         before = batch.observation
         lost = [3] if what == "raise" else [3, 4]
         step_all = step_one_by_one if one_by_one else step_together
@@ -361,15 +351,15 @@ def test_lanes_that_fail_are_truncated_and_begin_again_if_asked(what, one_by_one
         step = batch.step(np.zeros(N, int), restart=truncated)
         assert step.observation["time"].tolist() == [0 if cut else 4 for cut in truncated]
         assert step.reward[truncated].tolist() == [0.0] * truncated.sum()
+        over = step.truncated
         for _ in range(4):
-            batch.step(np.zeros(N, int), restart=batch._over)
+            step = batch.step(np.zeros(N, int), restart=over)
+            over = step.terminated | step.truncated
 
 
-def test_a_lost_lane_begins_again_while_others_are_under_way(tmp_path):
-    with with_workers(partial(Trouble, "raise", 3, str(tmp_path / "flag")), restart=True) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+def test_a_lost_lane_begins_while_others_act(tmp_path):
+    with with_workers(partial(Trouble, "raise", (3,), str(tmp_path / "flag")), restart=True) as batch:
+        started(batch)
         with pytest.warns(UserWarning, match="new environments"):
             step_one_by_one(batch)
         batch.send(np.zeros(3, int), [0, 2, 4])
@@ -380,11 +370,9 @@ def test_a_lost_lane_begins_again_while_others_are_under_way(tmp_path):
         ]  # fmt: skip
 
 
-def test_an_error_in_one_lane_loses_no_step_of_the_others():
+def test_an_error_loses_no_step_of_others():
     with with_workers(Trouble, workers=N, timeout=10) as batch:
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+        started(batch)
         batch.send(np.zeros(N, int), np.arange(N))
         time.sleep(0.3)  # so that all answers are there at once
         with pytest.raises(WorkerError, match="the pole broke"):
@@ -393,27 +381,39 @@ def test_an_error_in_one_lane_loses_no_step_of_the_others():
         assert batch.reset(seed=0).observation["time"].tolist() == [0] * N
 
 
-def test_a_new_environment_has_the_rewarder_and_the_context_of_the_old_one(tmp_path):
-    make = partial(Trouble, "kill", 3, str(tmp_path / "flag"))
+def test_each_lane_that_fails_is_renewed_and_no_other():
+    with with_workers(partial(Trouble, where=(0, 1)), restart=True) as batch:
+        loop = in_a_loop(Stroll)
+        started(batch)
+        started(loop)
+        with pytest.warns(UserWarning, match=r"lanes \[0, 1\] have new environments"):
+            step = batch.step(np.zeros(N, int))
+        assert step.truncated.tolist() == [True, True, False, False, False]
+        assert exact(list(step.info)[2:]) == exact(list(loop.step(np.zeros(N, int)).info)[2:])
+        assert batch.step(np.zeros(N, int), restart=step.truncated).observation["time"].tolist() == [0, 0, 4, 4, 4]
+
+
+def test_a_new_environment_is_given_the_same(tmp_path):
+    make = partial(Trouble, "kill", (3,), str(tmp_path / "flag"))
     with with_workers(make, restart=True) as batch:
         batch.rewarder = seven
         batch.context = {"drift": [0.1, 0.2, 0.3, 0.4, 0.5]}
-        batch.reset(seed=0)
-        for _ in range(2):
-            batch.step(np.zeros(N, int))
+        batch.envs[3].note = "by hand"
+        started(batch)
         with pytest.warns(UserWarning, match="new environments"):
-            batch.step(np.zeros(N, int))
-        batch.step(np.zeros(N, int), restart=batch._over)
+            step = batch.step(np.zeros(N, int))
+        batch.step(np.zeros(N, int), restart=step.truncated)
         assert batch.context["drift"] == [0.1, 0.2, 0.3, 0.4, 0.5]
         assert batch.step(np.zeros(N, int)).reward.tolist() == [7.0] * N
         assert batch.envs[3].lane == 3
+        assert batch.envs[3].note == "by hand"
 
 
 def seven(state, action, next_state):
     return 7.0
 
 
-def test_snapshots_rewarders_contexts_and_attributes_reach_the_lanes():
+def test_snapshots_rewarders_contexts_and_attributes_reach_lanes():
     with with_workers(Stroll) as batch:
         batch.context = {"drift": [0.1, 0.2, 0.3, 0.4, 0.5]}
         batch.put_context({"drift": [0.9]}, [2])
@@ -454,29 +454,28 @@ def test_forms_of_other_frameworks_step_workers():
         assert sb3.step(np.zeros(4, int))[0].shape == (4, 4)
 
 
-def test_what_is_wrong_is_refused_before_a_process_starts():
-    with pytest.raises(SpecError, match="workers: expected at least 1"):
-        envoi.batch(Walk, 4, workers=0)
-    with pytest.raises(SpecError, match="timeout: expected a number of seconds above 0"):
-        envoi.batch(Walk, 4, workers=1, timeout=0)
-    with pytest.raises(SpecError, match="timeout: expected none without workers"):
-        envoi.batch(Walk, 4, timeout=3)
-    with pytest.raises(UnknownName, match="did you mean 'spawn'"):
-        envoi.batch(Walk, 4, workers=1, start_method="swapn")
-    with pytest.raises(SpecError, match="n: expected at least 1 lane"):
-        envoi.batch(Walk, 0, workers=1)
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"workers": 0}, SpecError, "workers: expected at least 1"),
+        ({"workers": 1, "timeout": 0}, SpecError, "timeout: expected a number of seconds above 0"),
+        ({"timeout": 3}, SpecError, "timeout: expected none without workers"),
+        ({"workers": 1, "start_method": "swapn"}, UnknownName, "did you mean 'spawn'"),
+        ({"workers": 1, "n": 0}, SpecError, "n: expected at least 1 lane"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, error, text):
+    with pytest.raises(error, match=text):
+        envoi.batch(Walk, **{"n": 4, **settings})
 
 
 def broken():
     raise ValueError("no display")
 
 
-def test_an_environment_that_cannot_be_made_is_an_error():
+def test_what_cannot_be_lanes_is_an_error(tmp_path):
     with pytest.raises(WorkerError, match=r"(.|\n)*no display"):
         with_workers(broken)
-
-
-def test_lanes_with_different_specs_are_refused(tmp_path):
     with pytest.raises(SpecError, match=r"lane \d: observation"):
         with_workers(partial(uneven, str(tmp_path / "first")))
 
@@ -489,47 +488,49 @@ def uneven(flag):
     return Story()
 
 
-def left_of(batch):
-    """The processes, the memory and the files of a batch."""
-    return [worker.process.pid for worker in batch._pool.workers.values()], batch._pool.rows.name, batch._pool.folder
+def held():
+    """The processes and the shared memory of this process."""
+    memory = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/dev/shm/psm_" in line]
+    return {str(child.pid) for child in multiprocessing.active_children()} | set(memory)
 
 
-def is_gone(pids, name, folder):
-    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    try:
-        SharedMemory(name).close()
-    except FileNotFoundError:
-        return not alive and not Path(folder).exists()
-    return False
+def left(names):
+    return [name for name in names if Path("/proc", name).exists()]  # a number or an absolute path
 
 
-def test_closing_ends_the_processes_and_removes_the_memory():
+def test_closing_ends_processes_and_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = held()
     batch = with_workers(Walk)
     batch.reset(seed=0)
-    left = left_of(batch)
     batch.send(np.zeros(2, int), [0, 1])
+    mine = held() - before
+    assert len(mine) == 3
+    assert len(list(tmp_path.iterdir())) == 1
     batch.close()
     batch.close()
-    assert is_gone(*left)
-    with pytest.raises(EpisodeError, match="closed"):
-        batch.step(np.zeros(N, int))
-    with pytest.raises(EpisodeError, match="closed"):
-        batch.reset()
+    assert not left(mine)
+    assert not list(tmp_path.iterdir())
+    for call in (batch.reset, partial(batch.step, np.zeros(N, int))):
+        with pytest.raises(EpisodeError, match="closed"):
+            call()
 
 
 SCRIPT = """
-import os, signal, sys, threading, time
+import multiprocessing, os, signal, time
+from pathlib import Path
 import numpy as np
 import envoi
 from small_models import Walk
+
+{held}
 
 if __name__ == "__main__":
     batch = envoi.batch(Walk, 4, workers=2, start_method="spawn")
     batch.reset(seed=0)
     batch.step(np.zeros(4, int))
     batch.send(np.zeros(2, int), [0, 1])
-    pool = batch._pool
-    print(*[worker.process.pid for worker in pool.workers.values()], pool.rows.name, pool.folder, flush=True)
+    print(*held(), flush=True)
     {end}
 """
 
@@ -544,27 +545,27 @@ if __name__ == "__main__":
     ids=["exit", "ctrl-c", "killed"],
 )
 def test_a_program_that_ends_leaves_nothing(end, code, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT).format(end=end))
+    script, folder = tmp_path / "script.py", tmp_path / "files"
+    script.write_text(SCRIPT.format(held=inspect.getsource(held), end=end))
+    folder.mkdir()
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
-    )
+    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, timeout=60)
     assert done.returncode in (code, 128 - code, 130 if code == -signal.SIGINT else code), done.stderr
-    *pids, name, folder = done.stdout.split()
-    if code == -signal.SIGKILL:
+    names = done.stdout.split()
+    assert len(names) == 3
+    if code == -signal.SIGKILL:  # the processes end by themselves then, and the system removes the memory
         end = time.monotonic() + 20
-        while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        while left(names) and time.monotonic() < end:
             time.sleep(0.05)
-        assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-        assert not Path(folder).exists()
-    else:
-        assert is_gone(pids, name, folder)
+    assert not left(names)
+    assert not list(folder.iterdir())
+    if code != -signal.SIGKILL:
         assert "leaked" not in done.stderr
         assert "Exception ignored" not in done.stderr
 
 
-def test_a_ctrl_c_during_a_step_leaves_a_batch_that_can_be_reset():
+def test_after_a_ctrl_c_the_batch_is_reset():
     with with_workers(Slow, 4, 2) as batch:
         batch.reset(seed=0)
         batch.step(np.zeros(4, int))
@@ -581,32 +582,125 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_ctrl_c_within_a_message_ends_the_worker_whose_next_bytes_mean_nothing(restart, monkeypatch):
-    with with_workers(Walk, restart=restart) as batch:
+class Echo(envoi.Model):
+    """It counts steps in many places, its infos are as large as its actions, and "wait" makes it hang."""
+
+    observation_spec = envoi.Array((500,), "int64")
+    action_spec = envoi.Text(10**7)
+
+    def initial(self, rng, context):
+        return (0, "")
+
+    def transition(self, state, action, rng):
+        if action == "wait":
+            trouble("hang")
+        return (state[0] + 1, action)
+
+    def observe(self, state, rng):
+        return np.full(500, state[0])
+
+    def reward(self, state, action, next_state):
+        return 1.0
+
+    def terminal(self, state):
+        return False
+
+    def info(self, state):
+        return {"word": state[1]}
+
+
+LARGE = "x" * 5_000_000
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_messages_may_be_larger_than_a_pipe(timeout):
+    with with_workers(Echo, 3, 1, timeout=timeout) as batch:
         batch.reset(seed=0)
-        monkeypatch.setattr(batch._pool.workers[1].connection, "recv_bytes", interrupt)
+        for lane in range(3):
+            batch.send((LARGE,), [lane])
+        assert [info["word"] for info in batch.recv(3).step.info] == [LARGE] * 3
+
+
+def test_a_worker_that_reads_nothing_hangs():
+    with with_workers(Echo, 2, 1, timeout=0.5) as batch:
+        batch.reset(seed=0)
+        batch.send(("wait",), [1])
+        batch.send((LARGE,), [0])
+        with pytest.raises(WorkerError, match=r"lane 1 of worker 0 .* hangs: no answer in 0.5 s"):
+            batch.recv(2)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_ctrl_c_within_a_message_ends_its_worker(restart):
+    with with_workers(Echo, 2, 1, restart=restart, timeout=60) as batch:
+        batch.reset(seed=0)
+        batch.send(("wait",), [1])
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
         with pytest.raises(KeyboardInterrupt):
-            batch.step(np.zeros(N, int))
-        monkeypatch.undo()
+            batch.send((LARGE,), [0])
         if restart:
-            with pytest.warns(UserWarning, match=r"lanes \[3, 4\] have new environments"):
+            with pytest.warns(UserWarning, match=r"lanes \[0, 1\] have new environments"):
                 batch.reset(seed=0)
-            batch.step(np.zeros(N, int))
+            batch.step(("", ""))
         else:
-            with pytest.raises(WorkerError, match="Ctrl-C"):
+            with pytest.raises(WorkerError, match="Ctrl-C cut a message off"):
                 batch.reset(seed=0)
+
+
+def in_threads(*functions):
+    """Calls functions in threads of their own, which switch often, and returns their errors."""
+    errors = []
+
+    def call(function):
+        try:
+            function()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=call, args=(function,)) for function in functions]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(interval)
+    return errors
+
+
+def test_threads_that_share_a_batch_take_turns():
+    with with_workers(Echo, 4, timeout=20) as batch:
+        batch.reset(seed=0)
+        found = []
+
+        def play():
+            found.extend(batch.step(("",) * 4).observation for _ in range(30))
+
+        def look():
+            found.extend(batch.observation for _ in range(30))
+            batch.snapshot()
+
+        assert in_threads(play, play, look) == []
+        assert all(np.ptp(seen) == 0 for seen in found)
+        assert batch.step(("",) * 4).observation.max() == 61
+
+
+def test_a_close_reaches_other_threads():
+    batch = with_workers(Echo, 2)
+    batch.reset(seed=0)
+    (error,) = in_threads(partial(batch.step, ("wait", "")), lambda: (time.sleep(0.3), batch.close()))
+    assert isinstance(error, EpisodeError)
+    assert "closed" in str(error)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_batch_can_be_made_and_used_in_a_thread(method):
+def test_a_batch_can_live_in_a_thread(method):
     found = []
 
     def play():
         with with_workers(envoi.TimeLimit(Walk(), 7), start_method=method) as batch:
             found.append(trace(batch, 25, 1))
 
-    thread = threading.Thread(target=play)
-    thread.start()
-    thread.join()
+    assert in_threads(play) == []
     assert found == [trace(in_a_loop(limited), 25, 1)]

@@ -15,7 +15,7 @@ import envoi.models
 from envoi.adapters import to_dm_env
 from envoi.integrations.check import check_env
 from envoi.protocol.multi_env import COMMON, MASK
-from envoi.wrappers.fixed_length import PADDING
+from envoi.wrappers.episode_ends import PADDING
 from envoi.wrapping.lifted import ended
 
 

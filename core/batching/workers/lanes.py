@@ -13,33 +13,62 @@ for a slower one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
+from operator import attrgetter, methodcaller
+from types import MethodType, SimpleNamespace
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ...errors import EpisodeError, SpecError
+from ...errors import EpisodeError, SnapshotUnsupported, SpecError
+from ...lane_values import splitter
 from ...protocol.batch_env import BatchEnv, LanesStep, Mask, as_mask, full_lanes_step, make_batch_reset
-from ...protocol.env import ENDED_LANES, Env, Reset, Step
+from ...protocol.env import ENDED_LANES, NOT_RESET, Env, Reset, Step
 from ...protocol.infos import Infos
-from ...protocol.process import Info
+from ...protocol.process import Info, Snapshot
+from ...rewards.rewarder import Rewarder, RewardFunction
 from ...seeding import batch_streams, lane_seeds
-from .handle import error_of
-from .pool import WorkerPool
-from .recovery import Recovery
-from .remote_lane import RemoteLane
-from .remote_lanes import RemoteLanes
-from .sending import Sending, indices_of
-from .values import LaneValues
+from ...tree import map_leaves
+from ..alike_lanes import check_alike
+from ..lanes import Lanes
+from .pool import Pool, error_of
+from .process import Failure, Stepped, Task
 
 StepFields = tuple[Any, Any, Any, Any, Any, Infos]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class WorkerLanes(RemoteLanes):
+# Key in the info of a lane that was truncated because its worker failed and was started again; the cause as text.
+_RESTARTED = "worker_restarted"
+
+_VALUES = ("observation", "action", "reward", "discount")
+_FACTS = (*(f"{what}_spec" for what in _VALUES), "state_spec", "metadata", "render_mode")
+
+
+def _in_turn(method: Callable[Concatenate[WorkerLanes, P], T]) -> Callable[Concatenate[WorkerLanes, P], T]:
+    """Lets one thread at a time into the methods of a batch."""
+
+    @wraps(method)
+    def call(self: WorkerLanes, *args: P.args, **kwargs: P.kwargs) -> T:
+        pool = self._pool  # pyright: ignore[reportPrivateUsage] (a decorator of methods)
+        pool.check(method.__name__)
+        with pool.lock:
+            pool.check(method.__name__)
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class WorkerLanes(Lanes):
     """A batch that divides separate environments over processes. Lane i behaves exactly as environment i alone.
 
     Values that are arrays go through shared memory. What the batch returns are copies, which later steps do not change.
+    Threads that share a batch take turns.
 
     Args:
         source: An environment, of which each lane has a copy, or a function that makes one. It must be picklable; with
@@ -54,6 +83,7 @@ class WorkerLanes(RemoteLanes):
 
     Attributes:
         envs: The lanes as environments, whose attributes and methods are those in the processes.
+        settings: The arguments after `source` and `n` that make an equal batch.
         workers: The number of processes.
 
     Raises:
@@ -78,29 +108,41 @@ class WorkerLanes(RemoteLanes):
         if timeout is not None and not timeout > 0:
             raise SpecError(f"timeout: expected a number of seconds above 0, or None, got {timeout}")
         self.workers = min(workers, n)
-        self._settings = {"workers": workers, "timeout": timeout, "restart": restart, "start_method": start_method}
-        # Both masks are shared with `Recovery` and `Sending`, and change in place.
+        self.settings = {"workers": workers, "timeout": timeout, "restart": restart, "start_method": start_method}
         self._over: Mask = np.zeros(n, bool)
         self._begun: Mask = np.zeros(n, bool)
-        self._pool = WorkerPool(source, n, self.workers, timeout, start_method)
-        self._values = LaneValues(self._pool, n)
-        self._recovery = Recovery(self._pool, self._values, self._begun, restart)
-        self._sending = Sending(self._pool, self._values, self._recovery, self._over, self._begun)
-        self.envs: Any = tuple(RemoteLane(self._ask_lane, lane) for lane in range(n))
+        self._rests: list[tuple[Any, ...]] = [()] * n  # the leaves of the latest observations that are not arrays
+        self._sent: dict[int, int] = {}  # lanes that were sent and not received, and the tickets of their requests
+        self._arrived: deque[tuple[int, Info]] = deque()
+        # What becomes of lanes whose environments fail.
+        self._restarts = restart
+        self._lost: dict[int, str] = {}  # lanes whose episode a failure ended, and why
+        self._renewals: dict[int, int] = {}  # lanes with a new environment, and how many they have had
+        self._seeds: dict[int, int] = {}
+        self._first_number = 0
+        self._given: list[dict[str, Any]] = [{} for _ in range(n)]  # attributes that new environments get
+        self._pool = Pool(source, n, self.workers, timeout, start_method)
+        self.envs: Any = tuple(_RemoteLane(self, lane, self._given[lane]) for lane in range(n))
         try:
             self._pool.start()
-            self._describe()
+            facts = [SimpleNamespace(**dict(zip(_FACTS, one, strict=True))) for one in self.ask(attrgetter(*_FACTS))]
+            check_alike(cast("Any", facts))
+            vars(self).update(vars(facts[0]))
+            self._open_memory()
         except BaseException:
             self.close()
             raise
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments after `source` and `n` that make an equal batch."""
-        return dict(self._settings)
+    def _open_memory(self) -> None:
+        self._pool.open_memory({what: getattr(self, f"{what}_spec") for what in _VALUES})
+
+    def close(self) -> None:
+        """Ends all processes and removes the shared memory; also called when the program ends."""
+        self._pool.close()
 
     # Episodes.
 
+    @_in_turn
     def reset(
         self,
         *,
@@ -109,118 +151,79 @@ class WorkerLanes(RemoteLanes):
         mask: Mask | None = None,
     ) -> Reset:
         seeds, mask = lane_seeds(seed, self.batch_size), as_mask(mask, self.batch_size, "mask")
-        self._sending.finish()
-        chosen: list[int] = list(range(self.batch_size)) if mask is None else np.flatnonzero(mask).tolist()
-        infos: list[Info] = [{} for _ in range(self.batch_size)]
-        self._check_begun([] if mask is None else np.flatnonzero(~mask).tolist(), "reset")
+        if self._sent:
+            self.recv(len(self._sent))
+        chosen = np.ones(self.batch_size, bool) if mask is None else mask
+        lanes: list[int] = np.flatnonzero(chosen).tolist()
+        self._check_begun(np.flatnonzero(~chosen).tolist(), "reset")
         self._streams = batch_streams(seed, self.batch_size) or self._streams
-        self._recovery.note_seeds(chosen, seeds)
-        self._reset_lanes(chosen, seeds, options, infos, attempts=2)
-        self._over[chosen] = False
-        return make_batch_reset((self.observation, Infos(infos)))
-
-    def _reset_lanes(
-        self,
-        lanes: Sequence[int],
-        seeds: Sequence[int | None],
-        options: Mapping[str, Any] | None,
-        infos: list[Info],
-        attempts: int,
-    ) -> None:
-        """Resets lanes, and writes their infos into `infos`; lanes of a worker that fails are tried again."""
-        pool, recovery = self._pool, self._recovery
-        given = {
-            lane: recovery.seed_of(lane) if seeds[lane] is None and lane in recovery.lost else seeds[lane]
-            for lane in lanes
-        }
-        parts = pool.parts(lanes)
-        tickets = {
-            index: pool.ask(index, "reset", part, [given[lane] for lane in part], options)
-            for index, part in parts.items()
-        }
-        contents, failures = pool.gather(tickets)
-        for index, content in contents.items():
-            self._values.keep(parts[index], content)
-            for lane, info in content.infos.items():
-                infos[lane] = info
-            for lane in parts[index]:
-                self._begun[lane] = True
-                recovery.lost.pop(lane, None)
+        given = {lane: one for lane in lanes if (one := seeds[lane]) is not None}
+        self._seeds.update(given)
+        infos: list[Info] = [{} for _ in range(self.batch_size)]
+        failures = self._exchange(lanes, Task(set(lanes), None, given, options), infos)[0]
         if failures:
-            if attempts <= 1:
-                raise error_of(next(iter(failures.values())), "reset")
-            recovery.renew(failures, "reset")
-            again = [lane for index in failures for lane in parts[index]]
-            self._reset_lanes(again, seeds, options, infos, attempts - 1)
+            self._renew(failures, "reset")
+            lanes = list(failures)
+            failures = self._exchange(lanes, Task(set(lanes), None, given, options), infos)[0]
+        if failures:
+            raise error_of(next(iter(failures.values())), "reset")
+        self._over &= ~chosen
+        return make_batch_reset((self.observation, Infos(infos)))
 
     def step(self, action: Any, restart: Mask | None = None) -> Step:
         return full_lanes_step(self.step_values(action, restart), self.discount_spec, self.batch_size)
 
+    @_in_turn
     def step_values(self, action: Any, restart: Mask | None = None) -> StepFields:
         restart = as_mask(restart, self.batch_size, "restart")
         over = self._over if restart is None else self._over & ~restart
-        values = self._step_some(action, list(range(self.batch_size)), restart, over)
+        values = self._step_some(action, range(self.batch_size), restart, over)
         terminated, truncated = values[2], values[3]
         self._over[:] = False if terminated is None else terminated | truncated
         return values
 
+    @_in_turn
     def step_lanes(self, action: Any, lanes: Mask) -> Step:
         chosen = as_mask(lanes, self.batch_size, "lanes")
-        acting: list[int] = np.flatnonzero(chosen).tolist()
         for lane in np.flatnonzero(~chosen).tolist():
-            self._values.write_end(lane, False)
-        *values, infos = self._step_some(action, acting, None, self._over & chosen)
+            self._write_pause(lane, False)
+        *values, infos = self._step_some(action, np.flatnonzero(chosen).tolist(), None, self._over & chosen)
         # Infos by lane, because wrappers add entries to those of acting lanes only.
         step = full_lanes_step((*values, Infos(list(infos))), self.discount_spec, self.batch_size)
         self._over[:] = np.where(chosen, step.terminated | step.truncated, self._over)
         return step
 
-    def _step_some(self, action: Any, lanes: list[int], restart: Mask | None, over: Mask) -> StepFields:
+    def _step_some(self, action: Any, lanes: Sequence[int], restart: Mask | None, over: Mask) -> StepFields:
         """Steps some lanes, and returns the values of all; those of the others as they are in shared memory."""
-        pool, lost, n = self._pool, self._recovery.lost, self.batch_size
-        self._sending.check_idle("step")
-        actions = self._values.write_actions(self.action_spec, action)
+        n, lost = self.batch_size, self._lost
+        if self._sent:
+            raise EpisodeError(f"step: lanes {sorted(self._sent)} have been sent; receive them first, by recv()")
+        actions = self._write_actions(action)
         self._check_begun(lanes, "step")
         if np.count_nonzero(over):
             raise EpisodeError(f"step: in lanes {np.flatnonzero(over).tolist()}, {ENDED_LANES}")
-        begin = [False] * n if restart is None else restart.tolist()
-        for lane in [lane for lane in lost if begin[lane]]:
-            self._recovery.begin(lane)
-        parts = pool.parts(lane for lane in lanes if lane not in lost)
-        tickets = {
-            index: pool.ask(
-                index, "step", part, [begin[i] for i in part], actions and [actions[i] for i in part], False
-            )
-            for index, part in parts.items()
-        }
-        begun = self._begun.copy()
-        self._begun[:] = False  # until all have answered: a Ctrl-C leaves steps open
-        contents, failures = pool.gather(tickets)
-        self._begun[:] = begun
+        begin: set[int] = set() if restart is None else set(np.flatnonzero(restart).tolist())
         infos: list[Info] = [{}] * n
-        ended, discounts = bool(lost), bool(lost)
-        for index, content in contents.items():
-            self._values.keep(parts[index], content)
-            for lane, info in content.infos.items():
-                infos[lane] = info
-            ended, discounts = ended or content.ended, discounts or content.discounts
+        acting = [lane for lane in lanes if lane not in lost or lane in begin]
+        failures, ended, discounts = self._exchange(acting, Task(begin, actions), infos)
         if failures:
-            self._recovery.renew(failures, "step")
+            self._renew(failures, "step")
+        for lane in lost.keys() & set(lanes):
+            infos[lane] = self._truncate(lane)
             ended = discounts = True
-        for lane in [lane for lane in lost if lane in set(lanes)]:
-            infos[lane] = self._recovery.write_lost(lane)
-        numbers = self._values.numbers
+        rows = self._pool.rows
         return (
             self.observation,
-            numbers("reward"),
-            numbers("terminated") if ended else None,
-            numbers("truncated") if ended else None,
-            numbers("discount") if discounts else None,
+            rows.read("reward", None),
+            rows.terminated.copy() if ended else None,
+            rows.truncated.copy() if ended else None,
+            rows.read("discount", None) if discounts else None,
             Infos(infos) if any(infos) else Infos(columns={}, n=n),
         )
 
     # Some lanes at a time.
 
+    @_in_turn
     def send(self, action: Any, lanes: ArrayLike, restart: Mask | None = None) -> None:
         """Sends actions to some lanes, and does not wait for them.
 
@@ -234,11 +237,28 @@ class WorkerLanes(RemoteLanes):
                 does not restart.
             SpecError: A lane is given twice, or does not exist.
         """
-        chosen = indices_of(lanes, self.batch_size)
-        self._sending.check_free(chosen.tolist())
-        self._check_begun(chosen.tolist(), "send")
-        self._sending.send(self.action_spec, action, chosen, restart)
+        indices = _indices(lanes, self.batch_size)
+        chosen: list[int] = indices.tolist()
+        busy = [lane for lane in chosen if lane in self._sent]
+        if busy:
+            raise EpisodeError(f"send: lanes {busy} have been sent; receive them first, by recv()")
+        self._check_begun(chosen, "send")
+        mask = as_mask(restart, len(chosen), "restart")
+        begin: set[int] = set() if mask is None else set(indices[mask].tolist())
+        ended = [lane for lane in chosen if self._over[lane] and lane not in begin]
+        if ended:
+            raise EpisodeError(f"send: in lanes {ended}, the episode has ended; restart them by send(…, restart=mask)")
+        values = self._write_actions(action, indices)
+        actions = None if values is None else dict(zip(chosen, values, strict=True))
+        lost = [lane for lane in chosen if lane in self._lost and lane not in begin]
+        parts, tickets = self._send("send", [lane for lane in chosen if lane not in lost], Task(begin, actions))
+        for index, part in parts.items():
+            self._sent.update(dict.fromkeys(part, tickets[index]))
+        for lane in lost:
+            self._sent[lane] = 0
+            self._arrived.append((lane, self._truncate(lane)))
 
+    @_in_turn
     def recv(self, count: int | None = None) -> LanesStep:
         """Returns the steps of lanes that are done, in the order in which they were.
 
@@ -253,4 +273,290 @@ class WorkerLanes(RemoteLanes):
             EpisodeError: Fewer lanes than that have been sent.
             WorkerError: See the class.
         """
-        return self._sending.recv(count)
+        wanted = 1 if count is None else count
+        if not 1 <= wanted <= len(self._sent):
+            raise EpisodeError(f"recv: expected 1 to {len(self._sent)} lanes, which have been sent, got {wanted}")
+        while len(self._arrived) < wanted:
+            self._receive()
+        taken = [self._arrived.popleft() for _ in range(len(self._arrived) if count is None else count)]
+        lanes, infos = np.array([lane for lane, _ in taken], np.intp), [info for _, info in taken]
+        for lane in lanes.tolist():
+            del self._sent[lane]
+        rows = self._pool.rows
+        terminated, truncated = rows.terminated[lanes], rows.truncated[lanes]
+        self._over[lanes] = np.logical_or(terminated, truncated)
+        observation, reward = self._observations(lanes), rows.read("reward", lanes)
+        values = (observation, reward, terminated, truncated, rows.read("discount", lanes), Infos(infos))
+        return LanesStep(lanes, full_lanes_step(values, self.discount_spec, len(taken)))
+
+    def _receive(self) -> None:
+        """Waits for one or more of the lanes that were sent."""
+        late = self._pool.late
+        if not late:
+            late += self._pool.next_answers(self._pool.parts(self._under_way()))
+        while late:  # one by one, so that the others are still there after an error
+            _, ticket, lanes, content = late.pop(0)
+            if ticket != -1 and any(self._sent.get(lane) != ticket for lane in lanes):
+                continue  # of a request that was interrupted
+            mine, infos = [lane for lane in self._under_way() if lane in lanes], dict[int, Info]()
+            failures = self._take_in(mine, content, infos)
+            self._arrived += [(lane, infos.get(lane, {})) for lane in mine if lane not in failures]
+            if failures:
+                if not self._restarts:
+                    for lane in failures:
+                        del self._sent[lane]
+                        self._begun[lane] = False
+                self._renew(failures, "recv")
+                self._arrived += [(lane, self._truncate(lane)) for lane in failures]
+
+    def _under_way(self) -> list[int]:
+        arrived = {lane for lane, _ in self._arrived}
+        return [lane for lane in self._sent if lane not in arrived]
+
+    # Requests to the processes.
+
+    def _send(self, command: str, lanes: Iterable[int], task: Task) -> tuple[dict[int, list[int]], dict[int, int]]:
+        """Gives lanes a task; returns the lanes of each worker, and the tickets of the requests."""
+        parts, actions = self._pool.parts(lanes), task.actions
+        # New environments get a seed of their own, where a reset or restart gives none.
+        new = {lane: self._new_seed(lane) for lane in self._lost if lane in task.begin}
+        task = task._replace(seeds={**new, **task.seeds})
+        requests: dict[int, tuple[list[int], Any]] = {}
+        for index, part in parts.items():
+            own = None if actions is None else {lane: actions[lane] for lane in part}
+            requests[index] = part, (task._replace(actions=own),)
+        return parts, self._pool.ask(command, requests)
+
+    def _exchange(self, lanes: Iterable[int], task: Task, infos: Any) -> tuple[dict[int, Failure], bool, bool]:
+        """Gives lanes a task, and writes their infos; returns failures, and the two flags of `Stepped`."""
+        begun = self._begun.copy()
+        self._begun[:] = False  # until all have answered: a Ctrl-C leaves steps open
+        try:
+            parts, tickets = self._send("step", lanes, task)
+        except SpecError:  # nothing was sent
+            self._begun[:] = begun
+            raise
+        contents = self._pool.gather(tickets)
+        self._begun[:] = begun
+        failures: dict[int, Failure] = {}
+        for index, part in parts.items():
+            failures |= self._take_in(part, contents[index], infos)
+        steps = [content for content in contents.values() if isinstance(content, Stepped)]
+        return failures, any(step.ended for step in steps), any(step.discounts for step in steps)
+
+    def _take_in(self, lanes: Sequence[int], content: Stepped | Failure, infos: Any) -> dict[int, Failure]:
+        """Keeps what an answer says about lanes, writes their infos, and returns the failures among them."""
+        if isinstance(content, Failure):
+            return dict.fromkeys(lanes, content)
+        for lane, rest in content.rests.items():
+            self._rests[lane] = rest
+        for lane, info in content.infos.items():
+            infos[lane] = info
+        good = [lane for lane in lanes if lane not in content.failures]
+        self._begun[good] = True
+        for lane in [lane for lane in self._lost if lane in good]:
+            del self._lost[lane]
+        return content.failures
+
+    @_in_turn
+    def ask(
+        self, function: Callable[[Any], Any] | Sequence[Callable[[Any], Any]], lanes: Sequence[int] | None = None
+    ) -> list[Any]:
+        # Beside what `Lanes.ask` takes: one function for each lane, and no lanes for all of them.
+        if self._sent:
+            self.recv(len(self._sent))
+        chosen = list(range(self.batch_size)) if lanes is None else lanes
+        return self._pool.each([function] * len(chosen) if callable(function) else function, chosen)
+
+    # New environments in the place of those that failed.
+
+    def _renew(self, failures: Mapping[int, Failure], call: str) -> None:
+        """Makes new environments after failures, whose lanes are lost then; or raises one of them."""
+        if not self._restarts:
+            raise error_of(failures[min(failures)], call)
+        renewed: list[int] = []
+        for index, part in self._pool.parts(sorted(failures)).items():
+            lanes = self._pool.renew(index, part, call)
+            for lane in lanes:
+                self._renewals[lane] = self._renewals.get(lane, 0) + 1
+                self._lost[lane] = failures.get(lane, failures[part[0]]).text
+                self._begun[lane] = False
+            number = self._first_number
+            self._pool.each([partial(_prepare, number + lane, self._given[lane]) for lane in lanes], lanes, call)
+            renewed += lanes
+        causes = {self._lost[lane].splitlines()[0] for lane in renewed}
+        warnings.warn(f"{call}: lanes {renewed} have new environments: {'; '.join(sorted(causes))}", stacklevel=5)
+
+    def _new_seed(self, lane: int) -> int:
+        words = [self._seeds.get(lane, 0), lane, self._renewals[lane]]
+        return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
+
+    def _truncate(self, lane: int) -> Info:
+        """Writes the step that truncates a lane whose environment was lost, and returns its info."""
+        self._write_pause(lane, True)
+        self._begun[lane] = True
+        return {_RESTARTED: self._lost[lane]}
+
+    # Values in shared memory.
+
+    def _check_begun(self, lanes: Sequence[int], call: str) -> None:
+        missing = [lane for lane in lanes if not self._begun[lane] and lane not in self._lost]
+        if missing:
+            raise EpisodeError(f"{call}: in lanes {missing}, {NOT_RESET}")
+
+    def _observations(self, lanes: NDArray[np.intp] | None = None) -> Any:
+        rests: list[tuple[Any, ...]] = self._rests if lanes is None else [self._rests[lane] for lane in lanes.tolist()]
+        return self._pool.rows.read("observation", lanes, rests)
+
+    def _write_pause(self, lane: int, truncated: bool) -> None:
+        """Writes a step of a lane that does not act, with its latest observation."""
+        rows = self._pool.rows
+        for name, make in (("reward", np.zeros), ("discount", np.ones)):
+            spec = getattr(self, f"{name}_spec")
+            rows.write(name, lane, map_leaves(lambda leaf, make=make: make(leaf.shape, leaf.dtype), spec))
+        rows.terminated[lane], rows.truncated[lane] = False, truncated
+
+    def _write_actions(self, action: Any, lanes: NDArray[np.intp] | None = None) -> Any:
+        """Writes actions into shared memory; returns them one by one if some are not arrays."""
+        n = self.batch_size if lanes is None else len(lanes)
+        if self._pool.rows.fill("action", lanes, action):
+            return None
+        each = splitter(self.action_spec, n)(action)
+        if len(each) != n:
+            raise SpecError(f"action: expected one for each of {n} lanes, got {len(each)}")
+        return each
+
+    # As a loop over lanes has them; each is a message to every worker.
+
+    @property
+    @_in_turn
+    def observation(self) -> Any:
+        if not self._begun.all() and not self._lost:
+            raise EpisodeError(f"observation: {NOT_RESET}")
+        return self._observations()
+
+    @property
+    def rewarder(self) -> Rewarder:
+        """A copy of the rewarder of the lanes; can be set for all of them."""
+        return self.envs[0].rewarder
+
+    @rewarder.setter
+    @_in_turn
+    def rewarder(self, rewarder: Rewarder | RewardFunction) -> None:
+        Lanes.rewarder.__set__(self, rewarder)
+        self._open_memory()  # for other rewards
+
+    def assign_lane(self, number: int) -> None:
+        self._first_number = number
+        super().assign_lane(number)
+
+    @_in_turn
+    def snapshot(self) -> Snapshot:
+        lanes = self.ask(methodcaller("snapshot"))
+        return Snapshot(type(self), (lanes, self._over.copy(), self._begun.copy(), self.streams.copy()))
+
+    @_in_turn
+    def restore(self, snapshot: Snapshot) -> None:
+        lanes, over, begun, streams = self._content(snapshot)
+        if len(lanes) != self.batch_size:
+            raise SnapshotUnsupported(f"restore: expected a snapshot of {self.batch_size} lanes, got {len(lanes)}")
+        self.ask([methodcaller("restore", held) for held in lanes])
+        self._over[:], self._begun[:], self._streams = over, begun, streams.copy()
+        self._lost.clear()
+        shown: list[int] = np.flatnonzero(begun).tolist()
+        for lane, value in zip(shown, self.ask(attrgetter("observation"), shown), strict=True):
+            self._rests[lane] = self._pool.rows.write("observation", lane, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise SnapshotUnsupported(f"{self!r}: cannot be copied, because its lanes are in other processes")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.batch_size}, workers={self.workers})"
+
+
+def _indices(lanes: ArrayLike, n: int) -> NDArray[np.intp]:
+    found = np.asarray(lanes)
+    if found.dtype == bool or found.dtype.kind not in "iu" or found.ndim != 1 or not len(found):
+        raise SpecError(f"lanes: expected indices of lanes, at least one, got {lanes!r}")
+    wrong = [lane for lane in found.tolist() if not 0 <= lane < n]
+    if wrong or len(set(found.tolist())) < len(found):
+        raise SpecError(f"lanes: expected different indices below {n}, got {found.tolist()}")
+    return found.astype(np.intp)
+
+
+class _RemoteLane(Env):
+    """An environment in another process.
+
+    Reading an attribute asks the worker for a copy; setting one, or calling a method, does it there. `reset` and `step`
+    are for a single lane that is used alone; the batch has faster ones for all of them.
+    """
+
+    # All public names are looked up in the worker; the class has these because its base demands them.
+    reset = step = cast("Any", None)
+    state: Any = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    observation: Any = None  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    _lanes: WorkerLanes
+    _lane: int
+    _given: dict[str, Any]  # attributes that were set
+
+    def __init__(self, lanes: WorkerLanes, lane: int, given: dict[str, Any]) -> None:
+        vars(self).update(_lanes=lanes, _lane=lane, _given=given)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_"):
+            return object.__getattribute__(self, name)
+        if name == "unwrapped":
+            return self
+        if callable(getattr(Env, name, None)):
+            return partial(self._call, name)
+        found = self._ask(partial(_read, name=name))
+        return partial(self._call, name) if found is _Method else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._ask(partial(_write, name=name, value=value))
+        self._given[name] = value
+
+    def _ask(self, function: Callable[[Any], Any]) -> Any:
+        return self._lanes.ask(function, [self._lane])[0]
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._ask(partial(_call, name=name, args=args, kwargs=kwargs))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an environment in another process cannot be copied or pickled; give a function that makes one")
+
+    def __repr__(self) -> str:
+        return f"RemoteLane({self._lane})"
+
+
+class _Method:
+    """A sign for a method, because methods are not sent."""
+
+
+def _holder(env: Env, name: str) -> Any:
+    """Returns the layer of an environment that has an attribute, from outside; else the innermost one."""
+    layer: Any = env
+    while layer is not None and not hasattr(layer, name):
+        layer = getattr(layer, "env", None) or getattr(layer, "source", None)
+    return env.unwrapped if layer is None else layer
+
+
+def _read(env: Env, name: str) -> Any:
+    found = getattr(_holder(env, name), name)
+    return _Method if isinstance(found, (MethodType, type(len))) else found
+
+
+def _write(env: Env, name: str, value: Any) -> None:
+    setattr(_holder(env, name), name, value)
+
+
+def _prepare(number: int, attributes: Mapping[str, Any], env: Env) -> None:
+    """Gives a new environment what the one that it replaces was given."""
+    env.assign_lane(number)
+    for name, value in attributes.items():
+        _write(env, name, value)
+
+
+def _call(env: Env, name: str, args: Any, kwargs: Any) -> Any:
+    return getattr(_holder(env, name), name)(*args, **kwargs)

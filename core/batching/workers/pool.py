@@ -1,241 +1,375 @@
-"""The processes of a batch with workers, their shared memory, and the requests to them."""
+"""The processes of a batch with workers: what they are sent, what they answer, and why they fail."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
+import signal
 import tempfile
+import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from multiprocessing import resource_tracker
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from multiprocessing import get_all_start_methods, get_context, resource_tracker
+from multiprocessing.connection import wait
+from pathlib import Path
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from socket import SHUT_RDWR, socketpair
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from ...errors import EpisodeError, WorkerError
+from ...errors import EnvoiError, EpisodeError, SpecError, UnknownName, WorkerError, nearest
 from ...protocol.env import Env
 from ...spec import SpecTree
-from .handle import Worker, error_of, shut_down, waiting
-from .process import Failure
+from ...spec.base import shown
+from .process import DUMP_SIGNAL, HEADER, Failure, run
 from .rows import Rows
-from .source import sendable, start_context
 
-Answer = tuple[Worker, int, Sequence[int], Any]
+_GRACE = 2.0  # seconds that workers have to end by themselves when their batch is closed
+_START_LIMIT = 60.0  # seconds that a worker has at least to import modules and to make its environments
+_PAUSE = 1.0  # seconds after which a wait looks whether the processes are alive
+_CHUNK = 1 << 16
+
+_GUARD = "a script that starts workers needs `if __name__ == '__main__':` around what it does"
+
+Answer = tuple[int, int, Sequence[int], Any]
 """`(worker, ticket, lanes, content)`, see `process`; the ticket is -1 if the process has ended."""
 
 
-class WorkerPool:
-    """Processes that hold n lanes, a part each.
-
-    Args:
-        source: An environment, of which each lane has a copy, or a function that makes one.
-        n: The number of lanes.
-        count: The number of processes, at most n.
-        timeout: The seconds that one call of an environment may take; None for any time.
-        start_method: The way to start processes; None for that of the platform.
-
-    Attributes:
-        workers: The processes, by number.
-        folder: The folder of their tracebacks.
-        late: Answers that came while another one was waited for.
-        specs: The specs of the rows in shared memory, by name.
-
-    Raises:
-        SpecError: The environment cannot be sent to a process.
-        UnknownName: There is no such start method.
-    """
+class Pool:
+    """Processes that hold n lanes, a part each."""
 
     def __init__(
         self, source: Env | Callable[[], Env], n: int, count: int, timeout: float | None, start_method: str | None
     ) -> None:
-        self._n, self._timeout = n, timeout
-        self._context = start_context(start_method)
-        self._source = sendable(source, self._context.get_start_method())
+        if start_method is not None and start_method not in get_all_start_methods():
+            near = nearest(start_method, get_all_start_methods())
+            raise UnknownName(f"start_method: {start_method}: no such method; {near}")
+        self._n, self._owner, context = n, os.getpid(), get_context(start_method)
+        sent = _sendable(source, context.get_start_method())
         self._lanes_of = [part.tolist() for part in np.array_split(np.arange(n), count)]
         self._worker_of = [index for index, lanes in enumerate(self._lanes_of) for _ in lanes]
         self._ticket = 0
-        self.late: list[Answer] = []
-        self.specs: dict[str, SpecTree] = {}
+        self.late: list[Answer] = []  # those that came while another one was waited for
+        self.lock = RLock()  # held by the thread that uses the pool
         resource_tracker.ensure_running()  # before any fork, so that all processes share it
-        self.folder = tempfile.mkdtemp(prefix="envoi-workers-")
+        folder = tempfile.mkdtemp(prefix="envoi-workers-")
         self.workers: dict[int, Worker] = {}
         self._memory: dict[str, Rows] = {}
-        self._owner = os.getpid()
-        self._finish = weakref.finalize(self, shut_down, self.workers, self._memory, self.folder, self._owner)
+        self._specs: dict[str, SpecTree] = {}
+        self._setup = sent, timeout, context, folder, self._memory
+        self.close = weakref.finalize(self, _shut_down, self.workers, self._memory, folder, self._owner, self.lock)
 
     # Processes and memory.
 
-    def start(self) -> None:
-        """Starts all processes, and waits until they have made their environments.
+    def start(self, *workers: int, call: str = "") -> None:
+        """Starts processes, all unless some are given, and waits until they have made their environments."""
+        chosen = workers or range(len(self._lanes_of))
+        for index in chosen:
+            self.workers[index] = Worker(index, self._lanes_of[index], *self._setup)
+        for index in chosen:
+            self._results({index: 0}, call)
 
-        Raises:
-            WorkerError: A process fails.
-        """
-        for index in range(len(self._lanes_of)):
-            self._start_one(index)
-        for index in [*self.workers]:
-            self.answers({index: 0})
-
-    def _start_one(self, index: int) -> None:
-        self.workers[index] = Worker(index, self._lanes_of[index], self._source, self._context, self.folder)
-
-    def replace(self, index: int, call: str) -> None:
-        """Starts another process in the place of one that has ended.
-
-        Args:
-            index: Its number.
-            call: What the batch was asked for, for messages.
-
-        Raises:
-            WorkerError: The new process fails too.
-        """
-        self.workers[index].connection.close()
-        self._start_one(index)
-        self.answers({index: 0}, call)
-        self.answers({index: self.ask(index, "rows", *self._opening())}, call)
+    def renew(self, index: int, lanes: Sequence[int], call: str) -> Sequence[int]:
+        """Makes environments again, in a new process if the old one has ended, and returns their lanes."""
+        worker = self.workers[index]
+        if worker.failure is None:
+            self._results(self.ask("make", {index: (lanes, ())}), call)
+            return lanes
+        worker.socket.close()
+        self.start(index, call=call)
+        self._open_rows([index], call)
+        self.rows.acting[worker.lanes] = False
+        return worker.lanes
 
     def open_memory(self, specs: Mapping[str, SpecTree]) -> None:
-        """Makes the shared memory, in place of what there was, and opens it in all processes.
-
-        Args:
-            specs: The spec of each value by name.
-        """
-        old, self.specs = self._memory.get("rows"), dict(specs)
+        """Makes the shared memory, in place of what there was, and opens it in all processes."""
+        old, self._specs = self._memory.get("rows"), dict(specs)
         self._memory["rows"] = Rows(specs, self._n)
         if old is not None:
-            old.close()
-            old.unlink()
-        self.answers({index: self.ask(index, "rows", *self._opening()) for index in self.workers})
+            self.rows.copy("observation", old)
+            old.close(unlink=True)
+        self._open_rows(self.workers)
 
-    def _opening(self) -> tuple[Any, ...]:
-        return self.specs, self._n, self._memory["rows"].name
+    def _open_rows(self, workers: Iterable[int], call: str = "") -> None:
+        opening = self._specs, self._n, self.rows.name
+        self._results(self.ask("rows", {index: ([], opening) for index in workers}), call)
 
     @property
     def rows(self) -> Rows:
         """The shared memory."""
-        if not self.is_open:
-            raise EpisodeError("the batch is closed")
         return self._memory["rows"]
 
-    @property
-    def is_open(self) -> bool:
-        """False once the processes were ended."""
-        return self._finish.alive
-
-    def close(self) -> None:
-        """Ends all processes and removes the shared memory; also called when the program ends."""
-        self._finish()
+    def check(self, call: str) -> None:
+        """Checks that this process can use the pool."""
+        if not self.close.alive:
+            raise EpisodeError(f"{call}: the batch is closed")
+        if os.getpid() != self._owner:  # both would read from the same sockets
+            raise WorkerError(
+                f"{call}: the lanes belong to process {self._owner}, of which this one is a fork; make a batch here"
+            )
 
     # Requests and answers.
 
     def parts(self, lanes: Iterable[int]) -> dict[int, list[int]]:
-        """Divides lanes over the processes that hold them.
-
-        Returns:
-            The lanes of each process, by its number.
-        """
+        """Divides lanes over the processes that hold them."""
         parts: dict[int, list[int]] = {}
         for lane in lanes:
             parts.setdefault(self._worker_of[lane], []).append(lane)
         return parts
 
-    def ask(self, index: int, command: str, *arguments: Any) -> int:
-        """Sends a request to a process.
-
-        Args:
-            index: The number of the process.
-            command: See `process`.
-            *arguments: Of the command.
-
-        Returns:
-            The ticket that the answer has.
-        """
-        if not self.is_open:
-            raise EpisodeError(f"{command}: the batch is closed")
-        if os.getpid() != self._owner:  # both would read from the same pipes
-            raise WorkerError(
-                f"{command}: the lanes belong to process {self._owner}, of which this one is a fork; make a batch here"
-            )
+    def ask(self, command: str, requests: Mapping[int, tuple[Sequence[int], Any]]) -> dict[int, int]:
+        """Sends `(lanes, arguments)` to each of some processes, and returns the tickets of these requests."""
         self._ticket += 1
-        self.workers[index].ask(self._ticket, command, *arguments)
-        return self._ticket
+        try:
+            messages = {
+                index: pickle.dumps((self._ticket, command, *request), pickle.HIGHEST_PROTOCOL)
+                for index, request in requests.items()
+            }
+        except Exception as error:
+            raise SpecError(f"{command}: cannot be sent to a worker: {error}") from error
+        for index, message in messages.items():
+            self.workers[index].send(message)
+        return dict.fromkeys(requests, self._ticket)
 
     def next_answers(self, among: Iterable[int]) -> list[Answer]:
-        """Waits for answers of some processes; also returns failures of these processes.
-
-        Args:
-            among: Their numbers.
-        """
+        """Waits for answers of some processes; also returns failures of these processes."""
         workers = [self.workers[index] for index in among]
-        pause = None if self._timeout is None else min(1.0, self._timeout / 4)
-        found: list[Answer] = []
-        while not found:
-            rows = self._memory.get("rows")
-            for worker in waiting(workers, pause):
-                answer = worker.answer(rows)
-                if answer is not None:
-                    found.append((worker, *answer))
-            if self._timeout is not None and not found:
-                hung = [(worker, worker.hangs(self._timeout, rows)) for worker in workers]
-                found = [(worker, *answer) for worker, answer in hung if answer is not None]
-        return found
+        while True:
+            if not any(worker.inbox or worker.has_ended for worker in workers):
+                wait([worker.socket for worker in workers], workers[0].pause)
+            if not self.close.alive:
+                raise EpisodeError("the batch was closed while a thread waited for it")
+            found = [(worker.index, *answer) for worker in workers if (answer := worker.answer()) is not None]
+            if found:
+                return found
+            for worker in workers:
+                worker.end_if_it_hangs()
 
-    def gather(self, tickets: Mapping[int, int]) -> tuple[dict[int, Any], dict[int, Failure]]:
-        """Waits for the answers to a request of each process.
-
-        Args:
-            tickets: By process.
-
-        Returns:
-            The contents of the answers by process, and the failures by process.
-        """
+    def gather(self, tickets: Mapping[int, int]) -> dict[int, Any]:
+        """Waits for the answers to a request of each process."""
         contents: dict[int, Any] = {}
-        failures: dict[int, Failure] = {}
-        waited = dict(tickets)
-        while waited:
-            for worker, ticket, lanes, content in self.next_answers(waited):
-                index = worker.index
-                if ticket not in (-1, waited.get(index)):
-                    # Of lanes that were sent, or of a request that was interrupted.
-                    self.late.append((worker, ticket, lanes, content))
-                    continue
-                del waited[index]
-                (failures if isinstance(content, Failure) else contents)[index] = content
-        return contents, failures
+        while len(contents) < len(tickets):
+            for answer in self.next_answers([index for index in tickets if index not in contents]):
+                index, ticket, _, content = answer
+                if ticket in (-1, tickets[index]):
+                    contents[index] = content
+                else:  # of lanes that were sent, or of a request that was interrupted
+                    self.late.append(answer)
+        return contents
 
-    def answers(self, tickets: Mapping[int, int], call: str = "") -> dict[int, Any]:
-        """Returns the answers to a request of each process.
-
-        Args:
-            tickets: By process.
-            call: What the batch was asked for, for messages.
-
-        Raises:
-            WorkerError: A process failed, or an environment raised an error.
-        """
-        contents, failures = self.gather(tickets)
-        for _, failure in sorted(failures.items()):
-            raise error_of(failure, call)
+    def _results(self, tickets: Mapping[int, int], call: str = "") -> dict[int, Any]:
+        contents = self.gather(tickets)
+        for _, content in sorted(contents.items()):
+            if isinstance(content, Failure):
+                raise error_of(content, call)
         return contents
 
     def each(self, functions: Sequence[Callable[[Any], Any]], lanes: Sequence[int], call: str = "") -> list[Any]:
-        """Runs one function of an environment for each of some lanes, where the lane is.
-
-        Args:
-            functions: One for each of these lanes.
-            lanes: The lanes.
-            call: What the batch was asked for, for messages.
-
-        Returns:
-            The results.
-
-        Raises:
-            WorkerError: A process failed, or an environment raised an error.
-        """
+        """Runs one function of an environment for each of some lanes, where the lane is."""
         given = dict(zip(lanes, functions, strict=True))
         parts = self.parts(lanes)
-        asked = {index: self.ask(index, "ask", part, [given[lane] for lane in part]) for index, part in parts.items()}
-        answers = self.answers(asked, call)
-        results = {
-            lane: result for index, part in parts.items() for lane, result in zip(part, answers[index], strict=True)
-        }
+        requests = {index: (part, ([given[lane] for lane in part],)) for index, part in parts.items()}
+        answers = self._results(self.ask("ask", requests), call)
+        results = {lane: one for index, part in parts.items() for lane, one in zip(part, answers[index], strict=True)}
         return [results[lane] for lane in lanes]
+
+
+class Worker:
+    """A process with some lanes of a batch. Its first answer, of ticket 0, comes when its environments are made."""
+
+    def __init__(
+        self,
+        index: int,
+        lanes: Sequence[int],
+        source: Any,
+        timeout: float | None,
+        context: Any,
+        folder: str,
+        memory: Mapping[str, Rows],
+    ) -> None:
+        self.index, self.lanes, self._timeout, self._memory = index, list(lanes), timeout, memory
+        self.pause = _PAUSE if timeout is None else min(_PAUSE, timeout / 4)
+        self._trace = Path(folder) / f"worker-{index}-{time.monotonic_ns()}.txt"
+        self.socket, other = socketpair()
+        self.socket.setblocking(False)  # a process that waits until its answer is read reads no request
+        self.process = context.Process(
+            target=run, args=(other, source, self.lanes, str(self._trace)), name=f"envoi-worker-{index}", daemon=True
+        )
+        try:
+            self.process.start()
+        finally:
+            other.close()  # so that the end of the process closes the connection
+        self.failure: Failure | None = None  # why the process does not work any more
+        self._unread = bytearray()  # the beginning of an answer
+        self.inbox: deque[bytes] = deque()
+        self.has_ended = False
+        self._broken = ""  # the reason why this side has ended the process
+        self._ready = False
+        self._progress: tuple[int, ...] | None = None  # the calls of its environments when it was last seen to proceed
+        self._since = 0.0
+
+    def send(self, message: bytes) -> None:
+        """Sends a request, and takes in answers while the process does not read it."""
+        self._progress = None
+        rest = memoryview(message)
+        with suppress(OSError), self._whole():  # the process has ended, as its next answer says
+            while rest and not self.has_ended:
+                try:
+                    rest = rest[self.socket.send(rest) :]
+                    self._progress = None
+                except BlockingIOError:
+                    with DefaultSelector() as selector:
+                        selector.register(self.socket, EVENT_READ | EVENT_WRITE)
+                        selector.select(self.pause)
+                    self._read()
+                    self.end_if_it_hangs()
+
+    def _read(self) -> None:
+        """Takes in what has arrived."""
+        with suppress(BlockingIOError), self._whole():
+            while not self.has_ended:
+                try:
+                    part = self.socket.recv(_CHUNK)
+                except ConnectionError:
+                    part = b""
+                self.has_ended = not part
+                self._unread += part
+                while len(self._unread) >= HEADER.size:
+                    end = HEADER.size + HEADER.unpack_from(self._unread)[0]
+                    if len(self._unread) < end:
+                        break
+                    self.inbox.append(bytes(self._unread[HEADER.size : end]))
+                    del self._unread[:end]
+                    self._ready, self._progress = True, None
+                if len(part) < _CHUNK:
+                    return
+
+    @contextmanager
+    def _whole(self) -> Generator[None]:
+        """Ends the process if a message is interrupted, since nothing tells where the next one begins."""
+        try:
+            yield
+        except OSError:
+            raise
+        except BaseException as error:
+            cause = "a Ctrl-C" if isinstance(error, KeyboardInterrupt) else repr(error)
+            self._end(f"was ended, because {cause} cut a message off")
+            raise
+
+    def _end(self, why: str) -> None:
+        self._broken = self._broken or why
+        self.process.kill()
+        self.process.join()
+
+    def answer(self) -> tuple[int, Sequence[int], Any] | None:
+        """Returns an answer that has arrived; None if there is none yet."""
+        if not self.inbox:
+            is_alive = self.process.is_alive()  # before its last answer is read
+            self._read()
+            if not self.inbox and is_alive and not self.has_ended:
+                return None
+        if self.inbox:
+            return pickle.loads(self.inbox.popleft())  # noqa: S301 (made by the worker)
+        if self.failure is None:
+            self.process.join(_GRACE)
+            if self.process.is_alive():
+                self._end("has closed its connection")
+            self.failure = self._describe_end()
+        return -1, self.lanes, self.failure
+
+    def end_if_it_hangs(self) -> None:
+        """Ends the process, if it has been in one call of an environment for longer than the timeout."""
+        if self._timeout is None:
+            return
+        timeout, now = self._timeout if self._ready else max(self._timeout, _START_LIMIT), time.monotonic()
+        rows = self._memory.get("rows")
+        progress = tuple(rows.calls[self.lanes].tolist()) if rows is not None else ()
+        if progress != self._progress:
+            self._progress, self._since = progress, now
+        if now - self._since < timeout:
+            return
+        if DUMP_SIGNAL is not None and self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, DUMP_SIGNAL)
+            end = time.monotonic() + _GRACE
+            while not self._dumped() and time.monotonic() < end:
+                time.sleep(0.01)
+        self._end(f"hangs: no answer in {timeout:g} s")
+
+    def _dumped(self) -> str:
+        return self._trace.read_text() if self._trace.exists() else ""
+
+    def _describe_end(self) -> Failure:
+        rows = self._memory.get("rows")
+        code, signals = self.process.exitcode or 0, {one.value: one.name for one in signal.Signals}
+        ended = f"exit code {code}" if code >= 0 else f"signal {signals.get(-code, -code)}"
+        how = self._broken or f"ended with {ended}"
+        acting = [lane for lane in self.lanes if rows is not None and self._ready and rows.acting[lane]]
+        place = f"lane {acting[0]} of " if acting else ""
+        hint = "" if self._ready else f" It had not made its environments yet; {_GUARD}."
+        numbers = f"{self.lanes[0]} to {self.lanes[-1]}" if len(self.lanes) > 1 else f"{self.lanes[0]}"
+        text = f"{place}worker {self.index} (lanes {numbers}, process {self.process.pid}) {how}.{hint}"
+        return Failure(acting[0] if acting else None, None, f"{text}\n{self._dumped()}".rstrip())
+
+
+def error_of(failure: Failure, call: str = "") -> Exception:
+    """Returns the error for a failure: that of envoi or of a missing attribute itself, else a `WorkerError`."""
+    error = failure.error
+    if isinstance(error, (EnvoiError, AttributeError)):  # a loop over the lanes would raise these for its caller
+        if failure.lane is not None:
+            error.add_note(f"in lane {failure.lane} of a worker:\n{failure.text}")
+        return error
+    prefix = f"{call}: " if call else ""
+    place = f"lane {failure.lane}: " if failure.lane is not None and not failure.text.startswith("lane") else ""
+    result = WorkerError(f"{prefix}{place}{failure.text.rstrip()}", failure.lane)
+    result.__cause__ = error
+    return result
+
+
+def _sendable(source: Any, method: str) -> Any:
+    """Returns the pickle of an environment or of a function that makes one, for workers."""
+    if not isinstance(source, Env) and not callable(source):
+        raise SpecError(f"env: expected a core environment or a function that makes one, got {shown(source)}")
+    error: Exception | None = None
+    for name in ("cloudpickle", "pickle"):  # the first pickles functions by their code, so lambdas too
+        try:
+            return import_module(name).dumps(source)
+        except Exception as raised:  # objects of an imported environment may raise any error
+            error = raised
+    if method == "fork":
+        return source
+    raise SpecError(
+        f"env: {shown(source)} cannot be sent to a worker ({error}); give a function of a module that makes one, or "
+        "install cloudpickle for functions inside of others"
+    ) from error
+
+
+def _shut_down(workers: Mapping[int, Worker], memory: Mapping[str, Rows], folder: str, owner: int, lock: RLock) -> None:
+    """Ends all processes, and removes shared memory and files; of a copy of the batch in a forked process, nothing."""
+    if os.getpid() != owner:
+        return
+    for worker in workers.values():
+        with suppress(OSError):
+            worker.socket.send(pickle.dumps((0, "close", [], ())))
+        with suppress(OSError):
+            worker.socket.shutdown(SHUT_RDWR)  # also ends a worker, or a thread here, that waits for the other side
+    end = time.monotonic() + _GRACE
+    for worker in workers.values():
+        worker.process.join(max(0.0, end - time.monotonic()))
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+    held = lock.acquire(timeout=_GRACE)  # until another thread has seen that the batch is closed
+    for worker in workers.values():
+        worker.socket.close()
+        worker.process.close()
+    for rows in memory.values():
+        rows.close(unlink=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    if held:
+        lock.release()

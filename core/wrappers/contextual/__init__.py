@@ -1,5 +1,685 @@
 """Contextual environments: a context for every episode, and a view of it for the agent."""
 
-from .wrapper import Contextual
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from os import PathLike
+from types import NoneType
+from typing import Any, NoReturn, cast
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...batching.lane_contexts import LaneContexts
+from ...batching.loop import batch, lanes_of
+from ...context.binding import Binding, binding_of
+from ...context.selectors import Selector
+from ...errors import ContextError, EpisodeError, SpecError
+from ...protocol.batch_env import as_mask, each_of
+from ...protocol.process import Snapshot
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID, refuse_misspelt
+from ...seeding import Streams, batch_streams
+from ...spec import SpecTree
+from ...spec.base import shown
+from ...wrapping.change import Change, Specs
+from ...wrapping.delegate import Around
+from ...wrapping.lifted import Lifted
+from .schedule import Chosen, Indices, Mark, Noise, Places, Refusable, Schedule, full_set, selector_of
+from .view import InForce, View, append, put_beside, put_by_name
 
 __all__ = ["Contextual"]
+
+Logger = Callable[[int, int, dict[str, Any]], Any]
+"""`(episode, total steps, context)`, called at the beginning of each episode."""
+
+
+class Contextual(Lifted):
+    """An environment with a context for every episode: a contextual Markov decision process (Hallak et al., 2015).
+
+    Before each reset a selector chooses a context out of a set; it is put in force on the environment, and stays for
+    the episode. The agent sees it beside its observation, unless it is hidden. `info["context_id"]` is its id.
+    A context that was given by its values, by options or `set`, is not one of the set: in its episode
+    `info["context_id"]` is None, and `info["context"]` holds its values, a dict by feature. Of a `Contextual` around
+    another one, the id is that of the outer, and the values are there in each episode, for the inner is given them.
+    A reset with a seed restarts the selector, because a seed fixes everything that follows. To seed every episode and
+    see more than the first context of a round, use `Random`, or choose by options.
+    Options are those of CARL's `CARLEnv` (Benjamins et al., 2023), under its names.
+
+        masses = {"light": {"m": 0.5}, "heavy": {"m": 2.0}}
+        env = Contextual(load("gymnasium:Pendulum-v1"), contexts=masses)
+
+    Lanes that are environments of their own begin the round one after the other (see `assign_lane`), also in RLlib.
+
+    For one episode, `reset(options={"context_id": …})` or `options={"context": {…}}` chooses the context and leaves the
+    selector where it is; options that are named like a feature set it over the chosen context. An option whose name
+    is nearly one of these is a `ContextError`; the others go to the environment. In a batch every lane has a context of
+    its own, which changes only when that lane is reset. Several agents share one.
+
+    Args:
+        env: The environment: one agent's, several agents', or a batch.
+        contexts: The set of contexts, `{id: {feature: value}}`, or a sequence, whose ids are 0, 1, …, or the path of a
+            file, see `envoi.context.load_contexts`, or an `envoi.context.ContextSet`. Features that a context leaves
+            out have their defaults. None or an empty set is the default context alone.
+        default_context: Defaults, over those that the environment has by itself.
+        context_selector: A selector of `envoi.context`, its class, or None for `RoundRobin`.
+        context_selector_kwargs: The arguments of the selector's class.
+        hide_context: If True, the agent does not see the context; specs then are those of `env`.
+        state_context_features: The features that it sees, in this order; None for all, `[]` for none,
+            `"changing_context_features"` (or a list of it alone, as in CARL) for those that differ over the set.
+        context_mask: Features that it does not see, whatever the other options.
+        scale_context_features: The divisor of a seen value: `"no"`, `"by_mean"` of the set, `"by_default"`, the
+            default value; by 1 where that is 0.
+        add_gaussian_noise_to_context: If True, each episode's values are sampled around those of the set, with standard
+            deviation `gaussian_noise_std_percentage · |value|`. The set stays as it is, and so does `{feature: value}`.
+        gaussian_noise_std_percentage: The relative standard deviation; 0.01 is one percent.
+        max_episode_length: The number of steps after which an episode is truncated, if no limit inside comes first; or
+            None.
+        dict_observation_space: If True, the agent sees `{"state": …, "context": …}` (the context a vector), which any
+            observation allows; else one array, `[state…, context…]`, which a one-dimensional float array allows.
+        logger: Called at each beginning of an episode as `logger(episode, total_steps, context)`, or an object with
+            such a method `write_context`.
+        bind: How a context reaches the environment: None for its own features or else its attributes; a function
+            `(env, context)`; or a binding of `envoi.context`: `Attributes`, `Factory`.
+        n_envs: Make a batch of so many lanes of `env`.
+        noisy_features: Which features get noise; None for all numbers.
+        clip_noise: If True, noise keeps a value within its feature's bounds.
+        context_bounds: Bounds of features, `{name: (low, high)}` or CARL's `{name: (low, high, dtype)}`, for those that
+            the environment does not describe.
+        obs_context_features: Another name of `state_context_features`, CARL's newer one.
+        obs_context_as_dict: CARL's newer layout: `{"obs": …, "context": …}` with the context a dict by feature (True)
+            or a vector (False); None for `dict_observation_space`.
+
+    Attributes:
+        contexts: The full contexts by id.
+        default_context: The default one, or None where there are no defaults.
+        context_selector: The selector.
+        context_id: The id of the context in force, in a batch a tuple of one a lane; `context_key` is the same.
+        state_context_features: The names of the features that the agent sees.
+        max_episode_length: The number of steps after which an episode is truncated, or None.
+
+    Raises:
+        ContextError: An unknown feature, mask or id; a value out of bounds; `"by_default"` without defaults; or an
+            environment that takes no contexts. On a reset, an option whose name is misspelt.
+        SpecError: The layout does not allow the environment's observation.
+    """
+
+    memory = ("_in_force", "_bound", "_episodes", "_total")
+    _planned = (*Lifted._planned, "_shown_in_infos", "_takes_arrays")
+
+    _shown_in_infos: Mapping[str, Any]
+    _is_outdated: bool = False  # True if another `Contextual` has reset the same environment since
+
+    def __init__(
+        self,
+        env: Any,
+        contexts: Mapping[Any, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | str | PathLike[str] | None = None,
+        *,
+        default_context: Mapping[str, Any] | None = None,
+        context_selector: Selector | type[Selector] | None = None,
+        context_selector_kwargs: Mapping[str, Any] | None = None,
+        hide_context: bool = False,
+        state_context_features: Sequence[str] | str | None = None,
+        context_mask: Sequence[str] | None = None,
+        scale_context_features: str = "no",
+        add_gaussian_noise_to_context: bool = False,
+        gaussian_noise_std_percentage: float = 0.01,
+        max_episode_length: int | None = None,
+        dict_observation_space: bool = False,
+        logger: Logger | Any = None,
+        bind: Binding | Callable[[Any, dict[str, Any]], Any] | None = None,
+        n_envs: int | None = None,
+        noisy_features: Sequence[str] | None = None,
+        clip_noise: bool = True,
+        context_bounds: Mapping[str, Sequence[Any]] | None = None,
+        obs_context_features: Sequence[str] | str | None = None,
+        obs_context_as_dict: bool | None = None,
+    ) -> None:
+        # The change is planned below, where its schedule is known.
+        Around.__init__(self, env)  # pyright: ignore[reportUnknownMemberType]
+        self._log: Any = getattr(logger, "write_context", logger)
+        if self._log is not None and not callable(self._log):
+            raise ContextError(f"logger: expected a function (episode, total_steps, context), got {shown(logger)}")
+        for name, flag in (("hide_context", hide_context), ("dict_observation_space", dict_observation_space)):
+            if not isinstance(cast("Any", flag), (bool, np.bool_)):
+                raise ContextError(f"{name}: expected True or False, got {flag!r}")
+        if not isinstance(cast("Any", n_envs), (int, np.integer, NoneType)):
+            raise SpecError(f"n_envs: expected how many lanes, or None, got {n_envs!r}")
+        if not _is_count(max_episode_length):
+            raise SpecError(f"max_episode_length: expected an integer of at least 1, got {max_episode_length!r}")
+        if obs_context_features is not None and state_context_features is not None:
+            raise ContextError("obs_context_features, state_context_features: expected one of these, got both")
+        if obs_context_as_dict is not None and dict_observation_space:
+            raise ContextError("dict_observation_space, obs_context_as_dict: expected one of these layouts, got both")
+        layout = append
+        if dict_observation_space:
+            layout = partial(put_beside, keys=("state", "context"))
+        elif obs_context_as_dict is not None:
+            layout = partial(put_by_name if obs_context_as_dict else put_beside, keys=("obs", "context"))
+        self._binding = binding_of(bind, env)
+        if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
+            env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
+        self.max_episode_length = max_episode_length
+        self._lanes: int | None = getattr(env, "batch_size", None)
+        selector = selector_of(context_selector, context_selector_kwargs)
+        set_of_contexts, default = full_set(env, self._binding, contexts, default_context)
+        first = next(iter(set_of_contexts.items()))
+        space = self._binding.space
+        deviation = float(gaussian_noise_std_percentage) if add_gaussian_noise_to_context else 0.0
+        noise = Noise(deviation, noisy_features, first[1], {} if space is None else space.features)
+        if noisy_features is not None and not add_gaussian_noise_to_context:
+            raise ContextError("noisy_features: there is no noise; give add_gaussian_noise_to_context=True")
+        self._schedule = Schedule(set_of_contexts, default, selector, noise, space)
+        self._schedule.begin()
+        self._view = View(
+            self._schedule,
+            state_context_features if obs_context_features is None else obs_context_features,
+            context_mask,
+            scale_context_features,
+            bool(hide_context),
+            layout,
+            clip_noise,
+            context_bounds or {},
+        )
+        self._in_force = InForce.first(first, self._lanes, self._view)
+        self._bound: Sequence[Mapping[str, Any]] | None = None  # those put in force last, by a binding of one lane
+        self._episodes, self._total = 0, 0
+        super().__init__(env)
+
+    @property
+    def one_by_one(self) -> bool:
+        """True if contexts reach single environments only, so that a batch must be a loop over such."""
+        return not self._binding.sets_features
+
+    # Observations and infos.
+
+    def change(self, specs: Specs) -> Change:
+        limit, lanes = self.max_episode_length, specs.lanes
+        inner = self._inner_spec(specs)
+        spec, see = self._view.show_in(inner, specs.agent, lanes is not None)
+        if spec is None and inner is not specs.observation:
+            spec = inner
+        # The memory is the number of steps. The context lasts as long as the episode, so no step changes it.
+        counts = limit is not None or self._log is not None
+        zero: Any = 0 if lanes is None else np.zeros(lanes, np.int64)
+        return Change(
+            observation_spec=spec,
+            observation=see,
+            action=_refuse if self._is_outdated else None,
+            shared=True,
+            begin=(lambda observation: zero) if counts else None,
+            remember=(lambda elapsed, action, observation, reward: elapsed + 1) if counts else None,
+            truncated=None if limit is None else (lambda flag, elapsed: flag | (elapsed >= limit)),
+            info=self._entries,
+        )
+
+    def _entries(self, elapsed: Any = None) -> Mapping[str, Any]:
+        shown = self._shown_in_infos
+        if self._lanes is None and CONTEXT in shown:
+            return {**shown, CONTEXT: dict(shown[CONTEXT])}  # each info has a copy, which its reader may change
+        return shown
+
+    def _plan(self) -> None:
+        self._view.forget()
+        super()._plan()
+        self._show()
+
+    def _inner_spec(self, specs: Specs) -> SpecTree:
+        """Returns the inner observation spec under all contexts that may come into force."""
+        under = specs.observation
+        if self._binding.sets_features:
+            under = self.env.spec_under(self._schedule.reachable())
+            under = under if specs.agent is None else under[specs.agent]
+        under = self._view.widened(under)
+        return specs.observation if under == specs.observation else under
+
+    def build_observation_space(
+        self,
+        env_lower_bounds: Any = None,
+        env_upper_bounds: Any = None,
+        context_bounds: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Sets the bounds of the observation spec; None is as at construction. Forms read specs when they are made.
+
+        Args:
+            env_lower_bounds: Of the environment's own observation, which is one array.
+            env_upper_bounds: Likewise; neither may exclude what the environment's spec allows.
+            context_bounds: `(low, high)` or `(low, high, dtype)` by feature.
+
+        Raises:
+            ContextError: An unknown feature, or a context outside of the bounds.
+            SpecError: Observations reach beyond the bounds.
+        """
+        before = self._view
+        try:
+            self._view = before.with_bounds(env_lower_bounds, env_upper_bounds, context_bounds)
+            self._plan()
+        except Exception:
+            self._view = before
+            before.bound()
+            self._plan()
+            raise
+
+    # Of coming episodes.
+
+    def select_next(self) -> tuple[Hashable, dict[str, Any]]:
+        """Chooses the context of the next episode now; the selector moves on.
+
+        Returns:
+            Its id and the full context, before noise.
+        """
+        key, context = self._schedule.select_next(self.env)
+        return key, dict(context)
+
+    def peek(self) -> tuple[Hashable, dict[str, Any]]:
+        """Returns the id and the context (before noise) of the next episode, or of the next lane that begins.
+
+        The selector stays where it is.
+        """
+        key, context = self._schedule.peek(self.env)
+        return key, dict(context)
+
+    def set(self, context: Hashable | Mapping[str, Any] | Sequence[Any] | None) -> None:
+        """Fixes the context of all coming episodes; the selector stays where it is.
+
+        Args:
+            context: An id, or `{feature: value}`, with the default for what it leaves out and the id None; in a batch
+                also a list of one per lane. None lets the selector choose again.
+
+        Raises:
+            ContextError: There is no such context.
+        """
+        self._schedule.fixed = None if context is None else cast("Any", self._found_for_each(context, "set"))
+
+    def put_context(self, context: Mapping[str, Any], lanes: Sequence[int]) -> None:
+        fixed: list[Chosen | None] = list(self._schedule.fixed or [None] * (self._lanes or 1))
+        given = each_of(context, len(lanes))
+        for index, lane in enumerate(lanes):
+            before, new = fixed[lane], {name: column[index] for name, column in given.items()}
+            full = new if before is None else {**before[1], **new}
+            fixed[lane] = self._checked([self._schedule.found(full, "put_context")], "put_context")[0]
+        self._schedule.fixed = fixed
+
+    def _found_for_each(self, context: Any, what: str) -> list[Chosen]:
+        return self._checked(self._schedule.found_for_each(context, self._lanes or 1, what), what)
+
+    def _checked(self, chosen: list[Chosen], what: str) -> list[Chosen]:
+        """Checks that the observation spec holds under contexts that are not in the set."""
+        given = [context for key, context in chosen if key is None]
+        for context in given[:1] if all(context is given[0] for context in given) else given:
+            self._view.check(context, what)
+            if not self._binding.sets_features:
+                continue
+            reachable = self._schedule.reachable()
+            under = self.env.spec_under([*reachable, context])
+            if under != self.env.spec_under(reachable):
+                raise ContextError(
+                    f"{what}: under {context} an observation could lie outside of its spec; let the set of contexts "
+                    "(Contextual(env, contexts=…)) reach as far"
+                )
+        return chosen
+
+    # The set, and how it is used.
+
+    @property
+    def contexts(self) -> dict[Any, dict[str, Any]]:
+        """The full contexts by id.
+
+        Raises:
+            ContextError: On setting them, because specs, snapshots and batches follow from the set.
+        """
+        return self._schedule.contexts
+
+    @contexts.setter
+    def contexts(self, contexts: Any) -> None:
+        raise ContextError(
+            "contexts: the set of a Contextual stays as it is; make a new one, Contextual(env.env, contexts), or fix "
+            "the context of coming episodes by env.set(context)"
+        )
+
+    @property
+    def default_context(self) -> dict[str, Any] | None:
+        """The full default context, or None where there are no defaults."""
+        return self._schedule.default_context
+
+    @property
+    def context_selector(self) -> Selector:
+        """The selector; settable."""
+        return self._schedule.selector
+
+    @context_selector.setter
+    def context_selector(self, selector: Selector) -> None:
+        self._schedule.selector = selector
+
+    @property
+    def state_context_features(self) -> list[str]:
+        """The names of the features that the agent sees, in order; none where the context is hidden."""
+        return list(self._view.names)
+
+    @property
+    def obs_context_features(self) -> list[str]:
+        """Newer CARL's name of `state_context_features`."""
+        return self.state_context_features
+
+    def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a context with the default values of the features that it leaves out; `context` itself stays.
+
+        Args:
+            context: Values of some features.
+
+        Returns:
+            A new dict, in the order of the features.
+
+        Raises:
+            ContextError: There is no such feature, or a feature cannot have its value.
+        """
+        return self._schedule.with_defaults(context)
+
+    # In force.
+
+    @property
+    def context(self) -> Any:
+        """The full context in force, with its noise; in a batch a tuple of one per lane. Setting it is `set`."""
+        contexts = self._in_force.in_lanes()
+        return tuple(map(dict, contexts)) if self._lanes is not None else dict(contexts[0])
+
+    @context.setter
+    def context(self, context: Any) -> None:
+        self.set(context)
+
+    @property
+    def context_id(self) -> Any:
+        """The id of the context in force; in a batch a tuple of one per lane."""
+        ids = self._in_force.ids
+        return tuple(ids.tolist()) if self._lanes is not None else ids[0]
+
+    @property
+    def context_key(self) -> Any:
+        """CARL's name of `context_id`."""
+        return self.context_id
+
+    # Resets.
+
+    def reset(self, **arguments: Any) -> Any:
+        options, seed = arguments.get("options"), arguments.get("seed")
+        lanes: Indices = (0,)
+        if self._lanes is not None:
+            mask = as_mask(arguments.get("mask"), self._lanes, "mask")
+            lanes = np.arange(self._lanes) if mask is None else np.flatnonzero(mask)
+        wish, values = None, None
+        if options:
+            options = dict(options)
+            wish, values = self._take_wishes(options)
+        if "options" in arguments:
+            arguments["options"] = options or None
+        with self._begin_episodes(lanes, wish, values, seed):
+            if seed is None and self._binding.replaces:
+                arguments["seed"] = self._seed_of_replaced()
+            return super().reset(**arguments)
+
+    def beginning(self, restart: NDArray[np.bool_]) -> Refusable:
+        return self._begin_episodes(restart.nonzero()[0], in_step=True)
+
+    def _begin_episodes(
+        self,
+        lanes: Indices,
+        wish: Sequence[Chosen] | None = None,
+        values: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        in_step: bool = False,
+    ) -> Refusable:
+        """Chooses contexts for lanes that begin, and puts them in force, unless the reset or step is then refused."""
+        self._take_charge()
+        begun = self._refusable(lanes)
+        try:
+            if seed is not None:
+                self._follow(seed, lanes)
+            self._choose(lanes, wish, values)
+            if in_step and self._binding.replaces:
+                for lane in _listed(lanes):
+                    self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
+        except Exception:  # functions of the user choose contexts and put them in force
+            begun.undo()
+            raise
+        return begun
+
+    def _take_charge(self) -> None:
+        """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
+        env = self._env_inside.unwrapped
+        before = _LATEST.get(id(env))
+        if before is not self:
+            _LATEST[id(env)] = self
+            if before is not None and before._env_inside.unwrapped is env and not _is_in(before, self):
+                before._set_outdated(True)
+        if self._is_outdated:
+            self._set_outdated(False)
+
+    def _set_outdated(self, is_outdated: bool) -> None:
+        self._is_outdated = is_outdated
+        self._plan()
+
+    def _seed_of_replaced(self) -> int:
+        """Returns the seed of an environment that replaces another one, so that it follows from the first seed."""
+        return int(self._schedule.generator(self.env).integers(2**31))
+
+    def _take_wishes(self, options: dict[str, Any]) -> tuple[list[Chosen] | None, dict[str, Any]]:
+        """Takes contexts and features out of options."""
+        wish, known = None, self._schedule.features
+        refuse_misspelt(options, known)
+        for name in (CONTEXT_ID, CONTEXT):
+            if name in options:
+                wish = self._found_for_each(options.pop(name), f"options[{name!r}]")
+        return wish, {name: options.pop(name) for name in list(options) if name in known}
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        taken = (CONTEXT, CONTEXT_ID, *self._schedule.features)
+        return self.env.untaken({name: value for name, value in options.items() if name not in taken})
+
+    def _follow(self, seed: Any, lanes: Indices) -> None:
+        """Lets choices follow from the seed of a reset of these lanes; the selector begins if they are all."""
+        streams = Streams(seed) if self._lanes is None else batch_streams(seed, self._lanes)
+        if streams is not None:
+            self._schedule.rng = streams.context
+            if len(lanes) == (self._lanes or 1):
+                self._schedule.begin()  # a seed fixes which contexts are chosen
+
+    def _choose(
+        self, lanes: Indices, wish: Sequence[Chosen] | None = None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        """Chooses contexts for lanes that are about to begin, and puts them in force."""
+        schedule, n = self._schedule, self._lanes
+        if not len(lanes):
+            return
+        if self._log is not None:
+            memory = getattr(self, "_memory", getattr(self, "_common", None))  # the number of steps
+            self._total += 0 if memory is None else int(np.atleast_1d(memory)[np.asarray(lanes, np.intp)].sum())
+        rng = schedule.rng or schedule.generator(self.env)
+        in_columns = n is not None and self._binding.sets_features and not values
+        places = schedule.select_places(rng, len(lanes)) if in_columns and wish is None else None
+        if places is not None:
+            self._put_places(places, lanes)
+            return
+        lanes = _listed(lanes)
+        chosen = schedule.choose(rng, lanes, n or 1, wish)
+        if values:
+            changed = [schedule.changed(one, values) for one in chosen]
+            self._checked([new for new, old in zip(changed, chosen, strict=True) if new is not old], "options")
+            chosen = changed
+        places = schedule.columns.places_of(chosen) if in_columns else None
+        if places is not None:
+            self._put_places(places, np.asarray(lanes))
+        else:
+            self._put(chosen, lanes, bool(values) or wish is not None or schedule.fixed is not None)
+
+    # Contexts in force.
+
+    def _refusable(self, lanes: Indices) -> Refusable:
+        """Returns the context of what may change the contexts of lanes, and may be refused."""
+        binding = self._binding
+        held = self._in_force, self._bound, self._episodes, self._total
+        mark, replaced = self._schedule.mark(binding.replaces), binding.held(self._env_inside)
+        return Refusable(self._settle, self._take_back, (lanes, held, mark, replaced))
+
+    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
+        """Returns to the contexts in force and those to come of before, because a reset or step was refused."""
+        tried = self._in_force
+        self._in_force, self._bound, self._episodes, self._total = held
+        self._schedule.go_back(mark)
+        if tried is not self._in_force:
+            env, contexts = self._env_inside, self._in_force.in_lanes()
+            self._use(self._binding.put_back(env, replaced, contexts, None if self._lanes is None else _listed(lanes)))
+            self._show()
+
+    def _settle(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
+        """Completes a reset or step that was not refused; the arguments are those of `_take_back`."""
+        if replaced is not None:
+            self._binding.release(self._env_inside, replaced)
+        if self._log is not None:
+            for lane in _listed(lanes):
+                self._log(self._episodes, self._total, dict(self._in_force.in_lanes()[lane]))
+                self._episodes += 1
+
+    def _put_places(self, places: Places, lanes: Indices) -> None:
+        """Puts contexts of the set in force, in a batch that has features by itself."""
+        before, columns = self._in_force, self._schedule.columns
+        differ_in_few = before.columns is columns  # in the features that differ over the set
+        if not differ_in_few and len(lanes) != self._lanes:
+            self._put(columns.entries(columns.ids[places]), _listed(lanes), False)
+            return
+        self._in_force = now = before.with_places(places, lanes, columns, self._view)
+        if differ_in_few:
+            as_arrays = self._takes_arrays
+            self._env_inside.put_context(columns.values(places, as_arrays), lanes if as_arrays else _listed(lanes))
+        else:
+            self._binding.apply(self.env, now.in_lanes(), _listed(lanes))
+        self._show()
+
+    @cached_property
+    def _takes_arrays(self) -> bool:
+        """True if the batch inside holds contexts as arrays."""
+        inside: Any = self._env_inside
+        passes_on = Around[Any].put_context
+        while getattr(inside.__class__, "put_context", None) is passes_on:
+            inside = inside.env
+        return isinstance(inside, LaneContexts)
+
+    def _put(self, chosen: Sequence[Chosen], lanes: Sequence[int], by_values: bool) -> None:
+        """Puts contexts in force."""
+        before, view, given = self._in_force, self._view, []
+        if by_values or before.unnamed:
+            given = [lane for lane, one in zip(lanes, chosen, strict=True) if self._schedule.is_given(one)]
+        if self._lanes is None:
+            self._in_force = now = before.with_one(chosen[0], view, given)
+        else:
+            self._in_force = now = before.with_chosen(chosen, lanes, view, given)
+        if self._lanes is None or not self._binding.sets_features:
+            self._bind(now.in_lanes(), lanes)
+        else:
+            self._binding.apply(self.env, now.in_lanes(), lanes)
+        self._show()
+
+    def _bind(self, contexts: Sequence[Any], lanes: Sequence[int]) -> None:
+        """Puts contexts in force by way of the binding, unless they are."""
+        binding, before = self._binding, self._bound
+        if before is not None and not binding.reapplies:
+            begin = [lane for lane in lanes if contexts[lane] is not before[lane] and contexts[lane] != before[lane]]
+            is_one = self._lanes is None and binding.sets_features
+            # Other code may have given the environment another context meanwhile.
+            if begin or not is_one or self._env_inside.context == before[0]:
+                lanes = begin
+        if lanes:
+            self._use(binding.apply(self.env, contexts, None if self._lanes is None else lanes))
+            self._bound = contexts
+
+    def _use(self, env: Any) -> None:
+        """Takes an environment for the one inside."""
+        if env is not self.env:
+            self._env_inside = env
+            self._plan()
+
+    def _show(self) -> None:
+        """Holds the part of the contexts in force that observations and infos show."""
+        lanes, now = self._lanes is not None, self._in_force
+        self._shown_in_infos = now.infos(lanes)
+        self._view.hold(now.vectors if lanes else now.vectors[0])
+
+    # Lanes, streams and snapshots.
+
+    def assign_lane(self, number: int) -> None:
+        """See `Process.assign_lane`: a selector that goes round begins there.
+
+        Raises:
+            ContextError: It is no integer of at least 0.
+        """
+        if isinstance(number, bool) or not isinstance(cast("object", number), (int, np.integer)) or number < 0:
+            raise ContextError(f"assign_lane: expected a number of at least 0, got {number!r}")
+        super().assign_lane(number)
+        self.context_selector.lane = int(number)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The inner environment's generator; setting it sets it there, and the choice of contexts follows from it."""
+        return self.env.rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        self.env.rng = generator
+        self._schedule.rng = None
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._kind, (super().snapshot().content, self._schedule.snapshot()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        content, schedule = self._content(snapshot)
+        lanes = range(self._lanes or 1)
+        with self._refusable(lanes):
+            if self._binding.replaces:
+                self._in_force, self._bound = content[1]["_in_force"], None
+                self._bind(self._in_force.in_lanes(), lanes)
+            super().restore(Snapshot(self._kind, content))
+            self._schedule.restore(schedule)
+            self._take_charge()
+            if self._in_force.columns is not None:
+                self._in_force = self._in_force.of_the_set(self._schedule.columns)
+            self._show()
+
+    # Copies.
+
+    def over(self, env: Any) -> Any:
+        args, kwargs = self._arguments
+        kwargs = {name: value for name, value in kwargs.items() if name != "n_envs"}
+        return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
+
+
+_LATEST: WeakValueDictionary[int, Contextual] = WeakValueDictionary()
+"""The wrapper that was reset last around an environment, by the environment's `id`."""
+
+
+def _is_in(one: Any, other: Any) -> bool:
+    """Returns True if one of two wrappers is inside the other."""
+    return any(layer is inner for outer, inner in ((one, other), (other, one)) for layer in _layers(outer))
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    while isinstance(env, Around):
+        layer = cast("Any", env)
+        yield layer
+        env = layer.env
+
+
+def _listed(lanes: Indices) -> Sequence[int]:
+    return lanes.tolist() if isinstance(lanes, np.ndarray) else lanes
+
+
+def _refuse(action: Any) -> NoReturn:
+    raise EpisodeError(
+        "step: another Contextual has reset this environment since, and its context is in force; reset this one, or "
+        "make an environment for each"
+    )
+
+
+def _is_count(limit: Any) -> bool:
+    is_integer = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
+    return limit is None or (is_integer and bool(limit >= 1))

@@ -1,53 +1,193 @@
-"""Which context each coming episode has."""
+"""The context of each coming episode."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from os import PathLike
-from types import NoneType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...context import selectors
 from ...context.binding import Binding, check_names
-from ...context.contexts_by_id import contexts_of, fill
-from ...context.distributions import extremes
-from ...context.files import load_contexts
-from ...context.noise import Noise
-from ...context.sampled import Sampled
-from ...context.selectors import Random, RoundRobin, Selector, Static
-from ...context.set_columns import Places, SetColumns, same_contexts
+from ...context.features import Categorical, Feature, UniformInteger, extremes
+from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
+from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts
 from ...context.space import ContextSpace
 from ...errors import ContextError, nearest
+from ...spec.base import shown
+from ...structural_equality import structure
 from ...tree import AnyList, AnyMapping, AnyTuple
 
-Context: TypeAlias = dict[str, Any]
-Chosen: TypeAlias = tuple[Hashable, Mapping[str, Any]]
+Chosen: TypeAlias = tuple[Hashable, Context]
 """An id and a full context; the id is None for a context that was given by its values."""
 
+Indices: TypeAlias = Sequence[int] | NDArray[np.intp]
+"""The indices of some lanes, in order."""
 
-_ATOMS = frozenset({int, float, bool, str, NoneType})
+# The set, as columns.
+
+Places = NDArray[np.intp]
+"""Contexts of a set by their places in it: 0 for the first, and so on."""
+
+
+class SetColumns:
+    """The m contexts of a set, by place, as columns with one value for each.
+
+    It is never changed, so copies share it.
+
+    Attributes:
+        by_id: The contexts by id.
+        contexts: The contexts.
+        ids: Their ids: an object array of shape (m,).
+    """
+
+    def __init__(self, contexts: Contexts) -> None:
+        self.by_id = contexts
+        self.contexts: list[Context] = list(contexts.values())
+        self.ids = objects(list(contexts))
+        self._places = {key: place for place, key in enumerate(contexts)}
+        lists = {name: [context[name] for context in self.contexts] for name in self.contexts[0]}
+        # Episodes under contexts of the set differ in no other features.
+        self._lists = {n: column for n, column in lists.items() if any(not _same(v, column[0]) for v in column)}
+        self._arrays = {name: _array(column) for name, column in self._lists.items()}
+
+    def entries(self, ids: NDArray[Any]) -> list[tuple[Any, Context]]:
+        """Returns these ids, each with its context."""
+        return [(key, self.by_id[key]) for key in cast("list[Any]", ids.tolist())]
+
+    def places_of(self, chosen: Sequence[tuple[Any, Context]]) -> Places | None:
+        """Returns the places of contexts; None if one of them is not of the set."""
+        places: list[int] = []
+        for key, context in chosen:
+            place = self._places.get(key)
+            if place is None or self.contexts[place] is not context:
+                return None
+            places.append(place)
+        return np.array(places, np.intp)
+
+    def values(self, places: Places, as_arrays: bool) -> dict[str, Any]:
+        """Returns the values of the features that differ over the set, by feature."""
+        if as_arrays:
+            return {
+                name: self._listed(name, places) if column is None else column[places]
+                for name, column in self._arrays.items()
+            }
+        return {name: self._listed(name, places) for name in self._lists}
+
+    def _listed(self, name: str, places: Places) -> list[Any]:
+        column = self._lists[name]
+        return [column[place] for place in places.tolist()]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SetColumns:
+        return self
+
+    def __reduce__(self) -> Any:
+        return SetColumns, (self.by_id,)
+
+
+def _same(value: Any, other: Any) -> bool:
+    # Equal numbers may be written differently: 0.0 and -0.0, 1 and 1.0.
+    return value is other or (np.array_equal(value, other) and repr(value) == repr(other))
+
+
+def _array(values: list[Any]) -> NDArray[Any] | None:
+    """Returns a column as an array with the same values; None if there is none, as for values of several types."""
+    if {type(value) for value in values} not in ({float}, {int}, {bool}):
+        return None
+    array = np.array(values)
+    return array if array.dtype.kind in "fib" else None  # greater integers are objects
+
+
+def same_contexts(contexts: Mapping[Any, Context], others: Mapping[Any, Context]) -> bool:
+    """Returns True if two sets have the same contexts under the same ids, in the same order."""
+    return contexts is others or structure(list(contexts.items())) == structure(list(others.items()))
+
+
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Returns an object array of shape (n,), of n values of any kind."""
+    array = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        array[index] = value
+    return array
+
+
+# Noise.
+
+_REACH = 8
+"""The number of standard deviations at which noise is clipped; one value in 10¹⁵ lies beyond."""
+
+
+class Noise:
+    """Gaussian noise relative to the value, `value + N(0, (deviation · |value|)²)`.
+
+    Attributes:
+        names: The features that get noise.
+        limits: The bounds by feature, to which noisy values are clipped; empty for no bounds.
+    """
+
+    def __init__(
+        self, deviation: float, chosen: Sequence[str] | None, context: Context, features: Mapping[str, Feature]
+    ) -> None:
+        if not 0 <= deviation < np.inf:
+            raise ContextError(f"gaussian_noise_std_percentage: expected a number of at least 0, got {deviation}")
+        self._deviation = deviation
+        numbers = [
+            name
+            for name, value in context.items()
+            if np.asarray(value).dtype.kind in "iuf"
+            and not isinstance(features.get(name), (Categorical, UniformInteger))
+        ]
+        for name in chosen or ():
+            if name not in context:
+                raise ContextError(f"noisy_features: no feature {name!r}; {nearest(name, context)}")
+            if name not in numbers:
+                raise ContextError(f"noisy_features: expected real numbers, and {name!r} is {context[name]!r}")
+        self.names = [] if not deviation else numbers if chosen is None else list(chosen)
+        self.limits: dict[str, tuple[Any, Any]] = {}
+
+    def add(self, context: Context, rng: np.random.Generator) -> dict[str, Any]:
+        """Returns the context of an episode: a copy with noise."""
+        return {**context, **{name: self._around(name, context[name], rng) for name in self.names}}
+
+    def _around(self, name: str, value: Any, rng: np.random.Generator) -> Any:
+        value = np.asarray(value, np.float64)
+        far = np.clip(np.asarray(rng.normal(size=value.shape), np.float64), -_REACH, _REACH)
+        return self._within(name, value + far * self._deviation * np.abs(value))
+
+    def ends(self, contexts: Iterable[Context]) -> list[dict[str, Any]]:
+        """Returns contexts that bound all noisy versions of the given ones, feature by feature."""
+        reach = _REACH * self._deviation
+        return [
+            {**c, **{name: self._within(name, c[name] + end * reach * np.abs(c[name])) for name in self.names}}
+            for end in (-1, 1)
+            for c in contexts
+            if self.names
+        ]
+
+    def _within(self, name: str, value: Any) -> Any:
+        if name in self.limits:
+            value = np.clip(value, *self.limits[name])
+        return value if np.ndim(value) else float(value)
+
+
+# The schedule.
+
 # Of these classes themselves; what subclasses do is not known.
 _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random numbers
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 
-Mark: TypeAlias = tuple[Selector, dict[str, Any], bool, "np.random.Generator | None", Any, "Chosen | None"]
-"""All that choices change: the selector, its position or (True) all its attributes, the generator and its state, and
-`Schedule.next`."""
+Mark: TypeAlias = tuple[Selector, dict[str, Any], "np.random.Generator | None", Any, "Chosen | None"]
+"""All that choices change: the selector and its attributes, the generator and its state, and `Schedule.next`."""
 
 
 class Schedule:
     """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
-
-    Args:
-        contexts: The full contexts by id.
-        default_context: The default one, or None.
-        selector: Chooses out of the set.
-        noise: Adds noise to the contexts of the set.
-        space: The features that the environment describes, or None.
 
     Attributes:
         next: The context of the next episode where it has been chosen already, or None.
@@ -57,8 +197,8 @@ class Schedule:
 
     def __init__(
         self,
-        contexts: dict[Any, Context],
-        default_context: Context | None,
+        contexts: dict[Any, dict[str, Any]],
+        default_context: dict[str, Any] | None,
         selector: Selector,
         noise: Noise,
         space: ContextSpace | None,
@@ -76,16 +216,11 @@ class Schedule:
         self.selector.begin(self.contexts, self.space)
 
     @property
-    def is_sampled(self) -> bool:
-        """True if contexts are sampled from distributions instead of the set."""
-        return isinstance(self.selector, Sampled)
-
-    @property
     def features(self) -> Iterable[str]:
         """The names of the features."""
         return next(iter(self.contexts.values()))
 
-    def ends(self) -> list[Context]:
+    def ends(self) -> Sequence[Context]:
         """Returns the contexts of the set, or of a sampled one the two with all features least and greatest."""
         contexts = list(self.contexts.values())
         if not isinstance(self.selector, Sampled):
@@ -93,7 +228,7 @@ class Schedule:
         ends = {name: extremes(feature) for name, feature in self.selector.drawn_from.items()}
         return [{**contexts[0], **{name: pair[end] for name, pair in ends.items()}} for end in (0, -1)]
 
-    def reachable(self) -> list[Context]:
+    def reachable(self) -> list[dict[str, Any]]:
         """Returns contexts between which all lie that may come into force."""
         contexts = list(self.contexts.values())
         if isinstance(self.selector, Sampled):
@@ -125,16 +260,7 @@ class Schedule:
         return chosen
 
     def select_places(self, rng: np.random.Generator, n: int) -> Places | None:
-        """Returns the contexts of lanes that begin an episode as their places in the set.
-
-        Args:
-            rng: The generator of choices.
-            n: The number of lanes, at least 1.
-
-        Returns:
-            Shape (n,); None, before anything has changed, if some contexts may lie outside of the set, or the selector
-            chooses one by one.
-        """
+        """Returns the contexts of lanes that begin an episode as their places in the set."""
         selector = self.selector
         if self.noise.names or self.fixed is not None or self.next is not None:
             return None
@@ -148,14 +274,7 @@ class Schedule:
     def choose(
         self, rng: np.random.Generator, lanes: Sequence[int], n: int, wish: Sequence[Chosen] | None = None
     ) -> list[Chosen]:
-        """Returns the contexts of lanes that begin an episode.
-
-        Args:
-            rng: The generator of choices and noise.
-            lanes: The indices of the lanes.
-            n: How many lanes there are.
-            wish: One context for each of the n lanes, for these episodes alone; the selector stays where it is.
-        """
+        """Returns the contexts of lanes that begin an episode."""
         chosen: list[Chosen]
         if wish is None and self.fixed is None and self.next is None:
             selector = self.selector
@@ -164,7 +283,7 @@ class Schedule:
             given = wish or self.fixed or [None] * n
             chosen = [given[lane] or self.select(rng) for lane in lanes]
         if self.noise.names:
-            chosen = [one if self.is_given(one) else (one[0], self.noise.drawn(one[1], rng)) for one in chosen]
+            chosen = [one if self.is_given(one) else (one[0], self.noise.add(one[1], rng)) for one in chosen]
         return chosen
 
     def is_given(self, chosen: Chosen) -> bool:
@@ -175,15 +294,7 @@ class Schedule:
     # Contexts that the user gives.
 
     def found(self, context: Any, what: str) -> Chosen:
-        """Returns the context that an id or values mean.
-
-        Args:
-            context: An id of the set, or `{feature: value}`, which has defaults for the features that it leaves out.
-            what: The name of the argument, for messages.
-
-        Raises:
-            ContextError: There is no such id, feature or value.
-        """
+        """Returns the context that an id or values mean."""
         if isinstance(context, AnyMapping):
             full = {**(self.default_context or {}), **context}
             known = self.features
@@ -200,16 +311,7 @@ class Schedule:
         return context, self.contexts[context]
 
     def found_for_each(self, context: Any, n: int, what: str) -> list[Chosen]:
-        """Returns the context of each lane.
-
-        Args:
-            context: One for all lanes, or a list of one per lane; see `found`.
-            n: How many lanes there are.
-            what: The name of the argument, for messages.
-
-        Raises:
-            ContextError: There is no such context, or not one per lane.
-        """
+        """Returns the context of each lane."""
         if not (isinstance(context, AnyList) or (isinstance(context, AnyTuple) and context not in self.contexts)):
             return [self.found(context, what)] * n
         if len(context) != n:
@@ -217,26 +319,14 @@ class Schedule:
         return [self.found(one, what) for one in context]
 
     def changed(self, chosen: Chosen, values: Mapping[str, Any]) -> Chosen:
-        """Returns a chosen context with some other values; it keeps its id where they are the values that it has.
-
-        Args:
-            chosen: The context.
-            values: By feature.
-
-        Raises:
-            ContextError: There is no such value.
-        """
+        """Returns a chosen context with some other values; it keeps its id where they are the values that it has."""
         _, context = chosen
         if all(np.array_equal(value, context[name]) for name, value in values.items()):
             return chosen
         return self.found({**context, **values}, "options")
 
-    def with_defaults(self, context: Mapping[str, Any]) -> Context:
-        """Returns a context with the defaults of the features that it leaves out, in the order of the features.
-
-        Raises:
-            ContextError: There is no such feature or value.
-        """
+    def with_defaults(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a context with the defaults of the features that it leaves out, in the order of the features."""
         check_names(context, self.features, "feature")
         if self.space is not None:
             self.space.verify(context, "fill_context_with_default")
@@ -251,32 +341,23 @@ class Schedule:
     # Going back.
 
     def mark(self, random: bool = False) -> Mark:
-        """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere.
-
-        Args:
-            random: True if random numbers may be taken for something else than choices and noise.
-        """
+        """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
             state = rng.bit_generator.state
         if type(selector) in _BY_POSITION:
-            return selector, selector.position, False, rng, state, self.next
-        attributes = vars(selector).copy()
-        attributes["position"] = position = selector.position.copy()  # the others are replaced, never changed
-        for name, value in position.items():
-            if type(value) not in _ATOMS:
-                position[name] = copy.deepcopy(value)
-        return selector, attributes, True, rng, state, self.next
+            attributes = {"position": selector.position}
+        else:  # the others are replaced, never changed
+            attributes = {**vars(selector), "position": copy.deepcopy(selector.position)}
+        return selector, attributes, rng, state, self.next
 
     def go_back(self, mark: Mark) -> None:
         """Takes back all choices since a `mark`."""
-        self.selector, held, is_whole, self.rng, state, self.next = mark
-        if is_whole:
-            attributes = vars(self.selector)
+        self.selector, held, self.rng, state, self.next = mark
+        attributes = vars(self.selector)
+        if type(self.selector) not in _BY_POSITION:
             attributes.clear()
-            attributes.update(held)
-        else:
-            self.selector.position = held
+        attributes.update(held)
         if state is not None and self.rng is not None:
             self.rng.bit_generator.state = state
 
@@ -299,18 +380,8 @@ class Schedule:
 
 def full_set(
     env: Any, binding: Binding, contexts: Any, default_context: Mapping[str, Any] | None
-) -> tuple[dict[Any, Context], Context | None]:
-    """Returns the full contexts by id, and the default context or None.
-
-    Args:
-        env: The environment, which may have defaults by itself.
-        binding: How contexts reach it.
-        contexts: The set, as `Contextual` takes it.
-        default_context: Defaults, over those of the environment.
-
-    Raises:
-        ContextError: An unknown feature, a value out of bounds, or a missing value without a default.
-    """
+) -> tuple[dict[Any, dict[str, Any]], dict[str, Any] | None]:
+    """Returns the full contexts by id, and the default context or None."""
     if isinstance(contexts, ContextSpace) or type(contexts).__name__ == "ConfigurationSpace":
         raise ContextError(
             "contexts: expected contexts by id, got a space; to sample from it give context_selector=Sampled(space)"
@@ -323,9 +394,53 @@ def full_set(
     named = dict.fromkeys(name for context in (default_context or {}, *given.values()) for name in context)
     default = {**binding.defaults(env, named), **(default_context or {})}
     filled = fill(given, default)
+    known = dict.fromkeys(name for context in filled.values() for name in context)
     for key, context in filled.items():
-        if missing := [name for one in filled.values() for name in one if name not in context]:
+        if missing := [name for name in known if name not in context]:
             raise ContextError(
                 f"contexts[{key!r}]: expected a value of {missing[0]!r}, as others have; give default_context"
             )
     return filled, default or None
+
+
+def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
+    """Returns the selector that is asked for."""
+    kind = given if isinstance(given, type) else type(given)
+    if given is None:
+        given = RoundRobin
+    elif kind.__module__.startswith("carl.") and isinstance(given, type):
+        given = getattr(selectors, kind.__name__, given)
+    if isinstance(given, type) and issubclass(given, Selector):
+        return given(**(arguments or {}))
+    if not isinstance(given, Selector):
+        near = ""
+        if isinstance(given, str):
+            near = f"; {nearest(given, ('RoundRobin', 'Random', 'Static', 'Custom', 'Sampled'))}"
+        raise ContextError(
+            f"context_selector: expected a selector of envoi.context or its class, got {shown(given)}{near}"
+        )
+    if arguments:
+        raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
+    return given
+
+
+class Refusable(AbstractContextManager[None]):
+    """Context of a call that may raise: undoes what was done before it on an error, else completes it."""
+
+    __slots__ = ("_arguments", "_complete", "_undo")
+
+    def __init__(self, complete: Callable[..., None], undo: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self._complete, self._undo, self._arguments = complete, undo, arguments
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._complete(*self._arguments)
+        elif issubclass(kind, Exception):
+            self.undo()
+
+    def undo(self) -> None:
+        """Undoes what was done ahead of the call."""
+        self._undo(*self._arguments)

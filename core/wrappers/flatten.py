@@ -1,4 +1,4 @@
-"""Nested observations as flat arrays."""
+"""Wrappers that flatten nested observations and actions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,70 @@ from collections.abc import Collection, Iterator, Sequence
 from types import NoneType
 from typing import Any, cast
 
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from ..errors import SpecError, nearest
+from ..flattening import Flattening
 from ..spec import SpecTree
 from ..tree import AnyDict
 from ..wrapping.change import Change, Specs
-from ..wrapping.flattened import Flattened, called
+from ..wrapping.lifted import Lifted
+
+
+class Flattened(Lifted):
+    """A wrapper that packs nested values into flat arrays.
+
+    Attributes:
+        flattenings: The layout of each agent's values; under None where there is one agent.
+    """
+
+    def __init__(self, env: Any, order: str, dtype: DTypeLike, discrete: str) -> None:
+        self.order, self.dtype, self.discrete = order, dtype, discrete
+        self.flattenings: dict[Any, Flattening] = {}
+        super().__init__(env)
+
+    def _made(self, spec: Any, what: str, agent: Any) -> Flattening:
+        self.flattenings[agent] = made = Flattening(spec, self.order, self.dtype, self.discrete, what)
+        return made
+
+    def flattening(self, agent: Any = None) -> Flattening:
+        """Returns the layout of the flat array: `slices` by path, and `spec`.
+
+        Args:
+            agent: The agent, if there are several.
+
+        Raises:
+            SpecError: There is no such agent.
+        """
+        if agent not in self.flattenings:
+            raise SpecError(f"agent: got {agent!r}; {nearest(str(agent), map(str, self.flattenings))}")
+        return self.flattenings[agent]
+
+    def flatten(self, value: Any, agent: Any = None) -> NDArray[Any]:
+        """Returns a nested value as an array of shape (…, k).
+
+        Args:
+            value: The nested value; leading axes of its leaves, such as lanes, are kept.
+            agent: The agent, if there are several.
+        """
+        return self.flattening(agent).flatten(value)
+
+    def unflatten(self, array: Any, agent: Any = None) -> Any:
+        """Returns an array as a nested value: the exact inverse of `flatten`.
+
+        Args:
+            array: The flat array, of shape (…, k).
+            agent: The agent, if there are several.
+
+        Returns:
+            The nested value, each leaf in its own dtype.
+        """
+        return self.flattening(agent).unflatten(array)
+
+
+def called(what: str, agent: Any) -> str:
+    """Returns the name of an agent's value in messages."""
+    return what if agent is None else f"{what}[{agent!r}]"
 
 
 class FlattenObservation(Flattened):
@@ -71,16 +128,7 @@ class FlattenObservation(Flattened):
 
 
 def _chosen(spec: SpecTree, names: Collection[Any], what: str) -> SpecTree:
-    """The part of a dict of specs that is named, in the order of the spec.
-
-    Args:
-        spec: A dict of specs.
-        names: Keys of the dict, or paths of keys into dicts inside, such as `"robot/arm"`.
-        what: The name of the value in messages.
-
-    Raises:
-        SpecError: The spec is no dict, or has no such keys.
-    """
+    """The part of a dict of specs that is named, in the order of the spec."""
     if not isinstance(spec, AnyDict):
         raise SpecError(
             f"allowlist: expected None, for {what} is no dict and has no names to choose from; it is {spec}"
@@ -111,3 +159,28 @@ def _pruned(spec: dict[Any, SpecTree], kept: Sequence[tuple[Any, ...]]) -> SpecT
         if inside:
             result[key] = sub if () in inside else _pruned(sub, inside)
     return type(spec)(result)
+
+
+class FlattenAction(Flattened):
+    """Takes one flat array for a nested action.
+
+    Every array in the flat spec is an action: a float becomes the nearest integer where an integer is due.
+
+    Args:
+        env: The environment.
+        order: The order of the keys of dicts: `"insertion"`, as they are, or `"sorted"`, as TF-Agents has it.
+        dtype: `"strict"`, `"promote"`, or a dtype that may round; see `Flattening`.
+        discrete: Discrete values as numbers (`"integer"`), or `"one_hot"`, of which the largest counts.
+
+    Raises:
+        SpecError: A leaf is no array of numbers, or dtypes do not go together.
+    """
+
+    def __init__(
+        self, env: Any, *, order: str = "insertion", dtype: DTypeLike = "strict", discrete: str = "integer"
+    ) -> None:
+        super().__init__(env, order, dtype, discrete)
+
+    def change(self, specs: Specs) -> Change:
+        made = self._made(specs.action, called("action", specs.agent), specs.agent)
+        return Change(action_spec=made.spec, action=made.unflatten)

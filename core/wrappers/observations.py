@@ -1,20 +1,107 @@
-"""Objects inside, arrays outside: represented states and observations."""
+"""Wrappers that show parts of observations, or other representations of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, cast
 
+import numpy as np
+
+from .. import tree
 from ..batching.batch_model import BatchModel
 from ..errors import NotRepresented, SpecError, nearest
 from ..lane_values import stack, take
 from ..protocol.env import Reset, Step
 from ..protocol.multi_env import MultiEnv
 from ..protocol.process import Snapshot
+from ..spec import Array, MultiBinary, MultiDiscrete, SpecTree, check_spec
+from ..spec.base import shown
+from ..structural_equality import Structured
 from ..tree import AnyMapping
 from ..wrapping.change import Change, Specs
 from ..wrapping.lifted import Lifted
-from .representation import Representation, joined
+
+
+class ObservationFilter(Lifted):
+    """Keeps some elements of an observation that is one vector, in the order of the indices.
+
+    Args:
+        env: The environment; its observation is an array of one axis.
+        indices: Which elements; one below 0 counts from the end, as in numpy.
+
+    Raises:
+        SpecError: The observation is something else (a nested one wants `FlattenObservation` first), or the indices
+            are no row of at least one integer, or point outside.
+    """
+
+    def __init__(self, env: Any, indices: Any) -> None:
+        given = np.asarray(indices)
+        if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
+            raise SpecError(f"indices: expected a row of at least one integer, got {indices!r}")
+        self.indices = given.astype(np.int64)
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec, indices = specs.observation, self.indices
+        if not isinstance(spec, (Array, MultiDiscrete, MultiBinary)) or len(spec.shape) != 1:
+            raise SpecError(
+                f"ObservationFilter: expected an observation that is an array of one axis, got {spec!r}; "
+                "use FlattenObservation inside of it"
+            )
+        (n,) = spec.shape
+        if outside := [int(index) for index in indices if not -n <= index < n]:
+            raise SpecError(f"indices: {outside} are outside of the observation, which has {n} elements")
+        if isinstance(spec, Array):
+            low, high = (None if bound is None else bound[indices] for bound in (spec.low_or_inf, spec.high_or_inf))
+            kept: Any = Array(indices.shape, spec.dtype, low, high, spec.name)
+        elif isinstance(spec, MultiDiscrete):
+            kept = MultiDiscrete(spec.nvec[indices], spec.start[indices], spec.dtype, spec.name)
+        else:
+            kept = MultiBinary(indices.shape, spec.name)
+        return Change(observation_spec=kept, observation=lambda observation: observation[..., indices])
+
+
+class Representation(Structured):
+    """A function from objects to arrays, and its spec. Any callable that has a `spec` serves as one.
+
+    Args:
+        function: `(value) -> representation`; the same for the same value, which it does not change.
+        spec: The spec of its results, possibly nested. `Discrete` or `MultiDiscrete` is categorical, an `Array` of
+            integers is discrete, one of floats continuous.
+
+    Raises:
+        SpecError: The spec is none, or the function cannot be called.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], spec: SpecTree) -> None:
+        if not callable(function):
+            raise SpecError(f"function: expected a function of one value, got {shown(function)}")
+        check_spec(spec)
+        self.function, self.spec = function, spec
+
+    def __call__(self, value: Any) -> Any:
+        return self.function(value)
+
+
+def joined(given: Any, what: str) -> Representation:
+    """Returns one representation, of one or of a tree of several."""
+    for path, one in tree.leaves(given, what):
+        if isinstance(one, type) or not callable(one) or not hasattr(one, "spec"):
+            raise SpecError(
+                f"{path}: expected something with a spec that can be called, got {shown(one)}; "
+                "give a function its spec by Representation(function, spec)"
+            )
+        check_spec(cast("Any", one).spec, f"{path}.spec")
+    spec = tree.map_leaves(attrgetter("spec"), given)
+    if tree.is_branch(given):
+        return Representation(partial(_each, given), spec)
+    return given if isinstance(given, Representation) else Representation(given, spec)
+
+
+def _each(representations: Any, value: Any) -> Any:
+    return tree.map_leaves(lambda one: one(value), representations)
 
 
 class Represented(Lifted):

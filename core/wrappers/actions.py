@@ -1,0 +1,307 @@
+"""Wrappers of actions: clipped, discretised, counted from zero, one-hot, with more of them that are disabled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .. import tree
+from ..errors import SpecError
+from ..protocol.infos import Infos
+from ..protocol.multi_env import MASK
+from ..spec import Array, Discrete, MultiBinary, MultiDiscrete, SpecTree
+from ..spec.base import shown
+from ..spec.nested import check_branch
+from ..wrapping.arguments import Bound, at_least, bounds, counts, each_leaf, integers, plus
+from ..wrapping.change import Change, Specs
+from ..wrapping.lifted import Lifted
+
+
+class ActionClip(Lifted):
+    """Takes actions out of bounds too, and clips them to the bounds of the action spec, in every leaf that has some.
+
+    The action spec stays as it is, because agents need its bounds: random exploration, squashing policies and
+    normalising frameworks all read them there. (So it is in TF-Agents; gymnasium's `ClipAction` drops
+    the bounds, and `unbounded` does so here.)
+
+    Args:
+        env: The environment.
+        unbounded: If True, the spec drops the bounds of its floating-point leaves.
+
+    Raises:
+        SpecError: No leaf of the action has a bound.
+    """
+
+    def __init__(self, env: Any, unbounded: bool = False) -> None:
+        self.unbounded = unbounded
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        if all(low is None and high is None for low, high in (bounds(leaf) for _, leaf in tree.leaves(spec))):
+            raise SpecError(f"ActionClip: expected an action with bounds, got {spec!r}")
+        ends: Any = tree.map_leaves(bounds, spec)
+        return Change(
+            action_spec=tree.map_leaves(_without_bounds, spec) if self.unbounded else None,
+            action=lambda action: tree.map_leaves(_clipped, spec, ends, action),
+        )
+
+
+def _without_bounds(spec: Any) -> Any:
+    is_float = isinstance(spec, Array) and spec.dtype.kind == "f"
+    return Array(spec.shape, spec.dtype, name=spec.name) if is_float else spec
+
+
+def _clipped(spec: Any, ends: tuple[Bound, Bound], value: Any) -> Any:
+    low, high = ends
+    return value if low is None and high is None else np.clip(np.asarray(value), low, high)
+
+
+class ActionDiscretize(Lifted):
+    """Numbers some evenly spaced values of each continuous element of an action: 0 is its lower bound, n - 1 its upper.
+
+    An array of one element becomes `Discrete`, one of more `MultiDiscrete`. Leaves that are no floating-point arrays
+    stay as they are.
+
+    Args:
+        env: The environment; the floating-point leaves of its action have finite bounds.
+        num_actions: How many values, at least 2: one number for all elements, or an array that broadcasts to the
+            shape of the action; for a nested action also such of each leaf, nested as the action is.
+        dtype: The integer dtype of the new actions. The default is that of gymnasium's discrete spaces; TF-Agents'
+            `ActionDiscretizeWrapper` has `"int32"`.
+
+    Raises:
+        SpecError: There is nothing continuous, or it is unbounded; or the numbers are none or do not fit; or the dtype
+            is none of integers, or too narrow.
+    """
+
+    def __init__(self, env: Any, num_actions: Any, dtype: DTypeLike = "int64") -> None:
+        self.num_actions, self.dtype = num_actions, dtype
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        tables: Any = each_leaf(spec, _table, _spread(self.num_actions, spec, "num_actions"))
+        if all(table is None for _, table in tree.leaves(tables)):
+            raise SpecError(f"ActionDiscretize: expected a continuous action, got {spec!r}")
+        return Change(
+            action_spec=each_leaf(spec, self._numbered, tables),
+            action=lambda action: tree.map_leaves(_looked_up, spec, tables, action),
+        )
+
+    def _numbered(self, spec: Any, path: str, table: _Values | None) -> Any:
+        if table is None:
+            return spec
+        number, one = table.number, table.number.size == 1
+        try:
+            if one:
+                return Discrete(int(number.flat[0]), dtype=self.dtype, name=spec.name)
+            return MultiDiscrete(number, dtype=self.dtype, name=spec.name)
+        except (SpecError, TypeError) as error:
+            raise SpecError(
+                f"dtype: expected an integer dtype that holds the numbers of {path}, up to {int(number.max()) - 1}, "
+                f"got {self.dtype!r} ({error})"
+            ) from error
+
+
+def _spread(given: Any, spec: SpecTree, path: str) -> Any:
+    """Returns an option of all leaves, or of each, in the structure of the spec."""
+    if not tree.is_branch(spec) or not tree.is_branch(given):
+        return tree.map_leaves(lambda leaf: given, spec)
+    check_branch(spec, given, path)
+    return tree.rebuild(spec, [_spread(given[key], sub, path + part) for part, key, sub in tree.children(spec)])
+
+
+class _Values:
+    """The values that an element of an array may have, by their numbers."""
+
+    def __init__(self, number: NDArray[np.int64], values: NDArray[Any]) -> None:
+        self.number, self.values = number, values
+
+
+def _table(spec: Any, path: str, number: Any) -> _Values | None:
+    if not (isinstance(spec, Array) and spec.dtype.kind == "f"):
+        return None
+    if spec.low is None or spec.high is None or not np.isfinite([spec.low, spec.high]).all():
+        raise SpecError(f"{path}: expected finite bounds to divide, got {spec!r}")
+    given = np.asarray(number)
+    try:
+        many = np.broadcast_to(given, spec.shape)
+    except ValueError:
+        many = None
+    if many is None or given.dtype.kind not in "iu" or (many < 2).any():
+        raise SpecError(
+            f"num_actions: expected integers of at least 2, one or an array that broadcasts to the shape {spec.shape} "
+            f"of {path}, got {number!r}"
+        )
+    low, high = spec.low.astype(np.float64)[..., None], spec.high.astype(np.float64)[..., None]
+    index = np.arange(int(many.max(initial=2)))
+    share = index / (many[..., None] - 1)
+    # Weighted, for the difference of two bounds may overflow; and clipped, for the weights may round.
+    values = np.clip(low * (1 - share) + high * share, low, high).astype(spec.dtype)
+    return _Values(many.astype(np.int64), np.where(index < many[..., None], values, np.nan).astype(spec.dtype))
+
+
+def _looked_up(spec: Any, table: _Values | None, number: Any) -> Any:
+    if table is None:
+        return number
+    chosen = np.asarray(number)
+    shape = () if table.number.size == 1 else spec.shape
+    if chosen.dtype.kind not in "iu" or chosen.shape[chosen.ndim - len(shape) :] != shape:
+        raise SpecError(f"action: expected integers of shape {shape}, got {shown(number)}")
+    if (chosen < 0).any() or (chosen >= (table.number.reshape(()) if not shape else table.number)).any():
+        raise SpecError(f"action: expected integers from 0 to {(table.number - 1).tolist()}, got {chosen.tolist()}")
+    if table.number.size == 1:
+        return np.asarray(table.values.reshape(-1)[chosen]).reshape(chosen.shape + spec.shape)
+    return table.values[(*np.indices(spec.shape, sparse=True), chosen)]
+
+
+class ActionOffset(Lifted):
+    """Counts the integers of an action from zero on, as learners expect that know no negative actions.
+
+    Args:
+        env: The environment; every leaf of its action is of integers with bounds.
+
+    Raises:
+        SpecError: A leaf of the action is not, or its dtype does not hold as many.
+    """
+
+    def change(self, specs: Specs) -> Change:
+        from_zero = each_leaf(specs.action, self._from_zero)
+        start: Any = tree.map_leaves(lambda leaf: bounds(leaf)[0], specs.action)
+        return Change(
+            action_spec=from_zero,
+            action=lambda action: tree.map_leaves(plus, start, action),
+        )
+
+    def _from_zero(self, spec: Any, path: str) -> Any:
+        ends = integers(spec)
+        if ends is None:
+            raise SpecError(f"{path}: expected integers with bounds to count from zero on, got {spec!r}")
+        try:
+            if isinstance(spec, Discrete):
+                return Discrete(spec.n, 0, spec.dtype, spec.name)
+            if isinstance(spec, MultiDiscrete):
+                return MultiDiscrete(spec.nvec, 0, spec.dtype, spec.name)
+            return Array(spec.shape, spec.dtype, 0, counts(*ends) - 1, spec.name) if isinstance(spec, Array) else spec
+        except SpecError as error:
+            raise SpecError(f"{path}: counted from zero, {spec!r} does not fit its dtype ({error})") from error
+
+
+class OneHotAction(Lifted):
+    """Takes the integers of an action as vectors whose largest element counts, the first of equally large ones.
+
+    Each integer becomes a last axis with an element for each of its values; leaves that are no bounded integers stay as
+    they are. An action without any integers stays as it is.
+
+    Args:
+        env: The environment; where its action has integers, a leaf of them has bounds, each element of as many values.
+
+    Raises:
+        SpecError: All integers are without bounds, or the elements of an array have different numbers of values.
+    """
+
+    def change(self, specs: Specs) -> Change:
+        spec = specs.action
+        held = [leaf for _, leaf in tree.leaves(spec)]
+        if all(integers(leaf) is None for leaf in held):
+            if any(isinstance(leaf, Array) and leaf.dtype.kind in "iu" for leaf in held):
+                raise SpecError(f"OneHotAction: expected an action whose integers have bounds, got {spec!r}")
+            return Change()
+        hot: Any = each_leaf(spec, _one_hot)
+        numbers = tree.map_leaves(lambda leaf, one: None if integers(leaf) is None else one.shape[-1], spec, hot)
+        start: Any = tree.map_leaves(lambda leaf: bounds(leaf)[0], spec)
+        return Change(action_spec=hot, action=lambda action: tree.map_leaves(_largest, numbers, start, action))
+
+
+def _one_hot(spec: Any, path: str) -> Any:
+    ends = integers(spec)
+    if ends is None:
+        return spec
+    number = np.unique(counts(*ends))
+    if len(number) != 1:
+        raise SpecError(f"{path}: expected one number of values for all elements, got {number.tolist()} in {spec!r}")
+    if number[0] > np.iinfo(np.intp).max:
+        raise SpecError(
+            f"{path}: expected integers of so few values that an array holds one element each, got {spec!r}"
+        )
+    return Array((*spec.shape, int(number[0])), spec.dtype, 0, 1, spec.name)
+
+
+def _largest(number: int | None, start: Any, value: Any) -> Any:
+    if number is None:
+        return value
+    if np.shape(value)[-1:] != (number,):
+        raise SpecError(f"action: expected a last axis of {number}, one-hot, got {shown(value)}")
+    return plus(start, np.argmax(value, axis=-1))
+
+
+class ExtraDisabledActions(Lifted):
+    """Adds actions that are always disabled, for a learner that wants more of them than there are.
+
+    An observation becomes `(observation, mask)`, and the mask is in the info as `"action_mask"` too: int8 of shape
+    (actions,), 1 where an action is legal. Actions that a mask in the info inside forbids remain forbidden.
+
+    Args:
+        env: The environment; its action is one integer with bounds.
+        num_extra_actions: How many actions to add above the largest, at least 0.
+
+    Raises:
+        SpecError: The action is something else, or the number is none; on a step by one of the actions added.
+    """
+
+    def __init__(self, env: Any, num_extra_actions: int) -> None:
+        self.num_extra_actions = at_least(num_extra_actions, 0, "num_extra_actions")
+        super().__init__(env)
+
+    def change(self, specs: Specs) -> Change:
+        spec, extra = specs.action, self.num_extra_actions
+        ends = integers(spec)
+        if ends is None or spec.shape:
+            raise SpecError(f"ExtraDisabledActions: expected an action that is one integer with bounds, got {spec!r}")
+        n = int(counts(*ends))
+        if isinstance(spec, Array):
+            more: Any = Array((), spec.dtype, spec.low, int(ends[1]) + extra, spec.name)
+        else:
+            more = Discrete(n + extra, int(ends[0]), spec.dtype, spec.name)
+        lanes = () if specs.lanes is None else (specs.lanes,)
+        mask = np.concatenate([np.ones((*lanes, n), np.int8), np.zeros((*lanes, extra), np.int8)], axis=-1)
+
+        def note(held: NDArray[np.int8], info: Any) -> NDArray[np.int8]:
+            return _masked(mask, n, info)
+
+        def info(held: NDArray[np.int8]) -> dict[str, Any]:
+            return {MASK: held.copy()}
+
+        return Change(
+            observation_spec=(specs.observation, MultiBinary((n + extra,), MASK)),
+            action_spec=more,
+            begin=lambda observation: mask,
+            note=note,
+            observation=lambda observation, held: (observation, held.copy()),
+            info=info,
+            action=lambda action: _enabled(action, int(ends[1])),
+        )
+
+
+def _enabled(action: Any, last: int) -> Any:
+    if np.any(np.asarray(action) > last):
+        raise SpecError(f"action: {action} is disabled, for the actions above {last} are; see info[{MASK!r}]")
+    return action
+
+
+def _masked(mask: NDArray[np.int8], n: int, info: Infos | Mapping[Any, Any]) -> NDArray[np.int8]:
+    """Returns the mask of all actions, with the mask of the first n in the info inside."""
+    if isinstance(info, Infos):
+        if MASK not in info.columns if info.columns is not None else not any(MASK in one for one in info):
+            return mask
+        return np.stack([_masked(own, n, one) for own, one in zip(mask, info, strict=True)])
+    if MASK not in info:
+        return mask
+    given = np.asarray(info[MASK])
+    if given.shape != (n,):
+        raise SpecError(f"info[{MASK!r}]: expected shape ({n},), an element for each action, got {given.shape}")
+    return np.concatenate([given.astype(np.int8), mask[n:]])

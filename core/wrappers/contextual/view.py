@@ -1,0 +1,433 @@
+"""The agent's view of contexts: beside observations, as scaled numbers within bounds, and in infos."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...context.binding import check_names
+from ...context.features import is_number
+from ...errors import ContextError, SpecError, nearest
+from ...protocol.infos import SomeLanes
+from ...protocol.reset_options import CONTEXT, CONTEXT_ID
+from ...spec import Array, Discrete, SpecTree
+from ...structural_equality import Structured
+from .schedule import Chosen, Context, Places, Schedule, SetColumns, objects, same_contexts
+
+SCALES = ("no", "by_mean", "by_default")
+CHANGING = "changing_context_features"
+
+# Where an observation shows a context.
+
+
+class Layout(NamedTuple):
+    """A way to combine observations with a context.
+
+    Attributes:
+        spec: The spec of the combined observation.
+        hold: Takes the visible numbers of a context, float64 of shape (…, numbers), for coming calls of `join`; called
+            once an episode.
+        join: `(observation, memory=None) -> observation`; returns a new observation, which shares no array that can be
+            changed with others. A memory is ignored.
+    """
+
+    spec: SpecTree
+    hold: Callable[[NDArray[np.float64]], None]
+    join: Callable[..., Any]
+
+
+def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
+    """Returns the layout `[state…, context…]`, a single array."""
+    if not (isinstance(inner, Array) and len(inner.shape) == 1 and inner.dtype.kind == "f"):
+        raise SpecError(
+            f"observation: expected a one-dimensional float array to append a context to, got {inner}; "
+            "use dict_observation_space=True, or hide_context=True"
+        )
+    size, dtype, context = inner.shape[0], inner.dtype, _between(view.low, view.high, inner.dtype)
+    numbers = context.shape[0]
+    ends: list[Any] = []
+    for name, none in (("low", -np.inf), ("high", np.inf)):
+        bounds = [np.full(s.shape, none) if getattr(s, name) is None else getattr(s, name) for s in (inner, context)]
+        ends.append(None if all(getattr(s, name) is None for s in (inner, context)) else np.concatenate(bounds))
+    place: Any = (slice(None), slice(size)) if lanes else slice(size)
+    empty: Any = None
+
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal empty
+        # An observation with zeros for its state: `join` copies it, which is faster than concatenating two arrays.
+        empty = np.zeros((*vector.shape[:-1], size + numbers), dtype)
+        empty[..., size:] = vector
+
+    def join(observation: Any, memory: Any = None) -> NDArray[Any]:
+        whole = empty.copy()
+        whole[place] = observation
+        return whole
+
+    low, high = ends
+    return Layout(Array((size + numbers,), dtype, low, high, inner.name), hold, join)
+
+
+def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str]) -> Layout:
+    """Returns the layout of a dict with two entries: the observation, and the context as a vector."""
+    state, context = keys
+    held: Any = None
+
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal held
+        held = vector.copy()
+
+    def join(observation: Any, memory: Any = None) -> dict[str, Any]:
+        return {state: observation, context: held.copy()}
+
+    return Layout({state: inner, context: _between(view.low, view.high)}, hold, join)
+
+
+def put_by_name(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str]) -> Layout:
+    """Returns the layout of a dict with two entries: the observation, and the context as a dict of features."""
+    state, context = keys
+    ends = np.cumsum([0, *view.sizes.values()]).tolist()
+    places: dict[str, Any] = {
+        name: (Ellipsis, slice(start, end)) if view.sizes[name] != 1 else (Ellipsis, start)
+        for name, start, end in zip(view.names, ends, ends[1:], strict=False)
+    }
+    features: dict[str, SpecTree] = {
+        name: _between(np.asarray(view.low[place]), np.asarray(view.high[place])) for name, place in places.items()
+    }
+    held: dict[str, Any] = {}
+    arrays: list[str] = []
+    scalars = view.names if all(size == 1 for size in view.sizes.values()) else []
+
+    def hold(vector: NDArray[np.float64]) -> None:
+        nonlocal held, arrays
+        if scalars and vector.ndim == 1:
+            held = dict(zip(scalars, vector, strict=True))
+            return
+        own = vector.copy()
+        held = {name: own[place][()] for name, place in places.items()}  # numbers are scalars, which never change
+        arrays = [name for name, value in held.items() if value.ndim]
+
+    def join(observation: Any, memory: Any = None) -> dict[str, Any]:
+        shown = {**held}
+        for name in arrays:
+            shown[name] = shown[name].copy()
+        return {state: observation, context: shown}
+
+    return Layout({state: inner, context: features}, hold, join)
+
+
+def _between(low: NDArray[Any], high: NDArray[Any], dtype: Any = np.float64) -> Array:
+    below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
+    return Array(low.shape, dtype, below, above)
+
+
+class View:
+    """The agent's view of contexts: which features, where, and within which bounds.
+
+    Attributes:
+        names: The visible features, in order.
+        sizes: The number of numbers of each visible feature.
+        low: The lower bounds of the numbers, float64 of shape (numbers,).
+        high: The upper bounds of the numbers, likewise.
+        env_bounds: Bounds of the environment's own observation, or None.
+    """
+
+    env_bounds: tuple[Any, Any] = (None, None)
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        features: Sequence[str] | str | None,
+        mask: Sequence[str] | None,
+        scale: str,
+        hidden: bool,
+        layout: Callable[[SpecTree, View, bool], Layout],
+        clip: bool,
+        context_bounds: Mapping[str, Sequence[Any]],
+    ) -> None:
+        self._schedule, self._hidden, self._make_layout, self._clip = schedule, hidden, layout, clip
+        self._features = {} if schedule.space is None else schedule.space.features
+        self._layouts: dict[Any, Layout] = {}
+        contexts = schedule.ends()
+        names = _select(contexts, features, mask)
+        self.names: list[str] = [] if hidden else names
+        if scale not in SCALES:
+            raise ContextError(
+                f"scale_context_features: expected one of {list(SCALES)}, got {scale!r}; {nearest(str(scale), SCALES)}"
+            )
+        if scale == "by_default" and schedule.default_context is None:
+            raise ContextError("scale_context_features: 'by_default' needs default_context, which was not given")
+        self.sizes = {name: np.size(contexts[0][name]) for name in self.names}
+        self._factors = {name: np.asarray(1.0) for name in self.names}
+        for name in self.names:
+            numbers = [self._number(name, context[name]) for context in contexts]
+            if scale == "no" or isinstance(getattr(self._features.get(name), "spec", None), Discrete):
+                continue  # the index of a choice is not scaled
+            if scale == "by_default":
+                numbers = [np.asarray(cast("Context", schedule.default_context)[name], np.float64)]
+            factor = np.mean(numbers, axis=0)
+            self._factors[name] = np.where(factor == 0, 1.0, factor)
+        self._any_scale = any((factor != 1.0).any() for factor in self._factors.values())
+        self._context_bounds = dict(context_bounds)
+        self.bound()
+
+    # Bounds.
+
+    def with_bounds(self, low: Any, high: Any, context_bounds: Mapping[str, Sequence[Any]] | None) -> View:
+        """Returns the same view with other bounds of observations."""
+        view = copy.copy(self)
+        view.env_bounds = (low, high)
+        if context_bounds is not None:
+            view._context_bounds = dict(context_bounds)
+        view.bound()
+        return view
+
+    def bound(self) -> None:
+        """Decides the bounds of the visible numbers, and of noise."""
+        contexts, noise = self._schedule.ends(), self._schedule.noise
+        check_names(self._context_bounds, contexts[0], "feature")
+        self._vector_of: dict[Hashable, NDArray[np.float64]] = {}
+        self._vectors: NDArray[np.float64] | None = None
+        lows, highs = [np.zeros(0)], [np.zeros(0)]
+        for name in self.names:
+            low, high = self._bounds_of(name)
+            if not self._clip and name in noise.names:
+                low, high = -np.inf, np.inf
+            for context in contexts:
+                value = self._number(name, context[name])
+                if (value < low).any() or (value > high).any():
+                    raise ContextError(
+                        f"context[{name!r}]: expected a number from {low} to {high}, got {context[name]!r}"
+                    )
+            factor = np.broadcast_to(self._factors[name], np.shape(contexts[0][name]))
+            with np.errstate(invalid="ignore"):
+                one, other = np.asarray(low) / factor, np.asarray(high) / factor
+            lows.append(np.minimum(one, other).ravel())
+            highs.append(np.maximum(one, other).ravel())
+        self.low, self.high = np.concatenate(lows), np.concatenate(highs)
+        noise.limits = {name: self._bounds_of(name) for name in noise.names} if self._clip else {}
+
+    def _bounds_of(self, name: str) -> tuple[Any, Any]:
+        """Returns the bounds of a feature's numbers, before they are scaled."""
+        if name in self._context_bounds:
+            own = self._context_bounds[name]
+            pair = list(own[:2]) if isinstance(cast("Any", own), Sequence) and len(own) in (2, 3) else []
+            are_numbers = all(is_number(bound) or bound in (-np.inf, np.inf) for bound in pair)
+            if not (pair and are_numbers and pair[0] <= pair[1]):
+                raise ContextError(
+                    f"context_bounds[{name!r}]: expected (low, high) or (low, high, dtype), low ≤ high, got {own!r}"
+                )
+            return own[0], own[1]
+        spec = getattr(self._features.get(name), "spec", None)
+        if isinstance(spec, Discrete):
+            return spec.start, spec.start + spec.n - 1
+        low, high = getattr(spec, "low", None), getattr(spec, "high", None)
+        return (-np.inf if low is None else low), (np.inf if high is None else high)
+
+    def check(self, context: Context, what: str) -> None:
+        """Checks that the spec holds under a context that is not in the set."""
+        vector = self._vector(context)
+        if (vector < self.low).any() or (vector > self.high).any():
+            raise ContextError(f"{what}: {context} lies outside of the bounds of the context")
+
+    def widened(self, under: SpecTree) -> SpecTree:
+        """Returns the environment's own observation spec with the bounds that were set."""
+        low, high = self.env_bounds
+        if low is None and high is None:
+            return under
+        if not isinstance(under, Array):
+            raise SpecError("env_lower_bounds, env_upper_bounds: expected an observation that is one array")
+        low, high = (under.low_or_inf if low is None else low), (under.high_or_inf if high is None else high)
+        wide = Array(under.shape, under.dtype, low, high, under.name)
+        sides = (("low", np.less_equal, under.bounded_below), ("high", np.greater_equal, under.bounded_above))
+        for name, wider, bounded in sides:
+            own, new = getattr(under, name), getattr(wide, name)
+            if own is not None and new is not None and not (wider(new, own) | ~bounded).all():
+                raise SpecError(f"build_observation_space: observations reach {own}, beyond the {name} of {new}")
+        return wide
+
+    # Observations.
+
+    def forget(self) -> None:
+        """Forgets the layouts of all agents, before new ones are made."""
+        self._layouts = {}
+
+    @property
+    def is_shown(self) -> bool:
+        """True if observations show the context."""
+        return bool(self._layouts)
+
+    def show_in(self, inner: SpecTree, agent: Any, lanes: bool) -> tuple[SpecTree | None, Callable[..., Any] | None]:
+        """Returns the spec of observations that show a context, and the function that makes them."""
+        if self._hidden:
+            return None, None
+        layout = self._layouts[agent] = self._make_layout(inner, self, lanes)
+        return layout.spec, layout.join
+
+    def hold(self, vectors: NDArray[np.float64]) -> None:
+        """Holds the contexts that coming observations show."""
+        for layout in self._layouts.values():
+            layout.hold(vectors)
+
+    def vector(self, chosen: Chosen) -> NDArray[np.float64]:
+        """Returns the visible part of a context: float64, of shape (numbers,)."""
+        key, context = chosen
+        if key not in self._schedule.contexts or context is not self._schedule.contexts[key]:
+            return self._vector(context)
+        if key not in self._vector_of:
+            self._vector_of[key] = self._vector(context)
+        return self._vector_of[key]
+
+    def vectors(self, columns: SetColumns) -> NDArray[np.float64]:
+        """Returns the visible parts of the m contexts of the set, shape (m, numbers)."""
+        if self._vectors is None:
+            self._vectors = np.array([self._vector(context) for context in columns.contexts])
+        return self._vectors
+
+    def _vector(self, context: Context) -> NDArray[np.float64]:
+        parts = [self._number(name, context[name]) for name in self.names]
+        if self._any_scale:
+            parts = [part / self._factors[name] for name, part in zip(self.names, parts, strict=True)]
+        return np.concatenate([np.zeros(0), *(part.ravel() for part in parts)])
+
+    def _number(self, name: str, value: Any) -> NDArray[np.float64]:
+        if name in self._features:
+            return np.asarray(self._features[name].encode(value), np.float64)
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ContextError(
+                f"context[{name!r}]: expected a number to be seen, got {value!r}; declare it as a Categorical, or hide "
+                "it (context_mask, hide_context)"
+            )
+        return array.astype(np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Layouts are functions, which cannot be pickled; the wrapper makes them when it plans its steps.
+        return {**vars(self), "_layouts": {}}
+
+
+def _select(contexts: Sequence[Context], chosen: Sequence[str] | str | None, mask: Sequence[str] | None) -> list[str]:
+    """Returns the names of the visible features."""
+    known = list(contexts[0])
+    if isinstance(chosen, str) and chosen != CHANGING:
+        raise ContextError(f"state_context_features: expected a list of features, None or {CHANGING!r}, got {chosen!r}")
+    names = known if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+    if CHANGING in names and CHANGING not in known:
+        if len(names) > 1:  # CARL would silently leave the others out
+            raise ContextError(f"state_context_features: expected {CHANGING!r} alone, got {names}")
+        names = [n for n in known if any(not np.array_equal(c[n], contexts[0][n]) for c in contexts)]
+    if isinstance(mask, str):
+        raise ContextError(f"context_mask: expected a list of features, got {mask!r}")
+    for what, given in (("state_context_features", names), ("context_mask", mask or ())):
+        for name in given:
+            if name not in known:
+                raise ContextError(f"{what}: no feature {name!r}; {nearest(str(name), known)}")
+    if len(set(names)) < len(names):
+        raise ContextError(f"state_context_features: expected each feature once, got {names}")
+    return [name for name in names if name not in (mask or ())]
+
+
+# Contexts in force.
+
+_NONE: frozenset[int] = frozenset()
+
+
+class InForce(Structured):
+    """The contexts in force, by lane; an environment without lanes has one. It is replaced, never changed.
+
+    Attributes:
+        ids: The ids of the contexts, shape (n,), read-only because infos hold it; of an environment without lanes a
+            tuple of one.
+        vectors: Their visible parts, float64 of shape (n, numbers); likewise.
+        unnamed: The lanes whose context was given by values, and so has no id.
+        columns: The set, if the contexts of all lanes were chosen out of it by their places; else None.
+    """
+
+    __slots__ = ("_contexts", "columns", "ids", "unnamed", "vectors")
+
+    def __init__(
+        self,
+        ids: Any,
+        vectors: Any,
+        contexts: Sequence[Context] | None = None,
+        unnamed: frozenset[int] = _NONE,
+        columns: SetColumns | None = None,
+    ) -> None:
+        self._contexts, self.ids, self.vectors, self.unnamed = contexts, ids, vectors, unnamed
+        self.columns = columns
+
+    def in_lanes(self) -> Sequence[Context]:
+        """Returns the full contexts, n of them."""
+        if self._contexts is None:
+            self._contexts = [context for _, context in cast("SetColumns", self.columns).entries(self.ids)]
+        return self._contexts
+
+    def parts(self) -> list[tuple[str, Any]]:
+        names = ("ids", "vectors", "unnamed")
+        return [("contexts", self.in_lanes()), *((name, getattr(self, name)) for name in names)]
+
+    @classmethod
+    def first(cls, chosen: Chosen, n: int | None, view: View) -> InForce:
+        """Returns what is in force before the first reset."""
+        key, context = chosen
+        vector = view.vector((None, context))
+        if n is None:
+            return cls((key,), (vector,), [dict(context)])
+        return cls(objects([key] * n), np.array([vector] * n), [dict(context)] * n)
+
+    def with_one(self, chosen: Chosen, view: View, given: Sequence[int]) -> InForce:
+        """Returns what is in force once an environment without lanes has a new context."""
+        key, context = chosen
+        vectors = (view.vector(chosen),) if view.is_shown else self.vectors
+        return InForce((key,), vectors, [context], frozenset(given))
+
+    def with_places(self, places: Places, lanes: Sequence[int] | Places, columns: SetColumns, view: View) -> InForce:
+        """Returns what is in force once some lanes have new contexts of the set."""
+        ids, vectors = _replace(self.ids, lanes, columns.ids[places]), self.vectors
+        if view.is_shown:
+            vectors = _replace(vectors, lanes, view.vectors(columns)[places])
+        ids.setflags(write=False)
+        return InForce(ids, vectors, None, _NONE, columns)
+
+    def with_chosen(self, chosen: Sequence[Chosen], lanes: Sequence[int], view: View, given: Sequence[int]) -> InForce:
+        """Returns what is in force once some lanes have new contexts."""
+        contexts, ids, vectors, unnamed = list(self.in_lanes()), self.ids.copy(), self.vectors, self.unnamed
+        for lane, (key, context) in zip(lanes, chosen, strict=True):
+            contexts[lane], ids[lane] = context, key
+        ids.setflags(write=False)
+        if given or unnamed:
+            unnamed = unnamed.difference(lanes).union(given)
+        if view.is_shown:
+            vectors = _replace(vectors, lanes, np.array([view.vector(one) for one in chosen]))
+        return InForce(ids, vectors, contexts, unnamed)
+
+    def of_the_set(self, columns: SetColumns) -> InForce:
+        """Returns the same with another object for an equal set, as a pickled snapshot has one of its own."""
+        if self.columns is None or not same_contexts(columns.by_id, self.columns.by_id):
+            return self
+        return InForce(self.ids, self.vectors, None, self.unnamed, columns)
+
+    def infos(self, lanes: bool) -> Mapping[str, Any]:
+        """Returns the entries of infos: the ids, and the values of contexts without one."""
+        if not self.unnamed:
+            return {CONTEXT_ID: self.ids if lanes else self.ids[0]}
+        if not lanes:
+            return {CONTEXT_ID: self.ids[0], CONTEXT: self.in_lanes()[0]}
+        values = objects([context if lane in self.unnamed else None for lane, context in enumerate(self.in_lanes())])
+        mask = np.zeros(len(self.ids), bool)
+        mask[list(self.unnamed)] = True
+        for array in (values, mask):
+            array.flags.writeable = False  # infos hold it
+        return SomeLanes({CONTEXT_ID: self.ids, CONTEXT: values}, {CONTEXT: mask})
+
+
+def _replace(values: NDArray[Any], lanes: Sequence[int] | Places, new: NDArray[Any]) -> NDArray[Any]:
+    """Returns values with new ones in some lanes; `new` itself if these are all."""
+    if len(lanes) == len(values):
+        return new
+    values = values.copy()
+    values[lanes] = new
+    return values
