@@ -9,9 +9,10 @@ Importing this package imports no framework; a framework is imported on first us
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .loading import SCHEMES, load, names_of
+from .loading import SCHEMES, load, load_multi, names_of
 from .registry import FRAMEWORKS, TARGETS, Framework, convert, from_env, losses
 from .shared.loss import Loss
 
@@ -27,44 +28,57 @@ if TYPE_CHECKING:
     from .sb3 import from_sb3, to_sb3
     from .tf_agents import from_tf_agents, to_tf_agents
 
-__all__ = [
-    "FRAMEWORKS",
-    "SCHEMES",
-    "TARGETS",
-    "Framework",
-    "Loss",
-    "convert",
-    "from_dm_env",
-    "from_env",
-    "from_envpool",
-    "from_gridverse",
-    "from_gymnasium",
-    "from_gymnasium_vector",
-    "from_pettingzoo",
-    "from_pettingzoo_aec",
-    "from_rllib",
-    "from_sb3",
-    "from_tf_agents",
-    "load",
-    "losses",
+    __all__ = [
+        "FRAMEWORKS",
+        "SCHEMES",
+        "TARGETS",
+        "Framework",
+        "Loss",
+        "convert",
+        "from_dm_env",
+        "from_env",
+        "from_envpool",
+        "from_gridverse",
+        "from_gymnasium",
+        "from_gymnasium_vector",
+        "from_pettingzoo",
+        "from_pettingzoo_aec",
+        "from_rllib",
+        "from_sb3",
+        "from_tf_agents",
+        "load",
+        "load_multi",
+        "losses",
+        "names_of",
+        "to_dm_env",
+        "to_gymnasium",
+        "to_gymnasium_vector",
+        "to_pettingzoo",
+        "to_pettingzoo_aec",
+        "to_rllib",
+        "to_sb3",
+        "to_tf_agents",
+    ]
+
+
+_HERE = (
+    *("FRAMEWORKS", "SCHEMES", "TARGETS", "Framework", "Loss", "convert", "from_env", "load", "load_multi", "losses"),
     "names_of",
-    "to_dm_env",
-    "to_gymnasium",
-    "to_gymnasium_vector",
-    "to_pettingzoo",
-    "to_pettingzoo_aec",
-    "to_rllib",
-    "to_sb3",
-    "to_tf_agents",
-]
+)
+
+
+def _conversions(rows: Iterable[Framework]) -> list[str]:
+    return [f"{way}_{row.name}" for row in rows for way in (("to", "from") if row.is_target else ("from",))]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_conversions(FRAMEWORKS.values())})
 
 
 def __getattr__(name: str) -> Any:
     """Returns `to_<framework>` or `from_<framework>`, from the package of that framework."""
+    if name == "__all__":  # what `import *` finds: conversions of the frameworks that are installed
+        return sorted([*_HERE, *_conversions(row for row in FRAMEWORKS.values() if row.is_installed)])
     way, _, framework = name.partition("_")
     if way in ("to", "from") and framework in FRAMEWORKS:
         adapter = FRAMEWORKS[framework].load()

@@ -36,23 +36,7 @@ def exported(
     as_it_is: bool = True,
     to_core: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Exports an environment; the rule of `to_<framework>`.
-
-    Args:
-        env: A core environment, or one of any framework.
-        framework: The name of the framework.
-        importers: The classes of imports from the framework.
-        form: Makes a form around a core environment.
-        as_it_is: If True, an environment of the framework, or an import's source, is returned as it is; if False, a
-            form is always made.
-        to_core: Converts `env` to a core environment of as many agents as the framework supports; None for one agent.
-
-    Returns:
-        The environment of the framework.
-
-    Raises:
-        LossyConversion: The framework cannot express a part of it.
-    """
+    """Exports an environment; the rule of `to_<framework>`."""
     if as_it_is and is_of(env, framework):
         return env
     core = one_agent(from_env(env), framework) if to_core is None else to_core(env)
@@ -61,12 +45,7 @@ def exported(
 
 
 def source_of(core: Any, importers: Kinds) -> Any:
-    """Returns the source of an import from a framework that was not changed since, or None.
-
-    Args:
-        core: The core environment.
-        importers: The classes of imports from the framework.
-    """
+    """Returns the source of an import from a framework that was not changed since, or None."""
     inner = core.env if isinstance(core, Sole) else core
     if isinstance(inner, importers) and isinstance(inner, FromSource) and inner.is_unchanged:
         return inner.source
@@ -74,20 +53,7 @@ def source_of(core: Any, importers: Kinds) -> Any:
 
 
 def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], Any]) -> Any:
-    """Imports an environment; the rule of `from_<framework>`.
-
-    Args:
-        env: An environment of the framework.
-        framework: The framework's name.
-        forms: The classes of its forms, which give their core.
-        importer: Makes a core environment around any other environment.
-
-    Returns:
-        The core environment.
-
-    Raises:
-        SpecError: The environment belongs to another framework.
-    """
+    """Imports an environment; the rule of `from_<framework>`."""
     if isinstance(env, forms) and isinstance(env, CoreHolder):
         return env.core
     refuse_others(env, framework)
@@ -95,12 +61,7 @@ def imported(env: Any, framework: str, forms: Kinds, importer: Callable[[Any], A
 
 
 def losses_in(specs: Mapping[str, SpecTree], convert: Callable[[Any, str], Any]) -> list[Loss]:
-    """Returns a loss for each leaf that a framework refuses.
-
-    Args:
-        specs: The specs to convert, by path.
-        convert: `(leaf, path)`; raises `LossyConversion` for a leaf that the framework cannot express.
-    """
+    """Returns a loss for each leaf that a framework refuses."""
     found: list[Loss] = []
     for what, spec in specs.items():
         for path, leaf in leaves(spec, what):
@@ -116,13 +77,7 @@ def losses_for(
     losses: Callable[[Core], list[Loss]],
     to_core: Callable[[Env | MultiEnv], Core],
 ) -> list[Loss]:
-    """Returns the losses of an environment in a framework, with its number of agents adapted.
-
-    Args:
-        env: A core environment.
-        losses: Returns the losses of a core environment of as many agents as the framework supports.
-        to_core: Converts `env` to such an environment; if it raises `LossyConversion`, that is the only loss.
-    """
+    """Returns the losses of an environment in a framework, with its number of agents adapted."""
     try:
         core = to_core(env)
     except LossyConversion as error:

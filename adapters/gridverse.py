@@ -30,11 +30,11 @@ from envoi import Array, Discrete, Env, LossyConversion, NotRepresented, Step
 from envoi.protocol.env import make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
 
 from .conversion import imported
 from .shared.arrival import incoming
-from .shared.imported_env import ImportedEnv
+from .shared.imported import ImportedEnv
 
 __all__ = ["FromGridverse", "from_gridverse", "recognises"]
 

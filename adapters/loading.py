@@ -9,7 +9,7 @@ import importlib.util
 import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from envoi import Env, MissingBackend, MultiEnv, SpecError, UnknownName
 from envoi.errors import nearest
@@ -19,7 +19,7 @@ from .registry import FRAMEWORKS, Framework, from_env
 Loader = Callable[..., Any]
 
 
-def load(name: str, **arguments: Any) -> Env | MultiEnv:
+def load(name: str, **arguments: Any) -> Env:
     """Makes a core environment by name.
 
         load("gymnasium:CartPole-v1")
@@ -32,7 +32,7 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
         **arguments: More arguments for the function that makes the environment; they override those in the name.
 
     Returns:
-        The core environment.
+        The core environment; a name of several agents makes a `MultiEnv`, which type checkers see by `load_multi`.
 
     Raises:
         UnknownName: There is no such scheme or environment; the message suggests similar names.
@@ -56,7 +56,23 @@ def load(name: str, **arguments: Any) -> Env | MultiEnv:
     from .shared.origin import mark  # imports the wrappers, which `import envoi.adapters` leaves out
 
     mark(core, f"{scheme}:{rest}", arguments)
-    return core
+    return cast("Env", core)
+
+
+def load_multi(name: str, **arguments: Any) -> MultiEnv:
+    """Makes a core environment of several agents by name; see `load`. One of one agent has that agent alone.
+
+    Args:
+        name: As for `load`.
+        **arguments: As for `load`.
+
+    Raises:
+        EnvoiError: As for `load`; or it is a batch.
+    """
+    from envoi import as_multi  # imports the wrappers, which `import envoi.adapters` leaves out
+
+    core: Any = load(name, **arguments)
+    return core if isinstance(core, MultiEnv) else as_multi(core)
 
 
 def names_of(scheme: str) -> list[str]:

@@ -52,13 +52,18 @@ class Framework:
             return False
         return self.package in sys.modules or f"envoi.adapters.{self.name}" in sys.modules
 
+    @property
+    def is_installed(self) -> bool:
+        """True if the adapter can be imported."""
+        return self.stands_alone or importlib.util.find_spec(self.package) is not None
+
     def load(self) -> ModuleType:
         """Returns the adapter, `envoi.adapters.<name>`.
 
         Raises:
             MissingBackend: The framework is not installed.
         """
-        if not self.stands_alone and importlib.util.find_spec(self.package) is None:
+        if not self.is_installed:
             text = f"{self.package} is not installed; pip install 'envoi[{self.extra}]'"
             raise MissingBackend(text, name=self.package)
         return self.adapter
@@ -98,11 +103,7 @@ TARGETS = tuple(name for name, row in FRAMEWORKS.items() if row.is_target)
 
 
 def framework(name: str) -> Framework:
-    """Returns a row of the registry by name.
-
-    Raises:
-        UnknownName: There is no such framework; the message lists similar names.
-    """
+    """Returns a row of the registry by name."""
     if name not in FRAMEWORKS:
         raise UnknownName(f"{name}: no such framework; {nearest(name, FRAMEWORKS)}")
     return FRAMEWORKS[name]
@@ -124,10 +125,6 @@ def is_of(env: Any, name: str) -> bool:
     """Returns True if an environment belongs to a framework, and to no more specific one that extends it.
 
     RLlib's `MultiAgentEnv` inherits from `gymnasium.Env`; it belongs to RLlib, not to gymnasium.
-
-    Args:
-        env: Any object.
-        name: The framework's name.
     """
     row = FRAMEWORKS[name]
     if not (row.in_use and row.adapter.recognises(env)):
@@ -136,16 +133,7 @@ def is_of(env: Any, name: str) -> bool:
 
 
 def refuse_others(env: Any, name: str) -> None:
-    """Refuses an environment of another framework in `from_<name>`.
-
-    Args:
-        env: The argument of `from_<name>`. An object that no framework recognises passes, because it may have the
-            methods of an environment without inheriting from its class.
-        name: The expected framework.
-
-    Raises:
-        SpecError: The environment belongs to another framework, whose `from_…` the message names.
-    """
+    """Refuses an environment of another framework in `from_<name>`."""
     row = None if is_of(env, name) else home(env)
     if row is not None:
         kind = type(env)

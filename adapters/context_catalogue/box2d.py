@@ -52,12 +52,8 @@ class _Task:
     def __init__(self, native: Any) -> None:
         self.native = native
         constants = vars(sys.modules[_MODULE + self.module])
-        known = (replace(feature, default=self.default(feature.name, constants)) for feature in self.constants)
+        known = (replace(feature, default=constants[feature.name]) for feature in self.constants)
         self.space = ContextSpace([*known, *self.others])
-
-    def default(self, name: str, constants: Mapping[str, Any]) -> float:
-        """Returns the value that the environment has before any context is set."""
-        return constants[name]
 
     def apply(self, context: Mapping[str, Any]) -> None:
         module = sys.modules[_MODULE + self.module]
@@ -96,21 +92,13 @@ def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType
 class _LunarLander(_Task):
     module = "lunar_lander"
     constants = (
-        UniformFloat("FPS", 1, 500),
-        UniformFloat("SCALE", 1, 100),
-        UniformFloat("MAIN_ENGINE_POWER", 0, 50),
-        UniformFloat("SIDE_ENGINE_POWER", 0, 50),
-        UniformFloat("INITIAL_RANDOM", 0, 2000),
-        UniformFloat("LEG_AWAY", 0, 50),
-        UniformFloat("LEG_DOWN", 0, 50),
-        UniformFloat("LEG_W", 1, 10),
-        UniformFloat("LEG_H", 1, 20),
-        UniformFloat("LEG_SPRING_TORQUE", 0, 100),
-        UniformFloat("SIDE_ENGINE_HEIGHT", 1, 20),
-        UniformFloat("SIDE_ENGINE_AWAY", 1, 20),
-        UniformInteger("VIEWPORT_W", 400, 1000),
-        UniformInteger("VIEWPORT_H", 200, 800),
-    )
+        UniformFloat("FPS", 1, 500), UniformFloat("SCALE", 1, 100), UniformFloat("MAIN_ENGINE_POWER", 0, 50),
+        UniformFloat("SIDE_ENGINE_POWER", 0, 50), UniformFloat("INITIAL_RANDOM", 0, 2000),
+        UniformFloat("LEG_AWAY", 0, 50), UniformFloat("LEG_DOWN", 0, 50), UniformFloat("LEG_W", 1, 10),
+        UniformFloat("LEG_H", 1, 20), UniformFloat("LEG_SPRING_TORQUE", 0, 100),
+        UniformFloat("SIDE_ENGINE_HEIGHT", 1, 20), UniformFloat("SIDE_ENGINE_AWAY", 1, 20),
+        UniformInteger("VIEWPORT_W", 400, 1000), UniformInteger("VIEWPORT_H", 200, 800),
+    )  # fmt: skip
     unsure: ClassVar[list[int]] = [*range(6)]  # all but whether the legs touch the ground
 
     def __init__(self, native: Any) -> None:
@@ -141,25 +129,16 @@ class _LunarLander(_Task):
 class _BipedalWalker(_Task):
     module = "bipedal_walker"
     constants = (
-        UniformFloat("FPS", 1, 500),
-        UniformFloat("SCALE", 1, 100),
-        UniformFloat("FRICTION", 0, 10),
-        UniformFloat("TERRAIN_STEP", 0.25, 1),
-        UniformInteger("TERRAIN_LENGTH", 100, 500),
-        UniformFloat("TERRAIN_HEIGHT", 3, 10),
-        UniformInteger("TERRAIN_GRASS", 5, 15),
+        UniformFloat("FPS", 1, 500), UniformFloat("SCALE", 1, 100), UniformFloat("FRICTION", 0, 10),
+        UniformFloat("TERRAIN_STEP", 0.25, 1), UniformInteger("TERRAIN_LENGTH", 100, 500),
+        UniformFloat("TERRAIN_HEIGHT", 3, 10), UniformInteger("TERRAIN_GRASS", 5, 15),
         UniformInteger("TERRAIN_STARTPAD", 10, 30),  # CARL allows fractions, which the source counts down past 0
-        UniformFloat("MOTORS_TORQUE", 0.01, 200),
-        UniformFloat("SPEED_HIP", 0.01, 15),
-        UniformFloat("SPEED_KNEE", 0.01, 15),
-        UniformFloat("LIDAR_RANGE", 0.01, 20),
-        UniformFloat("LEG_DOWN", -2, -0.25),
-        UniformFloat("LEG_W", 0.25, 0.5),
-        UniformFloat("LEG_H", 0.25, 2),
-        UniformFloat("INITIAL_RANDOM", 0, 50),
-        UniformInteger("VIEWPORT_W", 400, 1000),
+        UniformFloat("MOTORS_TORQUE", 0.01, 200), UniformFloat("SPEED_HIP", 0.01, 15),
+        UniformFloat("SPEED_KNEE", 0.01, 15), UniformFloat("LIDAR_RANGE", 0.01, 20),
+        UniformFloat("LEG_DOWN", -2, -0.25), UniformFloat("LEG_W", 0.25, 0.5), UniformFloat("LEG_H", 0.25, 2),
+        UniformFloat("INITIAL_RANDOM", 0, 50), UniformInteger("VIEWPORT_W", 400, 1000),
         UniformInteger("VIEWPORT_H", 200, 800),
-    )
+    )  # fmt: skip
     others = (UniformFloat("GRAVITY_X", -20, 20, 0.0), UniformFloat("GRAVITY_Y", -20, -0.01, -10.0))
     unsure: ClassVar[list[int]] = [*range(8), *range(9, 13)]  # all but which feet touch the ground, and what lidar sees
 
@@ -192,14 +171,12 @@ class _CarRacing(_Task):
     constants = (
         UniformFloat("FPS", 10, 500),
         UniformFloat("TRACK_RAD", 100, 200),  # the track is half as wide again, in a field of 333
-        UniformFloat("TRACK_TURN_RATE", 0.1, 0.6),
-        UniformFloat("TRACK_WIDTH", 3, 15),
-    )
+        UniformFloat("TRACK_TURN_RATE", 0.1, 0.6), UniformFloat("TRACK_WIDTH", 3, 15),
+    )  # fmt: skip
     of_the_car: ClassVar[tuple[UniformFloat, ...]] = (
-        UniformFloat("ENGINE_POWER", 1e3, 4e5),
-        UniformFloat("WHEEL_MOMENT_OF_INERTIA", 0.1, 16),
+        UniformFloat("ENGINE_POWER", 1e3, 4e5), UniformFloat("WHEEL_MOMENT_OF_INERTIA", 0.1, 16),
         UniformFloat("FRICTION_LIMIT", 10, 4e3),
-    )
+    )  # fmt: skip
 
     def __init__(self, native: Any) -> None:
         constants = vars(sys.modules[_MODULE + "car_dynamics"])
@@ -209,11 +186,7 @@ class _CarRacing(_Task):
     def derive(self, names: dict[str, Any], context: Mapping[str, Any]) -> None:
         kind, module = names["Car"], sys.modules[_MODULE + "car_dynamics"]
         inside = {**vars(module), **{feature.name: context[feature.name] for feature in self.of_the_car}}
-        functions = {
-            name: _with_globals(method, inside)
-            for name, method in vars(kind).items()
-            if isinstance(method, FunctionType)
-        }
+        functions = {name: _with_globals(method, inside) for name, method in _functions(kind)}
         names["Car"] = type(kind.__name__, (kind,), functions)
 
 
@@ -221,11 +194,7 @@ _TASKS = {"LunarLander": _LunarLander, "BipedalWalker": _BipedalWalker, "CarRaci
 
 
 def bindable(native: Any) -> Bindable | None:
-    """Returns the features of one of these environments, or None for any other environment.
-
-    Args:
-        native: The unwrapped environment.
-    """
+    """Returns the features of one of these environments, or None for any other environment."""
     kind = type(native)
     if kind.__name__ not in _TASKS or not kind.__module__.startswith(_MODULE):
         return None  # a subclass would call methods of its parent, which read the shared globals

@@ -86,17 +86,12 @@ def _reset_within(native: Any, low: Any, high: Any, *, seed: Any = None, options
 
 class _CartPole(_Task):
     constants = (
-        UniformFloat("gravity", 0.1, _INF),
-        UniformFloat("masscart", 0.1, 10),
-        UniformFloat("masspole", 0.01, 1),
-        UniformFloat("length", 0.05, 5),
-        UniformFloat("force_mag", 1, 100),
-        UniformFloat("tau", 0.002, 0.2),
-    )
+        UniformFloat("gravity", 0.1, _INF), UniformFloat("masscart", 0.1, 10), UniformFloat("masspole", 0.01, 1),
+        UniformFloat("length", 0.05, 5), UniformFloat("force_mag", 1, 100), UniformFloat("tau", 0.002, 0.2),
+    )  # fmt: skip
     start = (
-        UniformFloat("initial_state_lower", -_INF, _INF, -0.05),
-        UniformFloat("initial_state_upper", -_INF, _INF, 0.05),
-    )
+        UniformFloat("initial_state_lower", -_INF, _INF, -0.05), UniformFloat("initial_state_upper", -_INF, _INF, 0.05),
+    )  # fmt: skip
     ordered = (("initial_state_lower", "initial_state_upper"),)
 
     def apply(self, context: Mapping[str, Any]) -> None:
@@ -144,16 +139,12 @@ def _gathered(start: float, acceleration: float, way: float, tau: float) -> floa
 
 class _Pendulum(_Task):
     constants = (
-        UniformFloat("max_speed", 0, _INF),
-        UniformFloat("dt", 0, _INF),
-        UniformFloat("g", 0, _INF),
-        UniformFloat("m", 1e-6, _INF),
-        UniformFloat("l", 1e-6, _INF),
-    )
+        UniformFloat("max_speed", 0, _INF), UniformFloat("dt", 0, _INF), UniformFloat("g", 0, _INF),
+        UniformFloat("m", 1e-6, _INF), UniformFloat("l", 1e-6, _INF),
+    )  # fmt: skip
     start = (
-        UniformFloat("initial_angle_max", 0, _INF, math.pi),
-        UniformFloat("initial_velocity_max", 0, _INF, 1.0),
-    )
+        UniformFloat("initial_angle_max", 0, _INF, math.pi), UniformFloat("initial_velocity_max", 0, _INF, 1.0),
+    )  # fmt: skip
 
     def box(self, context: Mapping[str, Any]) -> Bounds:
         high = np.array([context["initial_angle_max"], context["initial_velocity_max"]])
@@ -166,22 +157,17 @@ class _Pendulum(_Task):
 
 class _Acrobot(_Task):
     constants = (
-        UniformFloat("LINK_LENGTH_1", 0.1, 10),
-        UniformFloat("LINK_MASS_1", 0.1, 10),
-        UniformFloat("LINK_MASS_2", 0.1, 10),
-        UniformFloat("LINK_COM_POS_1", 0, 1),
-        UniformFloat("LINK_COM_POS_2", 0, 1),
-        UniformFloat("LINK_MOI", 0.1, 10),
-        UniformFloat("MAX_VEL_1", 0.4 * math.pi, 40 * math.pi),
-        UniformFloat("MAX_VEL_2", 0.9 * math.pi, 90 * math.pi),
+        UniformFloat("LINK_LENGTH_1", 0.1, 10), UniformFloat("LINK_MASS_1", 0.1, 10),
+        UniformFloat("LINK_MASS_2", 0.1, 10), UniformFloat("LINK_COM_POS_1", 0, 1),
+        UniformFloat("LINK_COM_POS_2", 0, 1), UniformFloat("LINK_MOI", 0.1, 10),
+        UniformFloat("MAX_VEL_1", 0.4 * math.pi, 40 * math.pi), UniformFloat("MAX_VEL_2", 0.9 * math.pi, 90 * math.pi),
         UniformFloat("torque_noise_max", 0, 1),  # CARL allows negative ones, which the source takes for none
-    )
+    )  # fmt: skip
     start = (
-        UniformFloat("INITIAL_ANGLE_LOWER", -_INF, _INF, -0.1),
-        UniformFloat("INITIAL_ANGLE_UPPER", -_INF, _INF, 0.1),
+        UniformFloat("INITIAL_ANGLE_LOWER", -_INF, _INF, -0.1), UniformFloat("INITIAL_ANGLE_UPPER", -_INF, _INF, 0.1),
         UniformFloat("INITIAL_VELOCITY_LOWER", -_INF, _INF, -0.1),
         UniformFloat("INITIAL_VELOCITY_UPPER", -_INF, _INF, 0.1),
-    )
+    )  # fmt: skip
     ordered = (("INITIAL_ANGLE_LOWER", "INITIAL_ANGLE_UPPER"), ("INITIAL_VELOCITY_LOWER", "INITIAL_VELOCITY_UPPER"))
 
     def box(self, context: Mapping[str, Any]) -> Bounds:
@@ -200,19 +186,14 @@ class _Acrobot(_Task):
 
 class _MountainCarContinuous(_Task):
     constants = (
-        UniformFloat("min_position", -_INF, _INF),
-        UniformFloat("max_position", -_INF, _INF),
-        UniformFloat("max_speed", 0, _INF),
-        UniformFloat("goal_position", -_INF, _INF),
-        UniformFloat("goal_velocity", -_INF, _INF),
-        UniformFloat("power", -_INF, _INF),
-    )
+        UniformFloat("min_position", -_INF, _INF), UniformFloat("max_position", -_INF, _INF),
+        UniformFloat("max_speed", 0, _INF), UniformFloat("goal_position", -_INF, _INF),
+        UniformFloat("goal_velocity", -_INF, _INF), UniformFloat("power", -_INF, _INF),
+    )  # fmt: skip
     start = (
-        UniformFloat("min_position_start", -_INF, _INF, -0.6),
-        UniformFloat("max_position_start", -_INF, _INF, -0.4),
-        UniformFloat("min_velocity_start", -_INF, _INF, 0.0),
-        UniformFloat("max_velocity_start", -_INF, _INF, 0.0),
-    )
+        UniformFloat("min_position_start", -_INF, _INF, -0.6), UniformFloat("max_position_start", -_INF, _INF, -0.4),
+        UniformFloat("min_velocity_start", -_INF, _INF, 0.0), UniformFloat("max_velocity_start", -_INF, _INF, 0.0),
+    )  # fmt: skip
     ordered = (
         ("min_position", "max_position"),
         ("min_position_start", "max_position_start"),
@@ -234,10 +215,8 @@ _ENDS = ("min", "max")
 
 class _MountainCar(_MountainCarContinuous):
     constants = (
-        *_MountainCarContinuous.constants[:-1],
-        UniformFloat("force", -_INF, _INF),
-        UniformFloat("gravity", 0, _INF),
-    )
+        *_MountainCarContinuous.constants[:-1], UniformFloat("force", -_INF, _INF), UniformFloat("gravity", 0, _INF),
+    )  # fmt: skip
 
 
 _TASKS = {
@@ -250,11 +229,7 @@ _TASKS = {
 
 
 def bindable(native: Any) -> Bindable | None:
-    """Returns the features of one of these environments, or None for any other environment.
-
-    Args:
-        native: The unwrapped environment.
-    """
+    """Returns the features of one of these environments, or None for any other environment."""
     for kind in type(native).__mro__:
         if kind.__name__ in _TASKS and kind.__module__.startswith("gymnasium."):
             task = _TASKS[kind.__name__](native)

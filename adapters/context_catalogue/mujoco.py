@@ -97,11 +97,7 @@ def _counts(model: Any, body: int) -> bool:
 
 
 def bindable(native: Any) -> Bindable | None:
-    """Returns the features of one of these tasks, or None for any other environment.
-
-    Args:
-        native: The unwrapped environment.
-    """
+    """Returns the features of one of these tasks, or None for any other environment."""
     for kind in type(native).__mro__:
         if kind.__name__ in _IDLE and kind.__module__.startswith("gymnasium."):
             task = _Task(native, _IDLE[kind.__name__])

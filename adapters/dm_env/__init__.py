@@ -6,7 +6,7 @@
 | `Discrete` from 0; from another start | `DiscreteArray`; `BoundedArray` |
 | `MultiDiscrete`, `MultiBinary` | `BoundedArray` |
 | `Text` | `StringArray` of shape () |
-| `Strings` (of `envoi.adapters.dm_env.string_arrays`) | `StringArray` |
+| `Strings` (of `envoi.adapters.dm_env.specs`) | `StringArray` |
 | dict, tuple, list, named tuple; names | the same |
 | reset: observation | `FIRST`, reward and discount None |
 | neither flag | `MID` with the discount, whichever it is: a discount of 0 is no termination there |
@@ -53,8 +53,7 @@ from ..shared.loss import Loss, UnseededWarning
 from .form import ToDmEnv
 from .names import load, names
 from .source import FromDmEnv
-from .specs import NAME, from_spec, to_spec
-from .string_arrays import Strings
+from .specs import NAME, Strings, from_spec, to_spec
 
 __all__ = [
     "FORM",

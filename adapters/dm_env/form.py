@@ -15,24 +15,17 @@ from envoi.protocol.env import full_step
 from envoi.protocol.fast_steps import VALUES, Part, step_around
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
-from envoi.tree import leaves, map_leaves
+from envoi.tree import map_leaves
 
 from ..shared.array_specs import decoder, encoder
 from ..shared.arrival import incoming
-from ..shared.exported import AnyForm
-from ..shared.spec_methods import SpecMethods
+from ..shared.discounts import is_zero
+from ..shared.exported import OpenForm, SpecMethods
 from .specs import NAME, to_spec
 
 FIRST, MID, LAST = dm_env.StepType.FIRST, dm_env.StepType.MID, dm_env.StepType.LAST
 
 new = tuple.__new__  # `new(TimeStep, values)` costs a third of the named tuple's own constructor
-
-
-def is_zero(discount: Any) -> bool:
-    """Returns True if a discount, possibly nested, is 0 in every element."""
-    if isinstance(discount, float):  # np.float64 too
-        return not discount
-    return not any(np.any(leaf) for _, leaf in leaves(discount))
 
 
 def _filled(spec: SpecTree, value: int) -> Any:
@@ -87,12 +80,7 @@ class _Episode:
         self.last: Any = None
 
     def plan(self, core: Env, env: Env) -> None:
-        """Decides which values need a conversion.
-
-        Args:
-            core: The core environment.
-            env: The environment to step: `core`, or a validating wrapper around it.
-        """
+        """Decides which values need a conversion."""
         self.core, self.env = core, env
         self.encode = encoder(core.observation_spec)
         self.reward_of = core.reward_spec
@@ -140,7 +128,7 @@ class _Episode:
         self.seed, self.options, self.restart, self.last = state
 
 
-class ToDmEnv(SpecMethods, AnyForm, dm_env.Environment):
+class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
     """A core environment as a dm_env one.
 
     In dm_env `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.

@@ -11,7 +11,7 @@ from typing import Any
 from envoi import MissingBackend, SpecError, UnknownName
 from envoi.errors import nearest
 
-_PACKAGES = {"dm_control": "dm-control", "bsuite": "bsuite"}
+_EXTRAS = {"dm_control": "dm-control", "bsuite": "bsuite"}
 
 
 def load(scheme: str, name: str, **arguments: Any) -> Any:
@@ -82,6 +82,6 @@ def _module(package: str, name: str) -> ModuleType:
             warnings.simplefilter("ignore")
             return importlib.import_module(f"{package}.{name}")
     except ModuleNotFoundError as error:
-        install = f"pip install {_PACKAGES[package]}"
+        install = f"pip install 'envoi[{_EXTRAS[package]}]'"
         missing = package if error.name is None or f"{error.name}.".startswith(f"{package}.") else error.name
         raise MissingBackend(f"{missing} is not installed; {install}") from error

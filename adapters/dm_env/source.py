@@ -14,20 +14,18 @@ from envoi.protocol.env import full_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
 from envoi.spec import SpecTree
 from envoi.tree import leaves
 
 from ..shared.array_specs import Choices, encoder
-from ..shared.arrival import Copy, arrival, incoming
+from ..shared.arrival import Copy, arrival, incoming, owned
 from ..shared.contexts import TakesContext
-from ..shared.copying import owned
-from ..shared.discounts import is_default_discount
+from ..shared.discounts import is_default_discount, is_zero
+from ..shared.imported import SeedsSource
 from ..shared.introspection import layers, physics
-from ..shared.source_seeding import SeedsSource
-from .form import FIRST, LAST, MID, ToDmEnv, is_zero
-from .specs import NAME, from_spec
-from .string_arrays import Strings
+from .form import FIRST, LAST, MID, ToDmEnv
+from .specs import NAME, Strings, from_spec
 
 
 class FromDmEnv(SeedsSource, TakesContext):

@@ -14,7 +14,7 @@ from envoi import Array, EpisodeError, Infos, LossyConversion, Reset, SnapshotUn
 from envoi.lane_values import put
 from envoi.protocol.batch_env import LanesStep, Mask, as_mask, default_discounts, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
 from envoi.seeding import batch_streams, lane_seeds
 from envoi.spec import SpecTree
 from envoi.spec.base import shown
@@ -22,7 +22,7 @@ from envoi.tree import children, map_leaves
 
 from ..gymnasium.specs import from_space
 from ..gymnasium_vector.infos import read
-from ..shared.imported_batch import ImportedBatch
+from ..shared.imported import ImportedBatch
 
 NAME = "envpool"
 

@@ -1,186 +1,253 @@
-"""The `EnvSpec` of a gymnasium form, from which `gymnasium.make` makes an equal environment.
-
-    gymnasium.make(form.spec)
-    gymnasium.make(EnvSpec.from_json(form.spec.to_json()))
+"""The `EnvSpec` of a gymnasium form, from which `gymnasium.make` or `make_vec` makes an equal environment.
 
 | the core environment | its `EnvSpec` |
 |---|---|
 | imported from gymnasium | the source's own |
-| made by name, with `envoi.adapters.load` | makes it by that name, with the same arguments |
-| a model whose class can be imported and has no constructor | makes an instance of that class |
+| loaded by name, such as `"python:my_module:make_env"` | calls `make_form` with that name and the same arguments |
+| a model whose class can be imported and has no constructor | the same, with the name of the class |
+| core wrappers around one of these | the same, with them in `kwargs["around"]` |
+| a batch of one of these | a `vector_entry_point` that makes the lanes |
 | anything else | None, as for an environment that is not in gymnasium's registry |
-| a core wrapper around one of these | one `WrapperSpec` more, innermost first |
-| core wrappers around the result of a `vector_entry_point` | a `vector_entry_point` that makes and wraps it |
-| lanes in workers | a `vector_entry_point` that makes them, in as many workers |
 
-If a wrapper has an argument that cannot be serialised (a lambda, an object), its `WrapperSpec` has `kwargs=None`, and
-`make` refuses it, as for gymnasium's own wrappers. The same holds for an entry `Rewarder`, which shows that another
-rewarder was set, and for a `Contextual` around a batch, whose lanes share one selector. A context that was set on an
-environment is an entry `Context`. Attributes changed by hand, and `validate=True`, are not in a spec.
+What cannot be repeated is an entry of `additional_wrappers` with `kwargs=None`, which `make` refuses by its name, as
+for gymnasium's wrappers: a wrapper whose class cannot be imported or whose arguments are objects with a state, and a
+rewarder or a context that was set. `to_json` fails for arguments of a wrapper that JSON would change. Attributes set
+by hand, and `validate=True`, are not in a spec.
 
-`max_episode_steps` is the maximal number of steps in an episode of the form. `make` puts a `TimeLimit` of that many
-steps around the bare environment, inside all wrappers. If that would end episodes at other steps than the form does,
-because a wrapper changes the number of steps or reacts to truncations, an entry `BaseLimit` restores the right limit.
-It is None for a `FixedLength` made by `load`, which has no wrapper entry to put a limit inside of.
+`max_episode_steps` is the maximal number of steps in an episode of the form; `gymnasium.make` puts a `TimeLimit` of
+as many steps around it. It is None if that would end other episodes than the form does.
 
 A spec is computed each time it is read.
 """
 
 from __future__ import annotations
 
-import inspect
+import json
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+import gymnasium
+import numpy as np
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 import envoi
-from envoi import Contextual, Lanes, Model, ModelBatch, MultiEnv, MultiModel
+from envoi import Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel
+from envoi.context import ContextSet
+from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
-from ..shared.introspection import own_names
-from ..shared.origin import Origin, context_of, core_layers, mark, origin_of, rewarder_of
-from .entry_point_names import MAKE_BY_NAME, SET_CONTEXT, WRAP
-from .episode_limits import limit_of, set_limit
-from .source_spec import copied_spec, source_spec
-from .written_values import UnwrittenValue, place_of, written
+from ..shared.introspection import attributes
+from ..shared.origin import Origin, context_of, core_layers, mark, rewarder_of
+
+# The functions that gymnasium calls, as text, because they need forms, which need this module.
+MAKE, MAKE_VEC = (f"envoi.adapters.gymnasium_vector.entry_points:{name}" for name in ("make_form", "make_vector_form"))
+_BY_ENTRY_POINT = "vector_entry_point"  # the mode in which `gymnasium.make_vec` calls one
 
 
 def spec_of(core: Any) -> EnvSpec | None:
-    """Returns the `EnvSpec` of the gymnasium form of a core environment.
+    """Returns the `EnvSpec` of the gymnasium form of a core environment."""
+    origin: Origin | None = core.made_by
+    source = source_spec(core)
+    if isinstance(core, Lanes) and origin is None and source is None:
+        specs = [spec_of(env) for env in core.envs]
+        return specs[0] if len({structure(spec and vars(spec)) for spec in specs}) == 1 else None
+    if source is not None and (origin is None or origin.name):
+        spec = source
+    elif origin is not None:
+        spec = made_spec(name=origin.name, **origin.arguments) if origin.name else deepcopy(origin.spec)
+    elif isinstance(core, (Model, MultiModel, ModelBatch)):
+        place = _class_alone(core.model if isinstance(core, ModelBatch) else core)
+        spec = None if place is None else made_spec(place.partition(":")[2], name=f"python:{place}")
+    else:
+        return _spec_around(core) if isinstance(core, Around) else None
+    if spec is not None:
+        spec.additional_wrappers += tuple(_settings(core, origin or Origin()))
+        spec.max_episode_steps = spec.max_episode_steps or limit_of(core)
+    return spec
 
-    Args:
-        core: The core environment, of one agent, or a `MultiEnv` of a single one.
 
-    Returns:
-        A spec of its own, which the caller may change; None if no spec can describe the environment.
-    """
-    return _spec(core, any(isinstance(layer, Contextual) for layer in core_layers(core)))
+def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
+    """Returns the `EnvSpec` of the vector form of a core batch, for `gymnasium.make_vec`."""
+    spec, base = spec_of(core), core_layers(core)[-1]
+    if spec is None or _is_vector(spec):
+        return spec
+    kwargs: dict[str, Any] = {"autoreset_mode": mode.value}
+    if "batch" in spec.kwargs:
+        kwargs |= spec.kwargs
+    elif isinstance(getattr(base, "source", None), VectorEnv) or not isinstance(base, (Lanes, ModelBatch)):
+        return None  # nothing makes such lanes
+    else:
+        kwargs["lane"] = _as_text(spec)
+        if isinstance(base, envoi.WorkerLanes):
+            kwargs["processes"] = base.settings
+        if isinstance(base, Lanes) and base.shares_streams:
+            kwargs["streams"] = "batch"
+    return made_vector_spec(spec, core.batch_size, kwargs)
 
 
 def assign(core: Any, spec: EnvSpec | None) -> None:
-    """Records the spec that `gymnasium.make` assigns to an environment.
-
-    Args:
-        core: The core environment of the form.
-        spec: The spec; None for none.
-    """
+    """Records the spec that `gymnasium.make` assigns to an environment."""
     mark(core, spec=spec)
 
 
-def _spec(core: Any, contextual: bool) -> EnvSpec | None:
-    """Returns the spec of a core environment; `contextual` is True if it may be inside a `Contextual`."""
-    if isinstance(core, Lanes) and origin_of(core) is None and source_spec(core) is None:
-        specs = [_spec(env, contextual) for env in core.envs]
-        return specs[0] if all(spec == specs[0] for spec in specs[1:]) else None
-    spec = _base_spec(core)
-    if spec is not None:
-        spec.additional_wrappers += _settings(core, contextual)
-        return spec
-    if not isinstance(core, Around) or origin_of(core) is not None:
+def source_spec(core: Any) -> EnvSpec | None:
+    """Returns a copy of the spec of the gymnasium source of an import, or None."""
+    source = getattr(core, "source", None)
+    if not isinstance(source, (gymnasium.Env, VectorEnv)):
         return None
-    spec = _spec(core.env, contextual)
-    if spec is None or isinstance(core, (OneOfMany, Sole)):
-        return spec
-    spec.additional_wrappers += (_entry(core),)
-    set_limit(spec, core)
-    return spec
+    try:
+        return deepcopy(source.spec)
+    except Exception:  # any that an author's property, or a copy of their arguments, may raise
+        return None
 
 
-def _base_spec(core: Any) -> EnvSpec | None:
-    """Returns the spec of the environment inside all wrappers; None if `core` is a wrapper, or it is not known."""
-    spec, origin = source_spec(core), origin_of(core)
-    if spec is not None and (origin is None or origin.name):
-        return spec
-    if origin is not None:
-        spec = _as_made(origin)
-    elif isinstance(core, (Model, MultiModel, ModelBatch)):
-        place = _class_alone(core.model if isinstance(core, ModelBatch) else core)
-        spec = None if place is None else _by_name(f"python:{place}", {}, place.rpartition(":")[2])
-    limit, exact = limit_of(core)
-    if spec is not None and spec.max_episode_steps is None and exact:
-        spec.max_episode_steps = limit  # if not exact, `make`'s `TimeLimit` would end episodes differently
-    return spec
-
-
-def _as_made(origin: Origin) -> EnvSpec | None:
-    if not origin.name:
-        return copied_spec(origin)
-    scheme, _, rest = origin.name.partition(":")
-    return _by_name(origin.name, origin.arguments, f"{scheme}/{rest}")
-
-
-def _by_name(name: str, arguments: Mapping[str, Any], title: str) -> EnvSpec:
+def made_spec(title: str = "", /, **kwargs: Any) -> EnvSpec:
+    """Returns a spec that calls `make_form`, with what is known of the environment inside."""
+    given = kwargs.get("source", kwargs.get("batch"))
+    inside = EnvSpec("none") if given is None else from_text(given)
+    if not title:
+        title = inside.id if given is not None else kwargs["name"].partition("?")[0].replace(":", "/", 1)
     namespace, slash, rest = title.rpartition("/") if title.count("/") < 2 else title.partition("/")
-    title = "".join((namespace, slash, re.sub(r"[^\w:.-]+", "-", rest)))
-    kwargs = {key: _written_or_not(value) for key, value in arguments.items()}
     return EnvSpec(
-        title,
-        entry_point=MAKE_BY_NAME,
+        "".join((namespace, slash, re.sub(r"[^\w:.-]+", "-", rest))),
+        entry_point=MAKE,
+        reward_threshold=inside.reward_threshold,
+        nondeterministic=inside.nondeterministic,
         order_enforce=False,  # forms check the order of calls themselves
         disable_env_checker=True,
-        kwargs={"name": name, **kwargs},
+        kwargs=kwargs,
     )
 
 
-def _written_or_not(value: Any) -> Any:
+def _spec_around(core: Any) -> EnvSpec | None:
+    """Returns the spec of a core wrapper."""
+    inner, spec = core.env, spec_of(core.env)
+    if spec is None or isinstance(core, (OneOfMany, Sole)):
+        return spec
+    while isinstance(inner, (OneOfMany, Sole)):
+        inner = inner.env
+    if spec.entry_point != MAKE or source_spec(inner) is not None:
+        refused = tuple(one for one in spec.additional_wrappers if one.kwargs is None)
+        spec = made_spec(**{"batch" if _is_vector(spec) else "source": _as_text(spec)})
+        spec.additional_wrappers = refused
+    entry = _entry(core)
+    if isinstance(core, Contextual):  # which has set the context of the last episode
+        spec.additional_wrappers = tuple(one for one in spec.additional_wrappers if one.name != "Context")
+    if isinstance(entry, WrapperSpec):
+        spec.additional_wrappers += (entry,)
+    else:
+        spec.kwargs["around"] = [*spec.kwargs.get("around", ()), entry]
+    spec.max_episode_steps = limit_of(core)
+    return spec
+
+
+def made_vector_spec(spec: EnvSpec, n: int, kwargs: dict[str, Any]) -> EnvSpec:
+    """Returns a spec that calls `make_vector_form`, with what is known of the lanes."""
+    kwargs = {**kwargs, "vectorization_mode": _BY_ENTRY_POINT}  # as `gymnasium.make_vec` would add them
+    if n != 1:
+        kwargs["num_envs"] = n
+    if spec.max_episode_steps is not None:
+        kwargs["max_episode_steps"] = spec.max_episode_steps
+    return EnvSpec(
+        spec.id,
+        vector_entry_point=MAKE_VEC,
+        reward_threshold=spec.reward_threshold,
+        nondeterministic=spec.nondeterministic,
+        max_episode_steps=spec.max_episode_steps,
+        order_enforce=False,
+        disable_env_checker=True,
+        kwargs=kwargs,
+        additional_wrappers=spec.additional_wrappers if "batch" in kwargs else (),
+    )
+
+
+def _is_vector(spec: EnvSpec) -> bool:
+    return "vectorization_mode" in spec.kwargs
+
+
+def _as_text(spec: EnvSpec) -> str | EnvSpec:
     try:
-        return written(value)
-    except UnwrittenValue:
-        return value  # `make` accepts it as it is; only `to_json` fails
+        return spec.to_json()
+    except (TypeError, ValueError):  # an argument that JSON cannot express; the spec itself serves as well
+        return spec
+
+
+def from_text(spec: Any) -> EnvSpec:
+    """Returns a spec from its JSON, or a copy of one."""
+    return EnvSpec.from_json(spec) if isinstance(spec, str) else deepcopy(spec)
+
+
+def _settings(core: Any, origin: Origin) -> Iterable[WrapperSpec]:
+    """Yields entries for the rewarder and context that were set on an environment after its construction."""
+    if (rewarder := rewarder_of(core)) != origin.rewarder:
+        kind = type(rewarder or envoi.NativeReward)
+        yield WrapperSpec("Rewarder", f"{kind.__module__}:{kind.__qualname__}", None)
+    if context_of(core) != origin.context:
+        yield WrapperSpec("Context", "envoi:Contextual", None)
+
+
+def _entry(wrapper: Any) -> Any:
+    """Returns what `_wrapped` makes a core wrapper of, or an entry that `gymnasium.make` refuses."""
+    kind, args, kwargs = wrapper.construction
+    place = place_of(kind)
+    shares = isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None  # one selector
+    if place is None or shares or not all(map(_is_plain, (*args, *kwargs.values()))):
+        return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
+    entry: dict[str, Any] = {"wrapper": place, "args": [*args], "kwargs": dict(kwargs)}
+    if isinstance(wrapper, MultiEnv):
+        entry["agent"] = wrapper.possible_agents[0]
+    try:
+        is_json = json.loads(json.dumps(entry)) == entry
+    except (TypeError, ValueError):
+        is_json = False
+    return entry if is_json else {**entry, "wrapper": kind}  # the class itself, for which `to_json` fails
+
+
+def _is_plain(value: Any) -> bool:
+    """Returns True for an argument without a state of its own, of which another environment can have a copy."""
+    if isinstance(value, (list, tuple, dict, ContextSet)):
+        return all(map(_is_plain, value.values() if isinstance(value, Mapping) else value))
+    plain = (type(None), bool, int, float, str, np.generic, np.ndarray, type, FunctionType, BuiltinFunctionType)
+    return isinstance(value, plain)
+
+
+def place_of(kind: Any) -> str | None:
+    """Returns the place from which a class can be imported, `"module:name"`, or None."""
+    module, name = kind.__module__, kind.__qualname__
+    if getattr(envoi, name, None) is kind:
+        return f"envoi:{name}"  # the public name, which does not move
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is kind else None
 
 
 def _class_alone(model: Any) -> str | None:
     """Returns the place of a model's class if it describes the model: no constructor, no attributes set by hand."""
     kind = type(model)
-    set_here = [name for name in own_names(model) if not name.startswith("_") and name not in ("reward_spec", "origin")]
+    set_here = [name for name in attributes(model) if name[0] != "_" and name not in ("reward_spec", "made_by")]
     if kind.__init__ is not object.__init__ or kind.__new__ is not object.__new__ or set_here:
         return None
     return place_of(kind)
 
 
-def _settings(core: Any, contextual: bool) -> tuple[WrapperSpec, ...]:
-    """Returns entries for the rewarder and context that were set on an environment after its construction."""
-    origin, found = origin_of(core) or Origin(), []
-    rewarder, context = rewarder_of(core), context_of(core)
-    if rewarder != origin.rewarder:
-        kind = type(rewarder or envoi.NativeReward)
-        found.append(WrapperSpec("Rewarder", f"{kind.__module__}:{kind.__qualname__}", None))
-    if context != origin.context and not contextual:  # inside a `Contextual` it is that of the last episode
-        try:
-            kwargs: Any = {"context": written(dict(context or {}))}
-        except UnwrittenValue:
-            kwargs = None
-        found.append(WrapperSpec("Context", SET_CONTEXT, kwargs))
-    return tuple(found)
-
-
-def _entry(wrapper: Any) -> WrapperSpec:
-    """Returns the entry of a core wrapper."""
-    kind, args, given = wrapper.construction
-    place = place_of(kind)
-    try:
-        arguments, positional = _named(kind, args, given)
-        kwargs: dict[str, Any] = {"wrapper": place, "arguments": written(arguments)}
-        if positional:
-            kwargs["positional"] = written(positional)
-        if isinstance(wrapper, MultiEnv):
-            kwargs["agent"] = written(wrapper.possible_agents[0])
-    except UnwrittenValue:
-        place = None
-    if isinstance(wrapper, Contextual) and getattr(wrapper, "batch_size", None) is not None:
-        place = None  # its lanes share one selector, but `make_vec` makes lanes separately
-    if place is None:
-        return WrapperSpec(kind.__name__, f"{kind.__module__}:{kind.__qualname__}", None)
-    return WrapperSpec(kind.__name__, WRAP, kwargs)
-
-
-def _named(kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Returns arguments by name, and separately those that can only be passed by position."""
-    parameters = list(inspect.signature(kind.__init__).parameters.values())[2:]  # after `self` and `env`
-    by_name = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    if len(args) > len(by_name) or any(one.kind is one.POSITIONAL_ONLY for one in parameters):
-        return dict(kwargs), list(args)
-    return {**dict(zip(by_name, args, strict=False)), **kwargs}, []
+def limit_of(core: Any) -> int | None:
+    """Returns the number of steps after which all episodes of a core environment are truncated, if not before."""
+    if isinstance(core, Lanes) and source_spec(core) is None:
+        return limit_of(core.envs[0])
+    if not isinstance(core, Around):
+        spec = source_spec(core)
+        return None if spec is None else spec.max_episode_steps
+    if isinstance(core, FixedLength):  # at its end, an episode that has terminated before is not truncated
+        return None
+    kind = core.construction[0]
+    steps_alone = any("step" in vars(one) and not one.__module__.startswith("envoi.") for one in kind.__mro__)
+    found = [None if steps_alone else limit_of(core.env)]
+    if isinstance(core, envoi.TimeLimit):
+        found.append(core.max_episode_steps)
+    elif isinstance(core, Contextual):
+        found.append(core.max_episode_length)
+    return min((int(one) for one in found if one is not None), default=None)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
@@ -15,12 +16,32 @@ from envoi.protocol.fast_steps import Part, step_around
 
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
-from ..shared.exported import AnyForm
-from .core_generator import CoreGenerator
+from ..shared.exported import OpenForm
 from .specs import NAME, decoder, encoder, like_source, to_space
 
 
-class ToGymnasium(CoreGenerator, AnyForm, gymnasium.Env[Any, Any]):
+class CoreGenerator:
+    """The base of a form whose `np_random`, as gymnasium's classes define it, is the generator of its core.
+
+    gymnasium's classes print a form as the innermost environment; here it prints as itself.
+    """
+
+    core: Any
+
+    # gymnasium's own `np_random` reads and writes this.
+    @property
+    def _np_random(self) -> np.random.Generator:
+        return self.core.rng
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:
+        self.core.rng = generator
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
     """A core environment as a gymnasium one.
 
     A step calls the core's step and returns five of its six values. Everything else (spaces, conversions of values) is
@@ -55,9 +76,8 @@ class ToGymnasium(CoreGenerator, AnyForm, gymnasium.Env[Any, Any]):
         if type(self).step is _WRITTEN_STEP:  # neither overridden nor patched
             self._step_by(self._five_values)
 
-    @classmethod
-    def _opens(cls, core: Any) -> bool:
-        return not is_of(core.unwrapped, NAME)  # otherwise `form.unwrapped` is the native environment
+    def _opens(self) -> bool:
+        return not is_of(self.core.unwrapped, NAME)  # otherwise `form.unwrapped` is the native environment
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
@@ -111,13 +131,7 @@ _WRITTEN_STEP = ToGymnasium.step
 
 
 def _part(encode: Any, decode: Any, constants: Mapping[str, Any]) -> Part:
-    """Returns the form's part of a step, which comes last.
-
-    Args:
-        encode: Makes observations of the space, or None.
-        decode: Makes actions of the core, or None.
-        constants: The values that are the same at every step of the core.
-    """
+    """Returns the form's part of a step, which comes last."""
     inward = "" if decode is None else "action = $decode(action)"
     outward = [] if encode is None else ["observation = $encode(observation)"]
     if "discount" not in constants:

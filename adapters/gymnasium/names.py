@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import warnings
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,8 @@ from envoi.errors import nearest
 
 PACKAGES = ("ale_py", "flappy_bird_gymnasium", "gymnasium_robotics", "highway_env", "minigrid", "miniworld")
 """Packages that register environments when they are imported; ids of theirs are written `minigrid:MiniGrid-…`."""
+_ATARI = re.compile(r"ALE/|\w+(NoFrameskip|Deterministic)-v\d+$")
+"""Ids that ale_py registers."""
 _PLACEHOLDERS = frozenset({"GymV21Environment", "GymV26Environment"})
 
 
@@ -38,9 +41,12 @@ def load(scheme: str, name: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingBackend(f"{scheme}:{name}: {error}") from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+        if _ATARI.match(name) and importlib.util.find_spec("ale_py") is None:
+            raise MissingBackend(f"{scheme}:{name}: ale_py is not installed; pip install 'gymnasium[atari]'") from error
+        if isinstance(error, gymnasium.error.NamespaceNotFound):
+            raise UnknownName(f"{scheme}:{name}: {error}") from error
         near = nearest(f"{scheme}:{name}", (f"{scheme}:{known}" for known in {*gymnasium.registry, *names(scheme)}))
-        why = str(error) if isinstance(error, gymnasium.error.NamespaceNotFound) else "no such environment"
-        raise UnknownName(f"{scheme}:{name}: {why}; {near}") from error
+        raise UnknownName(f"{scheme}:{name}: no such environment; {near}") from error
     except ModuleNotFoundError as error:
         raise MissingBackend(f"{scheme}:{name}: {error}; install what it needs") from error
     except (TypeError, gymnasium.error.Error) as error:

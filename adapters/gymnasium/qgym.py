@@ -32,8 +32,7 @@ from qgym.templates import Rewarder as Source
 
 from envoi import Rewarder, Snapshot, Step, Streams
 from envoi.protocol.process import Info
-from envoi.rewards.native_reward import asks_for_native_reward
-from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder
+from envoi.rewards.rewarder import FOREIGN_REWARDERS, RewardFunction, as_rewarder, asks_for_native_reward
 from envoi.structural_equality import attributes
 
 from ..shared.arrival import Copy
@@ -43,11 +42,7 @@ __all__ = ["FromQgym", "QgymReward"]
 
 
 class QgymReward(Rewarder):
-    """A rewarder of qgym as a core rewarder, whose states are qgym's own (`FromQgym.state`).
-
-    Args:
-        rewarder: qgym's rewarder.
-    """
+    """A rewarder of qgym as a core rewarder, whose states are qgym's own (`FromQgym.state`)."""
 
     def __init__(self, rewarder: Source) -> None:
         self.rewarder = rewarder
@@ -65,11 +60,7 @@ FOREIGN_REWARDERS[Source] = QgymReward
 
 
 class _Replaced:
-    """Replaces a rewarder for one step whose reward the core computes: returns 0 without any computation.
-
-    Args:
-        rewarder: The replaced rewarder; all other attributes are its own.
-    """
+    """Replaces a rewarder for one step whose reward the core computes: returns 0 without any computation."""
 
     __slots__ = ("_rewarder",)
 
@@ -85,10 +76,6 @@ class _Replaced:
 
 class FromQgym(FromGymnasium):
     """An environment of qgym as a core one.
-
-    Args:
-        source: The environment, possibly with wrappers of gymnasium.
-        copy: Which observations to copy, see `from_gymnasium`.
 
     Attributes:
         source: The environment.

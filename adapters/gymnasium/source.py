@@ -16,13 +16,13 @@ from envoi.protocol.env import full_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.fast_steps import SIX_VALUES, VALUES, Part, assemble
 from envoi.protocol.process import Info
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
 
-from ..shared.arrival import arrival, incoming
+from ..shared.arrival import arrival, incoming, owned
 from ..shared.contexts import TakesContext
-from ..shared.copying import fresh, owned
 from ..shared.core_holder import CoreHolder
 from ..shared.discounts import is_number
+from ..shared.imported import takes_options
 from .specs import NAME, encoder, from_space
 
 NATIVE_REWARD = Array((), "float64", name="reward")
@@ -56,6 +56,7 @@ class FromGymnasium(TakesContext):
             self.discount_spec = core.discount_spec
             if source is self.form_inside:  # no wrapper around it changes rewards
                 self.reward_spec = core.reward_spec
+        self.has_place = takes_options(source.reset)
         self.metadata = deepcopy(dict(source.metadata or {}))
         self.render_mode = source.render_mode
 
@@ -72,7 +73,7 @@ class FromGymnasium(TakesContext):
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Info]:
         if self._context is not None:
             self._take_context()
-        observation, info = self.source.reset(seed=seed, options=None if options is None else fresh(options))
+        observation, info = self._reset_source(seed, options)
         return self._incoming(observation), dict(info)
 
     def step(self, action: Any) -> Step:
@@ -170,11 +171,7 @@ class FromGymnasium(TakesContext):
 
 
 def bare(source: Any) -> Any:
-    """Returns the native environment inside gymnasium's wrappers; for a form of envoi the form, not its `unwrapped`.
-
-    Args:
-        source: An environment or a vector environment of gymnasium.
-    """
+    """Returns the native environment inside gymnasium's wrappers; for a form of envoi the form, not its `unwrapped`."""
     layer = source
     while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
         layer = layer.env
@@ -182,11 +179,7 @@ def bare(source: Any) -> Any:
 
 
 def replay_seeds(native: Any) -> None:
-    """Makes a form for RLlib treat the next seed as new, because in training it ignores a repeated seed.
-
-    Args:
-        native: The native environment inside all wrappers.
-    """
+    """Makes a form for RLlib treat the next seed as new, because in training it ignores a repeated seed."""
     forget_seeds = getattr(native, "forget_seeds", None)
     if forget_seeds is not None:
         forget_seeds()

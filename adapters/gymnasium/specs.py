@@ -28,11 +28,11 @@ from envoi import (
     Text,
 )
 from envoi.spec import SpecTree, spec_equal
-from envoi.spec.array_arguments import integer_range
+from envoi.spec.arrays import integer_range
 from envoi.tree import children
 from envoi.wrapping.delegate import Around
 
-from ..shared.value_conversion import Convert, branch_decoder, branch_encoder
+from ..shared.array_specs import Convert, branch_decoder, branch_encoder
 
 NAME = "gymnasium"
 
@@ -114,15 +114,7 @@ def _make_box(spec: Array, path: str) -> spaces.Box:
 
 
 def _innermost(core: Any, agent: Any = None) -> tuple[Any, Any]:
-    """Finds what is inside all wrappers of a core environment.
-
-    Args:
-        core: A core environment, of one agent, several or a batch.
-        agent: One of its agents, where it has several.
-
-    Returns:
-        The environment inside, and what the agent is there: None where there is one alone.
-    """
+    """Finds what is inside all wrappers of a core environment."""
     while isinstance(core, Around):
         inner = core.env
         if isinstance(inner, MultiEnv) and not isinstance(core, MultiEnv):
@@ -139,16 +131,6 @@ def like_source(
     """Returns a copy of the source's space for a form, if both have the same values.
 
     The copy's generator samples the same values as the source's will; the source's own is neither shared nor advanced.
-
-    Args:
-        space: The form's space, made from a spec of `core`.
-        core: The core environment.
-        what: `"observation"` or `"action"`.
-        agent: The agent, if there are several.
-        lanes: True if it is the batched space of all lanes.
-
-    Returns:
-        The copy; or `space` itself if the source has no such space, or one with other values.
     """
     inner, agent = _innermost(core, agent)
     if not lanes:
@@ -240,12 +222,7 @@ def _bound(bound: NDArray[Any], bounded: NDArray[np.bool_], infinity: float) -> 
 
 
 def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
-    """Returns a function that converts core values for gymnasium, or None if no conversion is needed.
-
-    Args:
-        spec: The spec of the values.
-        fresh: If True, containers are copied even if no part needs a conversion.
-    """
+    """Returns a function that converts core values for gymnasium, or None if no conversion is needed."""
     if isinstance(spec, Discrete):
         # A space does not contain integers of a wider dtype than its own.
         return None if spec.dtype == np.int64 else spec.dtype.type
@@ -269,11 +246,6 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
     """Returns a function that converts gymnasium's values for the core, or None if no conversion is needed.
 
     Containers are made in each call. A value with a missing part raises `SpecError`, which names the path.
-
-    Args:
-        spec: The spec of the values.
-        path: The path of the value, for errors.
-        exact: If True, a value with more parts than its spec is refused too.
     """
     if isinstance(spec, Sequence):
         element = decoder(spec.spec, f"{path}[…]", exact)

@@ -57,9 +57,8 @@ from ..shared.agent_count import acts_at_once, agent_lanes
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
 from .form import ToGymnasiumVector, check_restarts, mode_named
-from .source import FromGymnasiumVector
+from .source import FromGymnasiumVector, FromSyncVector, loops_only, mode_of
 from .specs import NAME
-from .sync_source import FromSyncVector, loops_only, mode_of
 
 __all__ = [
     "FORM",
@@ -126,17 +125,7 @@ def _mode_of_core(core: Any) -> AutoresetMode:
 
 
 def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
-    """Returns a core batch for the argument of `to_gymnasium_vector`.
-
-    Args:
-        env: As for `to_gymnasium_vector`.
-        n: As for `to_gymnasium_vector`.
-        target: The target framework, for the errors.
-
-    Raises:
-        SpecError: `env` has another number of lanes, or cannot be copied.
-        LossyConversion: It has several agents that cannot be lanes.
-    """
+    """Returns a core batch for the argument of `to_gymnasium_vector`."""
     made: Callable[[], Any] | None = None
     if isinstance(env, type) or (callable(env) and not hasattr(env, "reset") and home(env) is None):
         first = [from_env(env())]
@@ -154,15 +143,7 @@ def batch_of(env: Any, n: int | None, target: str = NAME) -> BatchEnv:
 
 
 def batch_of_agents(env: MultiEnv, target: str = NAME) -> AgentLanes:
-    """Returns the agents of an environment as the lanes of a batch.
-
-    Args:
-        env: The environment.
-        target: The target framework, for the errors.
-
-    Raises:
-        LossyConversion: The agents differ, or take turns.
-    """
+    """Returns the agents of an environment as the lanes of a batch."""
     # If it is unknown at this point, the first step in which an agent waits raises an error.
     if acts_at_once(env) is False:
         names = ", ".join(map(str, env.possible_agents))
@@ -185,11 +166,8 @@ def from_gymnasium_vector(env: VectorEnv[Any, Any, Any], *, copy: Copy = "auto")
         SpecError: The environment belongs to another framework.
         LossyConversion: A `Sequence` space stacks elements that are not arrays, or the lanes have different spaces.
     """
-    return imported(env, NAME, ToGymnasiumVector, lambda source: _import(source, copy))
-
-
-def _import(env: Any, copy: Copy) -> BatchEnv:
-    return FromSyncVector(env, copy) if loops_only(env) else FromGymnasiumVector(env, copy)
+    importer = FromSyncVector if loops_only(env) else FromGymnasiumVector
+    return imported(env, NAME, ToGymnasiumVector, lambda source: importer(source, copy))
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:

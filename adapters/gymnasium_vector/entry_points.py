@@ -1,70 +1,77 @@
-"""The entry points in vector specs of `envoi.adapters.gymnasium.env_spec`: functions for `gymnasium.make_vec`."""
+"""The functions that `gymnasium.make` and `make_vec` call for the specs of `envoi.adapters.gymnasium.env_spec`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 import envoi
+from envoi import MultiEnv, as_multi
 
-from ..gymnasium.entry_points import core_of, wrapped
-from ..gymnasium.source_spec import spec_inside
+from ..gymnasium.env_spec import MAKE, from_text, limit_of, made_spec, made_vector_spec
+from ..gymnasium.form import ToGymnasium
+from ..loading import load
 from ..registry import from_env
-from . import to_gymnasium_vector
+from ..shared.origin import mark
+from .form import ToGymnasiumVector
 
 
-def make_lanes(
+def make_form(
+    name: str = "", *, source: str | EnvSpec | None = None, around: Iterable[Any] = (), **arguments: Any
+) -> gymnasium.Env[Any, Any]:
+    """Makes the form of an environment that `load`, or `gymnasium.make` of `source`, makes, with core wrappers."""
+    core: Any = load(name, **arguments) if source is None else from_env(gymnasium.make(from_text(source), **arguments))
+    core = _wrapped(core, around)
+    # Now, because gymnasium assigns the spec to a source inside.
+    given = {"name": name} if source is None else {"source": source}
+    mark(core, spec=made_spec(**given, **arguments, **({"around": [*around]} if around else {})))
+    return ToGymnasium(core if not isinstance(core, MultiEnv) else envoi.as_single(core))
+
+
+def make_vector_form(
     num_envs: int = 1,
     *,
-    lane: str | EnvSpec,
+    lane: str | EnvSpec | None = None,
+    batch: str | EnvSpec | None = None,
+    around: Iterable[Any] = (),
     autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
     max_episode_steps: int | None = None,
     processes: Mapping[str, Any] | None = None,
     streams: Literal["lanes", "batch"] | None = None,
     **arguments: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Makes the vector form of environments that `gymnasium.make` makes one by one.
-
-    Args:
-        num_envs: The number of lanes.
-        lane: The spec of one lane, possibly as JSON.
-        autoreset_mode: The auto-reset mode.
-        max_episode_steps: The time limit, which replaces the spec's.
-        processes: The arguments of `envoi.batch` for lanes in workers; None for a loop.
-        streams: As for `envoi.batch`.
-        **arguments: More arguments for each lane.
-    """
-    spec = EnvSpec.from_json(lane) if isinstance(lane, str) else lane
-    limit = None if max_episode_steps == spec.max_episode_steps else max_episode_steps
-    make = partial(_made, spec, limit, arguments)
-    if processes is None and streams is None:
-        return to_gymnasium_vector(make, num_envs, autoreset_mode)
-    batch = envoi.batch(make, num_envs, **(processes or {}), streams=streams)
-    return to_gymnasium_vector(batch, autoreset_mode=autoreset_mode)
+    """Makes the vector form of lanes that `gymnasium.make` makes, or of what `gymnasium.make_vec` makes of `batch`."""
+    if batch is not None:
+        spec = from_text(batch)
+        spec.kwargs |= {**arguments, "num_envs": num_envs}
+        core: Any = _wrapped(from_env(gymnasium.make_vec(spec)), around)
+        kwargs: dict[str, Any] = {"batch": batch, "around": [*around], **arguments, "autoreset_mode": autoreset_mode}
+        mark(core, spec=made_vector_spec(spec, num_envs, kwargs))
+        limit = limit_of(core)
+    else:
+        spec = from_text(lane)
+        limit = spec.max_episode_steps
+        core = envoi.batch(partial(_lane, spec, arguments), num_envs, **(processes or {}), streams=streams)
+    if max_episode_steps not in (None, limit):
+        core = envoi.TimeLimit(core, max_episode_steps)
+    return ToGymnasiumVector(core, autoreset_mode)
 
 
-def _made(spec: EnvSpec, limit: int | None, arguments: Mapping[str, Any]) -> Any:
+def _lane(spec: EnvSpec, arguments: Mapping[str, Any]) -> Any:
     """Makes one lane; a function of this module, because workers are sent its name."""
-    return core_of(gymnasium.make(spec, limit, **arguments))
+    limit = -1 if spec.entry_point == MAKE else None  # what `make` makes has its limits
+    return from_env(gymnasium.make(spec, limit, **arguments))
 
 
-def make_wrapped(*, wrappers_inside: Sequence[Mapping[str, Any]], **arguments: Any) -> VectorEnv[Any, Any, Any]:
-    """Makes the vector form of core wrappers around a vector environment that `gymnasium.make_vec` makes.
-
-    Args:
-        wrappers_inside: The class and the arguments of each wrapper, as `wrap` takes them, innermost first.
-        **arguments: The description of the vector environment, see `spec_inside`.
-    """
-    from . import to_gymnasium_vector
-    from .sync_source import mode_of
-
-    envs = gymnasium.make_vec(spec_inside(**arguments))
-    core: Any = from_env(envs)
-    for entry in wrappers_inside:
-        core = wrapped(core, **entry)
-    return to_gymnasium_vector(core, autoreset_mode=mode_of(envs))
+def _wrapped(core: Any, around: Iterable[Any]) -> Any:
+    for entry in around:
+        if "agent" in entry and not isinstance(core, MultiEnv):
+            core = as_multi(core, entry["agent"])
+        kind: Any = entry["wrapper"] if isinstance(entry["wrapper"], type) else load_env_creator(entry["wrapper"])
+        core = kind(core, *entry["args"], **entry["kwargs"])
+    return core

@@ -29,7 +29,7 @@ from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import ended_step
 
-from ..gymnasium.core_generator import CoreGenerator
+from ..gymnasium.form import CoreGenerator
 from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
@@ -86,10 +86,6 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
         super()._check_lanes(core)
         check_restarts(core, self._mode)
         self.num_envs = core.batch_size
-
-    @classmethod
-    def _opens(cls, core: Any) -> bool:
-        return False  # attributes differ between lanes, see `call`
 
     def _spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
         """Returns the observation and the action space of a lane."""
@@ -328,7 +324,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
     @property
     def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The `EnvSpec` of the form, see `envoi.adapters.gymnasium.env_spec`; None if there is none."""
-        from .env_spec import vector_spec_of
+        from ..gymnasium.env_spec import vector_spec_of
 
         return vector_spec_of(self.core, self._mode)
 
@@ -345,11 +341,7 @@ def _batch_inside(core: Any) -> Any:
 
 
 def mode_named(mode: AutoresetMode | str) -> AutoresetMode:
-    """Returns the auto-reset mode of that name or value.
-
-    Raises:
-        UnknownName: There is no such mode; the message lists them all.
-    """
+    """Returns the auto-reset mode of that name or value."""
     try:
         return AutoresetMode(mode)
     except ValueError as error:
@@ -358,15 +350,7 @@ def mode_named(mode: AutoresetMode | str) -> AutoresetMode:
 
 
 def check_restarts(core: Any, mode: AutoresetMode) -> None:
-    """Refuses a core batch whose lanes cannot be reset as an auto-reset mode needs.
-
-    Args:
-        core: The core batch.
-        mode: The mode of its form.
-
-    Raises:
-        LossyConversion: The message names the modes that the batch can have.
-    """
+    """Refuses a core batch whose lanes cannot be reset as an auto-reset mode needs."""
     if NEEDS[mode] not in core.restarts:
         able = [one.name for one, needed in NEEDS.items() if needed in core.restarts]
         raise LossyConversion(

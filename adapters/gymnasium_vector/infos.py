@@ -19,16 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def write(infos: Infos, n: int, written: dict[Any, Any] | None = None) -> dict[Any, Any]:
-    """Converts infos to a new dict of arrays and masks.
-
-    Args:
-        infos: The infos of n lanes.
-        n: The number of lanes.
-        written: A cache for columns that only some lanes have, for later calls; None for no cache.
-
-    Returns:
-        A dict with arrays of shape (n, …), and their masks of shape (n,), bool.
-    """
+    """Converts infos to a new dict of arrays and masks."""
     columns, mask = infos.columns, infos.mask
     if columns is None:
         return write_lanes(enumerate(infos), n)
@@ -74,15 +65,7 @@ def _fresh(entries: Any) -> dict[Any, Any]:
 
 
 def write_lanes(infos: Iterable[tuple[int, Mapping[Any, Any]]], n: int) -> dict[Any, Any]:
-    """Converts the infos of some lanes to a new dict of arrays and masks.
-
-    Args:
-        infos: Pairs of a lane and its info.
-        n: The number of all lanes.
-
-    Returns:
-        A dict with arrays of shape (n, …), and their masks of shape (n,), bool.
-    """
+    """Converts the infos of some lanes to a new dict of arrays and masks."""
     found: dict[Any, tuple[list[int], list[Any]]] = {}
     for lane, info in infos:
         for key, value in info.items():
@@ -134,15 +117,7 @@ def _has_names(info: dict[Any, Any]) -> bool:
 
 
 def read(entries: Mapping[Any, Any], n: int, known: Mapping[Any, Any] | None = None, exact: Any = ()) -> Infos:
-    """Converts a dict of arrays and masks to the infos of n lanes.
-
-    Args:
-        entries: The infos of a vector environment. An entry without one element per lane belongs to all lanes.
-        n: The number of lanes.
-        known: The infos that a form of envoi inside has returned, or None.
-        exact: One info per lane, from which that form made `known`. They replace entries that wrappers have not
-            changed, because their values have the original types.
-    """
+    """Converts a dict of arrays and masks to the infos of n lanes."""
     masks = {f"_{key}" for key in entries}
     columns = {key: column for key, column in entries.items() if not (isinstance(key, str) and key in masks)}
     if not columns:

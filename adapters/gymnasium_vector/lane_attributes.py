@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from envoi import Env, Lanes, SpecError
+from envoi import ContextError, Contextual, Env, Lanes, SpecError
 
 from ..gymnasium import to_gymnasium
-from ..shared.reached_attributes import inside, is_own
+from ..shared.exported import inside, is_own
 
 
 class LaneAttributes:
-    """Reads, sets and calls attributes of lanes: of a wrapper, a model, or the source.
-
-    Args:
-        core: The batch.
-    """
+    """Reads, sets and calls attributes of lanes: of a wrapper, a model, or the source."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
         self._lanes: list[_LaneForm] = []
 
     def holder(self, name: str) -> Any:
-        """Finds the holder of an attribute of the lanes.
-
-        Args:
-            name: The attribute.
-
-        Returns:
-            A list of gymnasium environments, one per lane; a vector environment that calls each of its lanes; or a
-            single object that all lanes share.
-
-        Raises:
-            AttributeError: There is no such attribute.
-        """
+        """Finds the holder of an attribute of the lanes."""
         around, native = inside(self._core)
         for layer in (*around, *native):
             if isinstance(layer, Lanes):
@@ -54,18 +40,9 @@ class LaneAttributes:
         return found[0]
 
     def get(self, name: str, lanes: Sequence[int]) -> list[Any]:
-        """Reads an attribute.
-
-        Args:
-            name: The attribute.
-            lanes: The indices of the lanes.
-
-        Returns:
-            One value for each of the lanes.
-
-        Raises:
-            AttributeError: There is no such attribute.
-        """
+        """Reads an attribute."""
+        if (each := self._contexts(name)) is not None:
+            return [each[lane] for lane in lanes]
         holder = self.holder(name)
         if isinstance(holder, list):
             return [holder[lane].get_wrapper_attr(name) for lane in lanes]
@@ -77,21 +54,9 @@ class LaneAttributes:
         return [getattr(holder, name)] * len(lanes)
 
     def call(self, name: str, lanes: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
-        """Calls a method, or reads an attribute that is not a method.
-
-        Args:
-            name: The method. If all lanes share one model, it is called once.
-            lanes: The indices of the lanes.
-            *args: Arguments for the method.
-            **kwargs: Arguments for the method.
-
-        Returns:
-            One result for each of the lanes.
-
-        Raises:
-            AttributeError: There is no such attribute.
-            SpecError: These are some lanes of a vector environment that calls it in all.
-        """
+        """Calls a method, or reads an attribute that is not a method."""
+        if (each := self._contexts(name)) is not None:
+            return [each[lane] for lane in lanes]
         holder = self.holder(name)
         if _asks_some_lanes(holder):
             return holder.env_method(name, *args, indices=lanes, **kwargs)
@@ -105,21 +70,16 @@ class LaneAttributes:
         return results * len(lanes) if shared else results
 
     def set(self, name: str, values: Sequence[Any], lanes: Sequence[int]) -> None:
-        """Sets an attribute where it is.
-
-        Args:
-            name: The attribute.
-            values: One value for each of the lanes.
-            lanes: The indices of the lanes.
-
-        Raises:
-            AttributeError: There is no such attribute, and no lane that could get one.
-            SpecError: The values differ, or are of some lanes alone, and all lanes share the holder.
-        """
+        """Sets an attribute where it is."""
+        if name == "context":
+            self._put_contexts(values, lanes)
+            return
         holder = self.holder(name)
         if isinstance(holder, list) or _asks_some_lanes(holder):
             for lane, value in zip(lanes, values, strict=True):
-                if isinstance(holder, list):
+                if isinstance(holder, list) and not holder[lane].has_wrapper_attr(name):
+                    setattr(self._lanes[lane].core.unwrapped, name, value)
+                elif isinstance(holder, list):
                     holder[lane].set_wrapper_attr(name, value)
                 else:
                     holder.set_attr(name, value, lane)
@@ -133,25 +93,78 @@ class LaneAttributes:
         else:
             raise SpecError(f"{name}: expected one value for all lanes, which share {holder!r}, got {[*values]}")
 
+    def _contexts(self, name: str) -> Sequence[Any] | None:
+        """Returns the context of each lane, or its id, if the batch has them; None for other attributes."""
+        if name not in ("context", "context_id", "context_key"):
+            return None
+        contextual = self._contextual
+        if contextual is not None:
+            return getattr(contextual, name)
+        columns = getattr(self._core, name, None)
+        if name != "context" or not isinstance(columns, Mapping) or isinstance(inside(self._core)[1][0], Lanes):
+            return None
+        n = self._core.batch_size
+        return [{key: value[lane] if np.ndim(value) else value for key, value in columns.items()} for lane in range(n)]
+
+    @property
+    def _contextual(self) -> Contextual | None:
+        """The outermost wrapper of the batch that chooses contexts."""
+        around, native = inside(self._core)
+        return next((layer for layer in (*around, *native) if isinstance(layer, Contextual)), None)
+
+    def _put_contexts(self, values: Sequence[Any], lanes: Sequence[int]) -> None:
+        core, contextual = self._core, self._contextual
+        if not hasattr(core, "context"):
+            self._put_contexts_of_source(values, lanes)
+            return
+        space: Any = getattr(core, "context_space", None)
+        fill: Any = dict if space is None else space.insert_defaults
+        fill = fill if contextual is None else contextual.fill_context_with_default
+        full: list[dict[str, Any]] = []
+        for value in values:
+            if not isinstance(value, Mapping):
+                raise ContextError(f"context: expected a mapping of features to values, got {value!r}")
+            full.append(fill(value))
+        for names in dict.fromkeys(tuple(one) for one in full):
+            chosen = [index for index, one in enumerate(full) if tuple(one) == names]
+            columns = {name: [full[index][name] for index in chosen] for name in names}
+            core.put_context(columns, [lanes[index] for index in chosen])
+
+    def _put_contexts_of_source(self, values: Sequence[Any], lanes: Sequence[int]) -> None:
+        """Sets an attribute `context` that the lanes of a source have by themselves."""
+        try:
+            holder: Any = self.holder("context")
+            before = [*holder.get_attr("context")]
+        except AttributeError:
+            raise ContextError(
+                f"context: {self._core!r} takes no contexts; make a batch of a Contextual(env, contexts, bind=…), "
+                "which says how a context reaches it"
+            ) from None
+        for lane, value in zip(lanes, values, strict=True):
+            if _asks_some_lanes(holder):
+                holder.set_attr("context", value, lane)
+            before[lane] = value
+        if not _asks_some_lanes(holder):
+            holder.set_attr("context", before)
+
     def _check_all(self, name: str, lanes: Sequence[int], holder: Any) -> None:
         if len({*lanes}) < self._core.batch_size:
             raise SpecError(f"{name}: expected all lanes, which share {holder!r}, got only {[*lanes]}")
 
     def are_wrapped(self, kind: type, lanes: Sequence[int]) -> list[bool]:
-        """Returns for each of the lanes whether a wrapper, or anything else inside, is an instance of a class.
-
-        Args:
-            kind: The class.
-            lanes: The indices of the lanes.
-        """
+        """Returns for each of the lanes whether a wrapper, or anything else inside, is an instance of a class."""
         layers = [layer for part in inside(self._core) for layer in part]
         native = next((layer for layer in layers if _asks_some_lanes(layer)), None)
         if native is not None:
             return native.env_is_wrapped(kind, lanes)
-        each: Any = next((layer.envs for layer in layers if isinstance(layer, Lanes)), None)
-        if any(isinstance(layer, kind) for layer in layers) or each is None:
+        loop = next((layer for layer in layers if isinstance(layer, Lanes)), None)
+        if loop is None or any(isinstance(layer, kind) for layer in layers):
             return [any(isinstance(layer, kind) for layer in layers)] * len(lanes)
-        return [any(isinstance(layer, kind) for part in inside(each[lane]) for layer in part) for lane in lanes]
+        return loop.ask(partial(_is_wrapped, kind=kind), lanes)
+
+
+def _is_wrapped(env: Any, kind: type) -> bool:
+    return any(isinstance(layer, kind) for part in inside(env) for layer in part)
 
 
 def pictures(core: Any) -> tuple[Any, ...] | None:

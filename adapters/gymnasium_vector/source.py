@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
-from envoi import Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
+from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import lane, stack
 from envoi.protocol.batch_env import Mask, as_mask, make_batch_reset, make_batch_step
 from envoi.protocol.env import ENDED_LANES
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
 from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
+from ..gymnasium import from_gymnasium
 from ..gymnasium.source import NATIVE_REWARD, bare, replay_seeds
 from ..gymnasium.specs import from_space
-from ..shared.arrival import Copy, incoming
-from ..shared.copying import fresh
+from ..shared.arrival import Copy, fresh, incoming
 from ..shared.discounts import is_number
-from ..shared.imported_batch import ImportedBatch
+from ..shared.imported import ImportedBatch, ImportedLanes
 from .infos import read
 from .specs import NAME, VectorSpaces, batched_encoder, batched_space, batched_spec, with_lanes
-from .sync_source import different, metadata_of, mode_of
 
 
 class FromGymnasiumVector(VectorSpaces, ImportedBatch):
@@ -300,3 +299,77 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
     def __getstate__(self) -> dict[str, Any]:
         self._check_copies()
         return super().__getstate__()
+
+
+def mode_of(source: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """Returns the auto-reset mode of a vector environment."""
+    # gymnasium's own classes write the mode into metadata that all environments of a class share.
+    own = getattr(bare(source), "autoreset_mode", None)
+    metadata = source.metadata or {}
+    return AutoresetMode(metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) if own is None else own)
+
+
+def loops_only(source: VectorEnv[Any, Any, Any]) -> TypeGuard[SyncVectorEnv]:
+    """Returns True if a vector environment is only a loop over sub-environments that can be accessed."""
+    kind = type(source)
+    return (
+        isinstance(source, SyncVectorEnv)
+        and kind.step is SyncVectorEnv.step  # pyright: ignore[reportUnknownMemberType]
+        and kind.reset is SyncVectorEnv.reset  # pyright: ignore[reportUnknownMemberType]
+    )
+
+
+def metadata_of(source: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
+    """Returns a copy of a vector environment's metadata, without the auto-reset mode, which core batches lack."""
+    return {key: deepcopy(value) for key, value in (source.metadata or {}).items() if key != "autoreset_mode"}
+
+
+class FromSyncVector(VectorSpaces, ImportedLanes):
+    """A `SyncVectorEnv` as a batch of its sub-environments, so that infos keep their types and every mode is supported.
+
+    Lanes have the same seeds as in the source: with one seed s for all, lane i has s + i.
+
+    Args:
+        source: The vector environment.
+        copy: Which observations to copy, see `from_gymnasium_vector`.
+
+    Attributes:
+        source: The vector environment.
+        mode: Its auto-reset mode.
+
+    Raises:
+        LossyConversion: The lanes have different spaces, or rewards of different specs.
+    """
+
+    _framework = NAME
+
+    def __init__(self, source: SyncVectorEnv, copy: Copy = "auto") -> None:
+        try:
+            super().__init__(source, [from_gymnasium(env, copy=copy) for env in source.envs])
+        except SpecError as error:
+            raise LossyConversion("envs", "spec", str(error), "a core batch") from error
+        self.mode = mode_of(source)
+        self.metadata = metadata_of(source)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Mask | None = None,
+    ) -> Reset:
+        if seed is not None and not isinstance(seed, (Sequence, np.ndarray)):
+            seed = self.seeds_of_lanes(check_seed(seed))
+        return super().reset(seed=seed, options=options, mask=mask)
+
+    def seeds_of_lanes(self, seed: int) -> list[int]:
+        return list(range(seed, seed + self.batch_size))
+
+    @property
+    def unwrapped(self) -> SyncVectorEnv:
+        return self.source
+
+
+def different(path: str, spec: Any) -> LossyConversion:
+    """Returns the error for lanes with different spaces."""
+    return LossyConversion(path, "spec", repr(spec), "a core batch", "give all lanes the same space")

@@ -27,10 +27,6 @@ def batched_space(space: spaces.Space[Any], n: int) -> spaces.Space[Any]:
     """Returns the space of n lanes, with leaves of shape (n, …).
 
     Like `gymnasium.vector.utils.batch_space`, but keeps the order of a `Dict`, and which integers have bounds.
-
-    Args:
-        space: The space of one lane.
-        n: The number of lanes.
     """
     if isinstance(space, spaces.Dict):
         items = ((key, batched_space(sub, n)) for key, sub in space.spaces.items())
@@ -65,13 +61,7 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
 
 
 def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
-    """Returns a function that converts batched values of gymnasium for the core, with new containers.
-
-    Args:
-        spec: The spec of one lane's values.
-        n: The number of lanes; a value with another number raises `SpecError`.
-        path: The path of the value, for errors.
-    """
+    """Returns a function that converts batched values of gymnasium for the core, with new containers."""
     if isinstance(spec, _ARRAYS):
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
@@ -110,12 +100,7 @@ def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
 
 
 def batched_spec(spec: SpecTree, n: int) -> SpecTree:
-    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …), and tuples for other leaves.
-
-    Args:
-        spec: The spec of one lane's values.
-        n: The number of lanes.
-    """
+    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …), and tuples for other leaves."""
 
     def leaf_of(leaf: Any) -> Any:
         return Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n
@@ -124,14 +109,7 @@ def batched_spec(spec: SpecTree, n: int) -> SpecTree:
 
 
 def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
-    """Returns a copy of a batched value, with other values in some lanes.
-
-    Args:
-        spec: The spec of one lane's values.
-        values: The values of all lanes, with leaves of shape (n, …).
-        index: The lanes with new values, shape (k,).
-        some: The k new values.
-    """
+    """Returns a copy of a batched value, with other values in some lanes."""
     if isinstance(spec, _ARRAYS):
         array = np.array(values)
         array[index] = np.array(some, spec.dtype)

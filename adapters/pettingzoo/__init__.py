@@ -48,8 +48,7 @@ from ..gymnasium.specs import from_space, to_space
 from ..registry import framework, from_env
 from ..shared.arrival import Copy
 from ..shared.loss import Loss
-from .form import ToPettingZoo
-from .form_base import NAME, losses
+from .form import NAME, ToPettingZoo, losses
 from .names import load, names
 from .source import FromPettingZoo
 

@@ -1,16 +1,144 @@
-"""Exports core environments to PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
+"""Exports core environments to PettingZoo's Parallel API, with the base of the forms of both APIs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from envoi import Env, LossyConversion, MultiEnv
+from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import COMMON
+from envoi.spec import SpecTree
 
+from ..conversion import losses_for, losses_in
+from ..gymnasium.specs import decoder, encoder, like_source, to_space
+from ..shared.agent_count import acts_at_once, several_agents
 from ..shared.discounts import with_discounts
-from .form_base import ACTIVE, ACTIVES, Form, agents_infos
+from ..shared.exported import MultiForm
+from ..shared.loss import Loss
+
+NAME = "pettingzoo"
+
+ACTIVE, ACTIVES = "active_agent", "active_agents"
+"""The info keys of the agents that act next while others wait: one agent (PettingZoo's own key), or several."""
+
+
+def _space(spec: SpecTree, path: str) -> spaces.Space[Any]:
+    try:
+        return to_space(spec, path)
+    except LossyConversion as error:
+        raise LossyConversion(error.path, error.field, error.source, NAME, error.hint) from error
+
+
+def losses(env: Env | MultiEnv) -> list[Loss]:
+    """Lists the parts of a core environment that PettingZoo cannot express."""
+    return losses_for(env, losses_of_agents, several_agents)
+
+
+def losses_of_agents(multi: MultiEnv) -> list[Loss]:
+    """Lists the parts of an environment of several agents that PettingZoo cannot express."""
+    specs: dict[str, SpecTree] = {} if multi.state_spec is None else {"state": multi.state_spec}
+    for agent in multi.possible_agents:
+        specs[f"observation[{agent!r}]"] = multi.observation_spec[agent]
+        specs[f"action[{agent!r}]"] = multi.action_spec[agent]
+    return losses_in(specs, _space)
+
+
+class Form(MultiForm):
+    """Base of a form of either API.
+
+    Args:
+        core: The core environment, of one agent or of several.
+        validate: If True, every value is checked against its spec.
+
+    Attributes:
+        core: The core environment.
+        multi: The core environment as one of several agents.
+        observation_spaces: The space of each agent's observations.
+        action_spaces: The space of each agent's actions.
+        state_space: The space of `state()`; only if the core has a `state_spec`.
+    """
+
+    _framework = NAME
+    _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
+    _memory = ("metadata",)
+
+    def _describe(self) -> None:
+        multi = self.multi
+        name = type(multi.unwrapped).__name__
+        self.metadata = {"name": name, **self.metadata, "is_parallelizable": self._is_parallelizable()}
+        self.observation_spaces: dict[Any, Any] = {}
+        self.action_spaces: dict[Any, Any] = {}
+        for agent in multi.possible_agents:
+            seen = _space(multi.observation_spec[agent], f"observation[{agent!r}]")
+            done = _space(multi.action_spec[agent], f"action[{agent!r}]")
+            self.observation_spaces[agent] = like_source(seen, multi, "observation", agent)
+            self.action_spaces[agent] = like_source(done, multi, "action", agent)
+        if multi.state_spec is not None:
+            self.state_space = _space(multi.state_spec, "state")
+
+    def _is_parallelizable(self) -> bool:
+        """Returns True if the form can be stepped with all actions at once, as far as that is known."""
+        return True
+
+    def _plan(self) -> None:
+        multi = self.multi
+        agents = multi.possible_agents
+        encoders = {agent: encoder(multi.observation_spec[agent]) for agent in agents}
+        exact = self._env is not multi
+        decoders = {agent: decoder(multi.action_spec[agent], f"action[{agent!r}]", exact) for agent in agents}
+        # Only the agents whose values need a conversion.
+        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
+        self._decoders = {agent: decode for agent, decode in decoders.items() if decode is not None}
+        self._encode_state = None if multi.state_spec is None else encoder(multi.state_spec)
+        # If true, no agent ever waits, so that `turn` need not be read.
+        self._at_once = bool(acts_at_once(multi)) and not getattr(multi, "turns_in_infos", False)
+        self._step = fast_multi_step(self._env)
+
+    @property
+    def possible_agents(self) -> list[Any]:
+        """All possible agents; a new list each time."""
+        return list(self.multi.possible_agents)
+
+    def observation_space(self, agent: Any) -> spaces.Space[Any]:
+        """Returns the space of an agent's observations; the same object each time."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: Any) -> spaces.Space[Any]:
+        """Returns the space of an agent's actions; the same object each time."""
+        return self.action_spaces[agent]
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The core's `rng`, under the name that PettingZoo's environments use; settable."""
+        return self.multi.rng
+
+    @np_random.setter
+    def np_random(self, generator: np.random.Generator) -> None:
+        self.multi.rng = generator
+
+    def state(self) -> Any:
+        """Returns the state, a value of `state_space`.
+
+        Raises:
+            NotImplementedError: The core has no `state_spec`.
+        """
+        if self.multi.state_spec is None:
+            raise NotImplementedError(f"state() needs a core environment with a state_spec; {self.core!r} has none")
+        state = self.multi.state
+        return state if self._encode_state is None else self._encode_state(state)
+
+
+def agents_infos(infos: dict[Any, Any]) -> dict[Any, Any]:
+    """Returns infos with only agents as keys; each info gets a copy of the entry `"__common__"`."""
+    if COMMON not in infos:
+        return infos
+    common = infos[COMMON]
+    return {agent: {**info, COMMON: {**common}} for agent, info in infos.items() if agent != COMMON}
 
 
 class ToPettingZoo(Form, ParallelEnv[Any, Any, Any]):

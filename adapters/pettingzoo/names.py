@@ -36,7 +36,7 @@ def load(scheme: str, name: str, **arguments: Any) -> ParallelEnv[Any, Any, Any]
     """
     family, _, wanted = name.replace("-v", "_v").partition("/")
     if family == "mpe" and importlib.util.find_spec("mpe2") is None:
-        raise MissingBackend(f"{scheme}:{name}: mpe2 is not installed; pip install mpe2")
+        raise MissingBackend(f"{scheme}:{name}: mpe2 is not installed; pip install 'envoi[pettingzoo]'")
     found = [one for one in _names(family) if wanted in (one, one.rpartition("_v")[0])]
     if not found:
         known = (f"{scheme}:{one}/{its}" for one in FAMILIES for its in _names(one))
@@ -48,7 +48,7 @@ def load(scheme: str, name: str, **arguments: Any) -> ParallelEnv[Any, Any, Any]
             module = importlib.import_module(f"{_package(family)}.{found[-1]}")
         return (module.parallel_env if hasattr(module, "parallel_env") else module.env)(**arguments)
     except (ImportError, DependencyNotInstalled) as error:
-        install = "pip install mpe2" if family == "mpe" else f"pip install 'pettingzoo[{family}]'"
+        install = "pip install 'envoi[pettingzoo]'" if family == "mpe" else f"pip install 'pettingzoo[{family}]'"
         raise MissingBackend(f"{scheme}:{name}: {error}; {install}") from error
     except TypeError as error:
         raise SpecError(f"{scheme}:{name}: {error}") from error

@@ -1,25 +1,312 @@
-"""Imports environments of PettingZoo's Parallel API. See `envoi.adapters.pettingzoo`."""
+"""Imports environments of PettingZoo's Parallel API, with the base of the importers of both APIs."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from operator import itemgetter
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy import array, ndarray
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
 
-from envoi import Array, MultiReset, SpecError
+from envoi import (
+    Array,
+    Discrete,
+    EpisodeError,
+    LossyConversion,
+    MultiBinary,
+    MultiDiscrete,
+    MultiReset,
+    MultiStep,
+    Snapshot,
+    SpecError,
+    zeros,
+)
 from envoi.lane_values import stack
-from envoi.protocol.multi_env import SYNTHETIC, MultiStepValues
+from envoi.protocol.episode import RUNNING
+from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
+from envoi.spec import SpecTree
 
-from ..shared.arrival import IN_DICT, IN_LOCAL, IN_TUPLE, Copy
-from ..shared.copying import HOLDERS, owned
-from .form_base import ACTIVE, ACTIVES, acts_at_once
-from .source_base import FromZoo
+from ..gymnasium.specs import encoder, from_space
+from ..shared.arrival import HOLDERS, Copy, incoming, is_held, owned
+from ..shared.discounts import is_number
+from ..shared.imported import ImportedMulti
+from .form import ACTIVE, ACTIVES, NAME, Form, acts_at_once
+
+_OF_AGENTS = ("_prepared_for", "_each", "_false", "_silent", "_slots", "_awaited")
+
+
+class FromZoo(ImportedMulti):
+    """Base of the importers of both APIs.
+
+    Attributes:
+        source: The PettingZoo environment.
+        at_once: True if all agents in play act in every step, as far as is known.
+        turns_in_infos: True if the infos of a step may name the agents that act next.
+    """
+
+    turns_in_infos = False
+
+    _framework = NAME
+    _planned = ("_encoders", "_take_state", "_masked", "_native", "_dtypes", *_OF_AGENTS)
+    _memory = ("_news", "_next_seed")
+
+    def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
+        self.at_once = at_once
+        self._news: bytes | None = None  # the observations of the last step where `_saw` has them not yet
+        self._next_seed: int | None = None
+        super().__init__(source, copy)
+
+    def _agents(self) -> tuple[Any, ...]:
+        possible = getattr(self.source, "possible_agents", None)
+        if possible is None:
+            hint = "give the environment a list `possible_agents` of all that may appear"
+            raise LossyConversion("possible_agents", "absence", str(self.source), "the core", hint)
+        return tuple(possible)  # for some sources remove the dead from their list
+
+    def _space(self, what: str, agent: Any) -> spaces.Space[Any]:
+        return getattr(self.source, f"{what}_space")(agent)
+
+    def _spec(self, what: str, agent: Any) -> SpecTree:
+        return from_space(self._space(what, agent), f"{what}_space({agent!r})")
+
+    def _describe(self) -> None:
+        super()._describe()
+        space = getattr(self.source, "state_space", None)
+        self.state_spec = from_space(space, "state_space") if isinstance(space, spaces.Space) else None
+        core = self.core_inside
+        if core is not None and core.possible_agents == self.possible_agents:  # maybe inside wrappers
+            self.discount_spec = core.discount_spec
+            if self.source is self.form_inside:
+                self.reward_spec = core.reward_spec
+
+    def _plan(self) -> None:
+        super()._plan()
+        # Of arrays that need a look only: numpy's own object, to which the dtypes of most arrays are identical.
+        self._dtypes = {
+            agent: np.dtype(spec.dtype.type) if isinstance(spec, Array) and self._copy == "auto" else None
+            for agent, spec in self.observation_spec.items()
+        }
+        # A copy, because the source may keep an action, or change it in place.
+        encoders = {agent: encoder(spec, fresh=True) for agent, spec in self.action_spec.items()}
+        self._encoders = {agent: encode for agent, encode in encoders.items() if encode is not None}
+        self._take_state = deepcopy if self.state_spec is None else incoming(self.state_spec, self._copy)
+        # The agents whose mask is in their observation; forms of envoi have it in the info already.
+        specs = self.observation_spec.items() if self._form_inside is None else ()
+        self._masked = tuple(agent for agent, spec in specs if isinstance(spec, dict) and MASK in spec)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Prepares what each step needs while the same agents are in play."""
+        self._prepared_for = agents = self._roster.playing
+        self._each = tuple((agent, self._dtypes[agent]) for agent in agents)
+        # Flags and infos of a quiet step.
+        self._false = dict.fromkeys(agents, False)
+        # If masks come from observations, infos are never empty.
+        self._silent = None if self._masked else {agent: {} for agent in agents}
+        self._prepare_turn()
+
+    def _prepare_turn(self) -> None:
+        """Prepares what each step needs while the same agents act."""
+        roster = self._roster
+        self._slots = dict.fromkeys(roster.acting)  # in which the actions get their order
+        self._awaited = len(roster.acting) if roster.phase is RUNNING else -1  # how many actions are right
+
+    def step(self, actions: Mapping[Any, Any]) -> MultiStep:
+        return full_multi_step(self.step_values(actions))
+
+    @abstractmethod
+    def step_values(self, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Acts once; see `envoi.protocol.fast_steps.fast_multi_step`."""
+
+    @property
+    def _seen(self) -> dict[Any, Any]:
+        """The latest observation of each agent, updated on access after quiet steps of lanes."""
+        if (news := self._news) is not None:
+            agents, self._news = self._roster.playing, None
+            spec: Any = self.observation_spec[agents[0]]
+            rows = np.frombuffer(news, spec.dtype).reshape(len(agents), -1).copy()
+            # A source may give other shapes than it declares.
+            shape = spec.shape if rows.shape[1] == np.prod(spec.shape) else rows.shape[1:]
+            self._saw |= {a: self._takes[a](row.reshape(shape)) for a, row in zip(agents, rows, strict=True)}
+        return self._saw
+
+    @abstractmethod
+    def _turn_in(self, playing: tuple[Any, ...], infos: Mapping[Any, Any]) -> tuple[Any, ...] | None:
+        """Returns the agents in play that act next; None for all."""
+
+    def _enter(self, roster: Roster) -> None:
+        """Makes a roster the current one, and prepares its steps."""
+        playing = roster.playing
+        if playing != self._roster.playing:
+            self._saw = self._seen  # before the change, because `_news` is in the order of the previous agents
+        self._roster = roster
+        if playing and playing != self._prepared_for:
+            self._prepare()
+        else:
+            self._prepare_turn()
+
+    def _abandon(self) -> None:
+        """Ends the episode of all agents, because the source cannot continue it."""
+        self._enter(self._roster.abandoned())
+
+    def _next_roster(self, playing: Collection[Any], ended: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
+        """Returns the roster after a step; if it is not a possible one, ends the episode and raises an error."""
+        try:
+            return self._roster.after(playing, ended, turn, self.source)
+        except (EpisodeError, SpecError):
+            self._abandon()
+            raise
+
+    def _sorted(self, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Returns the actions in the order of the acting agents; raises EpisodeError if others act."""
+        self._roster.check_actions(actions)
+        return {agent: actions[agent] for agent in self._roster.acting}
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+        result = super()._begin(seed, options)
+        self._news, self._awaited = None, -1
+        return result
+
+    def _source_seed(self, seed: int | None) -> int | None:
+        following, self._next_seed = self._next_seed, None
+        return following if seed is None else seed
+
+    def _first_roster(self, playing: Collection[Any], turn: tuple[Any, ...] | None) -> Roster:
+        """Returns the roster at the beginning of an episode; one without agents is over at once."""
+        first = self._roster.begin(playing, turn)
+        return first if playing else first.abandoned()
+
+    def _in_play(self, listed: Collection[Any]) -> tuple[Any, ...]:
+        """Returns the source's agents in the core's order; raises SpecError if one is not possible."""
+        self._roster.check_possible(listed, self.source)
+        return self._roster.order(listed)
+
+    def _unchanged(
+        self, observations: Mapping[Any, Any], rewards: Mapping[Any, Any], infos: Mapping[Any, Any], held: bool
+    ) -> MultiStepValues | None:
+        """Returns a step of all agents in which none has ended or joined; None if it turns out to be another one.
+
+        `held` is True if something else holds `observations`.
+        """
+        arrived: dict[Any, Any] = {}
+        own_rewards: dict[Any, Any] = {}
+        own_infos: dict[Any, Any] = {}
+        try:
+            for agent, dtype in self._each:
+                # The common case of `take`: an array that nothing but this frame holds.
+                one = observations[agent]
+                if held or type(one) is not ndarray or one.dtype is not dtype or is_held(one, 2):
+                    one = None
+                    one = self._takes[agent](observations[agent], held)
+                paid = rewards[agent]
+                arrived[agent] = one
+                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
+                own_infos[agent] = {}
+        except KeyError:  # an agent is left out
+            return None
+        is_silent = infos == self._silent
+        if not is_silent and self.turns_in_infos and self._turn_in(self._roster.playing, infos) is not None:
+            return None
+        self._saw.update(arrived)
+        self._news = None
+        if is_silent:
+            return arrived, own_rewards, None, None, None, own_infos
+        return self._quiet(arrived, own_rewards, infos)
+
+    def _quiet(self, arrived: dict[Any, Any], rewards: dict[Any, Any], infos: Mapping[Any, Any]) -> MultiStepValues:
+        """Returns a step in which no agent has ended or joined, but infos, and maybe discounts, are not empty."""
+        agents, discounts = self._roster.playing, {}
+        own_infos = self._own_infos(infos, agents, discounts)
+        if not discounts:
+            return arrived, rewards, None, None, None, own_infos
+        return (
+            arrived,
+            rewards,
+            {**self._false},
+            {**self._false},
+            {**dict.fromkeys(agents, 1.0), **discounts},
+            own_infos,
+        )
+
+    def _own_infos(
+        self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
+    ) -> dict[Any, Any]:
+        """Converts the source's infos for the core."""
+        own_infos: dict[Any, Any] = {}
+        common: dict[Any, Any] = {}
+        known = 0
+        for agent in affected:
+            entry = infos.get(agent)
+            known += agent in infos
+            own = own_infos[agent] = {**entry} if entry else {}
+            if own:
+                if MASK in own:  # recorded together with the observation, so it must not change
+                    own[MASK] = owned(own[MASK])
+                if discounts is not None and "discount" in own and is_number(own["discount"]):
+                    discounts[agent] = own.pop("discount")
+                if isinstance(own.get(COMMON), dict):
+                    common = own.pop(COMMON)
+        for agent in self._masked:
+            if agent in self._roster.acting and MASK not in own_infos[agent]:
+                own_infos[agent][MASK] = self._mask(agent)
+        if len(infos) > known:  # keys of other agents, or of none
+            for key, entry in infos.items():
+                if key == COMMON:
+                    common = {**common, **entry}
+                elif key not in self.observation_spec:
+                    common = {**common, key: entry}
+        if common:
+            own_infos[COMMON] = {**common}
+        return own_infos
+
+    def _mask(self, agent: Any) -> Any:
+        return np.array(self._seen[agent][MASK], np.int8 if isinstance(self.action_spec[agent], Discrete) else None)
+
+    def _last_look(self, agent: Any) -> Any:
+        """Returns the final observation of an agent whose source gives none."""
+        return self._seen[agent] if agent in self._seen else zeros(self.observation_spec[agent])
+
+    def _source_state(self) -> Any:
+        """Returns the source's `state()` if it has one, else the latest observation of each agent."""
+        try:
+            return self._take_state(self.source.state())
+        except NotImplementedError:
+            return super()._source_state()
+
+    def _source_rng(self) -> np.random.Generator | None:
+        generator = getattr(self.unwrapped, "np_random", None)
+        return generator if isinstance(generator, np.random.Generator) else None
+
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        """Gives the source a generator, if it has an `np_random`.
+
+        A source without `np_random` is seeded from a new one at its next reset, because PettingZoo has no other way.
+        """
+        self._next_seed = None
+        if self._source_rng() is not None:
+            self.unwrapped.np_random = generator
+        else:
+            self._next_seed = int(deepcopy(generator).integers(2**31))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        super().restore(snapshot)
+        self._prepare()
+
+    def _layers(self) -> list[Any]:
+        found = [self.source]
+        while not isinstance(found[-1], Form):
+            held = (vars(found[-1]).get(name) for name in ("env", "aec_env"))
+            inner = next((layer for layer in held if isinstance(layer, (AECEnv, ParallelEnv))), None)
+            if inner is None:
+                break
+            found.append(inner)
+        return found
 
 
 class FromPettingZoo(FromZoo):
@@ -37,7 +324,7 @@ class FromPettingZoo(FromZoo):
     source: ParallelEnv[Any, Any, Any]
 
     _memory = ("_listed",)
-    _planned = ("_pick", "_places", "_row_spec", "_row_dtype")
+    _planned = ("_pick", "_places", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
@@ -51,17 +338,18 @@ class FromPettingZoo(FromZoo):
         # Reads the values of all agents at once; `itemgetter` of a single key would not return a tuple.
         self._pick: Any = itemgetter(*agents) if len(agents) > 1 else lambda values: [values[one] for one in agents]
         self._places = tuple(enumerate(agents))
-        self._row_spec = spec = self.observation_spec[agents[0]] if agents else None
-        self._row_dtype = np.dtype(spec.dtype.type) if isinstance(spec, Array) else None
+        spec = self.observation_spec[agents[0]] if agents else None
+        is_array = isinstance(spec, (Array, Discrete, MultiBinary, MultiDiscrete))
+        self._row_dtype = np.dtype(spec.dtype.type) if is_array else None
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         observations, infos = self._begin(seed, options)
-        held = getrefcount(observations) > IN_LOCAL
+        held = is_held(observations)
         listed = self.source.agents
         agents = self._in_play(listed)
         arrived = self._taken(observations, agents, held)
         self._saw = {**arrived}
-        self._enter_listed(self._first_roster(agents, self._turn_in(infos, agents)), listed)
+        self._enter_listed(self._first_roster(agents, self._turn_in(agents, infos)), listed)
         own_infos = self._own_infos(infos, agents)
         return MultiReset(arrived if self._roster.turn is None else self._for_turn(arrived, own_infos, ()), own_infos)
 
@@ -74,83 +362,54 @@ class FromPettingZoo(FromZoo):
             sent = {agent: encoders[agent](one) if agent in encoders else one for agent, one in sent.items()}
         before = None if self._rewarder is None else self.state
         observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
-        held, false = getrefcount(observations) > IN_TUPLE, self._false
+        held, false = is_held(observations, 2), self._false
         if terminations != false or truncations != false or self.source.agents != self._listed or before is not None:
             return self._any_step(step, held, before, actions)
-        news, most = (None, 0) if held else (observations, IN_DICT)
-        arrived: dict[Any, Any] = {}
-        own_rewards: dict[Any, Any] = {}
-        own_infos: dict[Any, Any] = {}
-        try:
-            for agent, dtype in self._each:
-                # The common case of `take`: an array that nothing but this frame holds.
-                one = observations[agent]
-                if (
-                    type(one) is not ndarray
-                    or one.dtype is not dtype
-                    or getrefcount(one) > most
-                    or not one.flags.owndata
-                ):
-                    one = news = None
-                    one = self._takes[agent](observations[agent], held)
-                paid = rewards[agent]
-                arrived[agent] = one
-                own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
-                own_infos[agent] = {}
-        except KeyError:  # an agent is left out
-            return self._any_step(step, held, before, actions)
-        if infos != self._silent:
-            entry = infos.get(self._roster.playing[0])
-            if entry and (ACTIVE in entry or ACTIVES in entry):
-                return self._any_step(step, held, before, actions)
-            self._seen.update(arrived)
-            return self._quiet(arrived, own_rewards, infos)
-        if news is None:
-            self._seen.update(arrived)
-        else:
-            self._news = news
-        return arrived, own_rewards, None, None, None, own_infos
+        values = self._unchanged(observations, rewards, infos, held)
+        return self._any_step(step, held, before, actions) if values is None else values
 
     def step_rows(self, actions: Sequence[Any]) -> tuple[Any, ...]:
-        """See `envoi.protocol.fast_steps.rows_step`; for agents that see arrays, all of one shape."""
-        if self._rewarder is not None or self._encoders or self._awaited != len(self._places):
+        """See `envoi.protocol.fast_steps.rows_step`."""
+        if self._rewarder is not None or self._awaited != len(self._places):
             return self.step_values(dict(zip(self.possible_agents, actions, strict=True)))
         sent: dict[Any, Any] = {}
         for place, agent in self._places:
             sent[agent] = actions[place]
+        for agent, encode in self._encoders.items():
+            sent[agent] = encode(sent[agent])
         observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
-        held, false = getrefcount(observations) > IN_TUPLE, self._false
-        if terminations != false or truncations != false or self.source.agents != self._listed:
-            return self._any_step(step, held, None, sent)
-        try:
-            # One array of all observations is a copy, even if the source holds the single ones.
-            rows, paid = array(self._pick(observations)), self._pick(rewards)
-        except (KeyError, ValueError):  # an agent is left out, or the shapes differ
-            return self._any_step(step, held, None, sent)
+        pick, playing, rows, paid = self._pick, self._roster.playing, None, None
         own_infos, discounts = None, {}
-        if infos != self._silent:
-            entry = infos.get(self._roster.playing[0])
-            if entry and (ACTIVE in entry or ACTIVES in entry):
-                return self._any_step(step, held, None, sent)
-            own_infos = self._own_infos(infos, self._roster.playing, discounts)
-            if discounts:
-                return self._any_step(step, held, None, sent)
-        if rows.dtype is not self._row_dtype:
-            rows = stack(
-                self._row_spec, [self._takes[agent](observations[agent], True) for agent in self._roster.playing]
-            )
-        self._news = rows.tobytes()  # the caller may write into the array
+        try:
+            # Not by `==`, which takes many times as long for numpy's flags.
+            if not any(pick(terminations)) and not any(pick(truncations)) and self.source.agents == self._listed:
+                is_silent = infos == self._silent
+                if is_silent or self._turn_in(playing, infos) is None:
+                    rows, paid = self._stacked(pick(observations)), pick(rewards)
+                    own_infos = None if is_silent else self._own_infos(infos, playing, discounts)
+        except (KeyError, ValueError):  # an agent is left out, or the shapes differ
+            paid = None
+        if paid is None or discounts:
+            return self._any_step(step, True, None, sent)
         return rows, paid, own_infos
 
-    def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Returns the core's step for any step of the source, quiet or not.
+    def _stacked(self, seen: Sequence[Any]) -> Any:
+        """Returns the observations of all agents as one, in new arrays."""
+        dtype = self._row_dtype
+        if dtype is not None:
+            rows = array(seen)
+            if rows.dtype is not dtype:
+                rows = array(seen, dtype)
+            self._news = rows.tobytes()  # the caller may write into the array
+            return rows
+        agents = self.possible_agents
+        own = [self._takes[agent](one, True) for agent, one in zip(agents, seen, strict=True)]
+        rows = stack(self.observation_spec[agents[0]], own)
+        self._saw, self._news = dict(zip(agents, own, strict=True)), None
+        return rows
 
-        Args:
-            step: The five mappings of the source.
-            held: True if the source holds the mapping of observations.
-            before: The state before the step; None unless a rewarder is set.
-            actions: The actions, by agent.
-        """
+    def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
+        """Returns the core's step for any step of the source, quiet or not."""
         observations, rewards, terminations, truncations, infos = step
         before_step, listed = self._roster, self.source.agents
         flagged = {agent for flags in (terminations, truncations) for agent, flag in flags.items() if flag}
@@ -158,7 +417,7 @@ class FromPettingZoo(FromZoo):
         now = tuple(agent for agent in self._in_play(listed) if agent not in flagged)
         known, gone = before_step.playing, before_step.ended
         ended = [a for a in flagged if a in known or (a not in gone and a in observations)]
-        roster = self._next_roster(now, ended, self._turn_in(infos, now))
+        roster = self._next_roster(now, ended, self._turn_in(now, infos))
         affected = roster.affected(before_step)
         blind = [agent for agent in ended if observations.get(agent) is None]
         arrived = self._taken(observations, [agent for agent in affected if agent not in blind], held)
@@ -190,8 +449,7 @@ class FromPettingZoo(FromZoo):
                 f"observation: expected one of each agent in play from {self.source}, got none of {missing}"
             )
 
-    def _turn_in(self, infos: Mapping[Any, Any], playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Returns the agents in play that act next, if the infos name them; None for all."""
+    def _turn_in(self, playing: tuple[Any, ...], infos: Mapping[Any, Any]) -> tuple[Any, ...] | None:
         if not playing:
             return None if self._roster.turn is None else ()
         entry = infos.get(playing[0]) or {}

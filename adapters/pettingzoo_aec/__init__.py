@@ -43,7 +43,7 @@ from envoi import Env, MultiEnv
 from ..conversion import exported, imported, losses_for
 from ..gymnasium.specs import from_space, to_space
 from ..pettingzoo import from_pettingzoo
-from ..pettingzoo.form_base import losses_of_agents
+from ..pettingzoo.form import losses_of_agents
 from ..registry import from_env
 from ..shared.agent_count import several_agents
 from ..shared.arrival import Copy

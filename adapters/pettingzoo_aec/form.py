@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from envoi import Discrete, EpisodeError, LossyConversion, MultiEnv, validate
 from envoi.protocol.env import ENDED, NOT_RESET
 from envoi.protocol.multi_env import COMMON, MASK
 
-from ..pettingzoo.form_base import NAME as PETTINGZOO
-from ..pettingzoo.form_base import Form, acts_at_once, agents_infos
+from ..pettingzoo.form import NAME as PETTINGZOO
+from ..pettingzoo.form import Form, acts_at_once, agents_infos
 from ..shared.discounts import with_discounts
 
 NAME = "pettingzoo_aec"
@@ -144,25 +144,25 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         except BaseException:
             self._actions = {**actions}  # a copy; if the core refused an action, it can be replaced
             raise
-        self._actions = {}
-        self._observations = observations
+        new: dict[str, Any] = {"_actions": {}, "_observations": observations}
         # In a quiet step the agents and their flags stay the same.
         if terminated is not None:
-            self.agents, self.terminations, self.truncations = [*rewards], terminated, truncated
+            new |= {"agents": [*rewards], "terminations": terminated, "truncations": truncated}
             infos = with_discounts(infos, discounts, terminated)
         if COMMON in infos:
             infos = agents_infos(infos)
-        collected, self._cumulative_rewards = self._cumulative_rewards, {**rewards}
+        collected, cumulative = self._cumulative_rewards, {**rewards}
         if len(actions) < len(collected):
             for waiting, before in collected.items():
                 if waiting not in actions:
-                    self._cumulative_rewards[waiting] = before + rewards[waiting]
+                    cumulative[waiting] = before + rewards[waiting]
         self._acting = acting = self.multi.acting
         if acting:
-            self.agent_selection = acting[0]
+            new["agent_selection"] = acting[0]
         if len(acting) < len(infos):
             infos = self._with_masks(infos)
-        self.rewards, self.infos = rewards, infos
+        # At once, because a form sets one attribute slowly, see `OpenForm`.
+        vars(self).update(new, _cumulative_rewards=cumulative, rewards=rewards, infos=infos)
         if terminated is not None and (True in terminated.values() or True in truncated.values()):
             # Copies, because PettingZoo's code removes ended agents from them.
             self.rewards, self.infos = {**rewards}, {**infos}
@@ -189,20 +189,3 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         seen = self._observations
         seen = seen[agent] if agent in seen else self.multi.observation(agent)
         return self._encoders[agent](seen) if agent in self._encoders else seen
-
-    def last(self, observe: bool = True) -> tuple[Any, Any, bool, bool, dict[Any, Any]]:
-        """Returns the values of `agent_selection`, with rewards summed since it acted; see `pettingzoo.AECEnv.last`."""
-        agent = self.agent_selection
-        return (
-            self.observe(agent) if observe else None,
-            self._cumulative_rewards[agent],
-            self.terminations[agent],
-            self.truncations[agent],
-            self.infos[agent],
-        )
-
-    def agent_iter(self, max_iter: int = 2**63) -> Iterator[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Yields `agent_selection` until no agent is left, at most `max_iter` times."""
-        while max_iter > 0 and self.agents:
-            max_iter -= 1
-            yield self.agent_selection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from sys import getrefcount
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,9 +14,8 @@ from envoi import EpisodeError, MultiReset
 from envoi.protocol.multi_env import MASK, SYNTHETIC, MultiStepValues
 from envoi.protocol.roster import Roster
 
-from ..pettingzoo.source_base import FromZoo
-from ..shared.arrival import IN_LOCAL, Copy
-from ..shared.copying import HOLDERS, owned
+from ..pettingzoo.source import FromZoo
+from ..shared.arrival import HOLDERS, Copy, is_held, owned
 from .form import NAME
 
 
@@ -69,7 +67,7 @@ class FromPettingZooAEC(FromZoo):
         self._begin(seed, options)
         self._native = native = self._holder()
         now = self._in_play(native.agents)
-        self._enter_listed(self._first_roster(now, self._turn_in(now)), native.agents)
+        self._enter_listed(self._first_roster(now, self._turn_in(now, {})), native.agents)
         arrived = {agent: self._observed(agent) for agent in self._roster.acting}
         self._saw, self._current = dict(arrived), tuple(arrived)
         return MultiReset(arrived, self._own_infos(native.infos, now))
@@ -94,12 +92,7 @@ class FromPettingZooAEC(FromZoo):
         agent = native.agent_selection
         # The common case of `take`, as in `FromPettingZoo`.
         one = source.observe(agent)
-        if (
-            type(one) is not ndarray
-            or one.dtype is not self._dtypes[agent]
-            or getrefcount(one) > IN_LOCAL
-            or not one.flags.owndata
-        ):
+        if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
             one = self._takes[agent](one)
         self._selected, self._saw[agent] = agent, one
         try:
@@ -132,41 +125,18 @@ class FromPettingZooAEC(FromZoo):
             or before is not None
         ):
             return self._any_step(rewards, before, actions)
-        arrived: dict[Any, Any] = {}
-        own_rewards: dict[Any, Any] = {}
-        own_infos: dict[Any, Any] = {}
-        for agent, dtype in self._each:
-            one = look(agent)
-            if (
-                type(one) is not ndarray
-                or one.dtype is not dtype
-                or getrefcount(one) > IN_LOCAL
-                or not one.flags.owndata
-            ):
-                one = self._takes[agent](one)
-            paid = rewards[agent]
-            arrived[agent], own_infos[agent] = one, {}
-            own_rewards[agent] = paid if type(paid) not in HOLDERS else owned(paid)
-        self._saw |= arrived
+        values = self._unchanged({agent: look(agent) for agent in self._roster.playing}, rewards, native.infos, False)
         self._current = self._roster.playing
-        if native.infos != self._silent:
-            return self._quiet(arrived, own_rewards, native.infos)
-        return arrived, own_rewards, None, None, None, own_infos
+        return self._any_step(rewards, before, actions) if values is None else values
 
     def _any_step(self, rewards: Mapping[Any, Any], before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
-        """Returns the core's step for any step of the source, quiet or not.
-
-        Args:
-            rewards: The source's rewards, by agent.
-            before: The state before the step; None unless a rewarder is set.
-            actions: The actions, by agent.
-        """
+        """Returns the core's step for any step of the source, quiet or not."""
         before_step, native = self._roster, self._native
         collected = {agent: owned(reward) for agent, reward in rewards.items()}  # the source may clear its own
         ended = self._buried(collected)
         listed = native.agents
         now = self._in_play(listed)
-        roster = self._next_roster(now, ended, self._turn_in(now))
+        roster = self._next_roster(now, ended, self._turn_in(now, {}))
         affected, acting = roster.affected(before_step), roster.acting
         self._enter_listed(roster, listed)
         infos = {**native.infos, **{agent: info for agent, (_, _, _, info) in ended.items()}}
@@ -242,14 +212,7 @@ class FromPettingZooAEC(FromZoo):
         )
 
     def _buried(self, collected: dict[Any, Any]) -> dict[Any, Any]:
-        """Makes the last turns of agents that have ended.
-
-        Args:
-            collected: The rewards by agent, to which the rewards of these turns are added.
-
-        Returns:
-            For each agent that has ended: the last observation (or None), both flags, and the info.
-        """
+        """Makes the last turns of agents that have ended."""
         native, ended = self._native, {}
         while native.agents:
             agent = native.agent_selection
@@ -271,8 +234,7 @@ class FromPettingZooAEC(FromZoo):
                 collected.update(_sum(collected, own))
         return ended
 
-    def _turn_in(self, playing: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Returns the agents in play that act next; None for all."""
+    def _turn_in(self, playing: tuple[Any, ...], infos: Mapping[Any, Any]) -> tuple[Any, ...] | None:
         if self.at_once:
             return None
         return (self._native.agent_selection,) if playing else ()

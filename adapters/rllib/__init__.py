@@ -18,7 +18,7 @@ does not start at 0 gets invalid actions). The form for RLlib is therefore canon
 | a batch, or n lanes for `gym_env_vectorize_mode="vector_entry_point"` | `RLlibVectorEnv`, a gymnasium `VectorEnv` |
 
 With `canonical="structured"`, any image stays an image, beside a vector of the other leaves; see
-`envoi.adapters.rllib.codec.structured`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and
+`envoi.adapters.rllib.observations`. With `canonical=False` the spaces are those of `envoi.adapters.gymnasium`, and
 nothing is narrowed.
 
 What is lost:
@@ -72,10 +72,8 @@ from envoi import Env, MultiEnv
 from ..gymnasium import from_gymnasium
 from ..registry import from_env
 from .codec import Codec, losses
-from .creator import EnvCreator
-from .form import RLlibEnv
-from .form_base import ActionMasks, Canonical, WorkerSeeds
-from .worker_callback import bind_worker
+from .creator import EnvCreator, bind_worker
+from .form import ActionMasks, Canonical, RLlibEnv, WorkerSeeds
 
 __all__ = [
     "Codec",
@@ -154,9 +152,10 @@ def from_rllib(env: Any) -> Env | MultiEnv:
     if isinstance(env, RLlibEnv):
         return env.core
     if _is_multi_agent(env):
-        from .multi_source import from_multi_agent
+        from .multi_form import RLlibMultiEnv
+        from .multi_source import FromRLlibMulti
 
-        return from_multi_agent(env)
+        return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)
     if isinstance(env, gymnasium.vector.VectorEnv):
         from ..gymnasium_vector import from_gymnasium_vector
 

@@ -1,4 +1,4 @@
-"""Env creators for `ray.tune.register_env`."""
+"""Env creators for `ray.tune.register_env`, and the callback that tells forms their env runner and lane."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from gymnasium.vector import AsyncVectorEnv
 
-from envoi import Env, MultiEnv, SpecError, batch
+from envoi import ContextError, Env, MultiEnv, SpecError, batch
 
 from ..loading import load
 from ..registry import from_env
 from ..shared.loss import warn_narrowed
 from .codec import losses
-from .codec.masks import has_masks
+from .form import ActionMasks, Canonical, Place, RLlibEnv, RLlibForm
+from .masks import has_masks
 
 if TYPE_CHECKING:
     from .multi_form import RLlibMultiEnv
     from .vector_form import RLlibVectorEnv
-
-from .form import RLlibEnv
-from .form_base import ActionMasks, Canonical, Place, RLlibForm
 
 FORM = "envoi_form"
 """The entry of RLlib's `env_config` whose `canonical` and `action_masks` override those of the creator."""
@@ -50,12 +49,7 @@ class _Made:
         self._forms: list[weakref.ref[RLlibForm]] = []
 
     def place(self, form: RLlibForm, context: Any) -> None:
-        """Numbers the lanes of an env runner, whose forms RLlib makes one by one before it resets the first of them.
-
-        Args:
-            form: The form just made.
-            context: RLlib's `EnvContext`, the same object for all lanes of an env runner.
-        """
+        """Numbers the lanes of an env runner, whose forms RLlib makes one by one before it resets the first of them."""
         before = [made for ref in self._forms if (made := ref()) is not None]
         if context is not self._context or any(made.last is not None for made in before):
             before = []
@@ -161,15 +155,7 @@ class EnvCreator:
 
 
 def make_core(env: Any, arguments: Mapping[str, Any]) -> Env | MultiEnv:
-    """Makes the core environment of an env creator.
-
-    Args:
-        env: As in `EnvCreator`.
-        arguments: Arguments for `load` or the callable.
-
-    Raises:
-        SpecError: There are arguments for a ready-made environment.
-    """
+    """Makes the core environment of an env creator."""
     if isinstance(env, str):
         return load(env, **arguments)
     if callable(env):
@@ -179,3 +165,73 @@ def make_core(env: Any, arguments: Mapping[str, Any]) -> Env | MultiEnv:
     made = copy.deepcopy(from_env(env))
     made.rng = np.random.default_rng()  # copies differ until RLlib seeds them
     return made
+
+
+def bind_worker(*, env: Any, env_context: Any, env_runner: Any = None, **_: Any) -> None:
+    """Sets worker and lane of envoi's forms; for `config.callbacks(on_environment_created=bind_worker)`.
+
+    RLlib calls it when an env runner has made its environments, before the first reset. It finds forms in every
+    `gym_env_vectorize_mode` and inside wrappers.
+
+    Args:
+        env: The vector environment of the env runner.
+        env_context: RLlib's `EnvContext`, with the index of the env runner.
+        env_runner: The env runner, whose config shows if it evaluates.
+        **_: Other arguments of the callback, which are ignored.
+
+    Raises:
+        ContextError: RLlib would add the training contexts in `env_config` to those of `evaluation_config`.
+    """
+    config = getattr(env_runner, "config", None)
+    _refuse_merged_contexts(getattr(config, "env_config", None), getattr(config, "evaluation_config", None))
+    worker = int(getattr(env_context, "worker_index", 0) or 0)
+    evaluates = bool(getattr(config, "in_evaluation", False))
+
+    def place(form: RLlibForm, lane: int) -> None:
+        form.place = Place(worker, lane, evaluates or form.seeds.in_evaluation)
+
+    native = getattr(env, "unwrapped", env)
+    if isinstance(native, RLlibForm):
+        place(native, worker * int(getattr(native, "num_envs", 1)))
+    elif isinstance(native, AsyncVectorEnv):  # its environments are in other processes
+        if all(native.call("has_wrapper_attr", "place")):
+            before, n = native.get_attr("place"), native.num_envs
+            native.set_attr(
+                "place", [Place(worker, worker * n + i, evaluates or before[i].in_evaluation) for i in range(n)]
+            )
+    else:
+        envs = getattr(native, "envs", ())
+        for index, one in enumerate(envs):
+            if isinstance(one.unwrapped, RLlibForm):
+                place(one.unwrapped, worker * len(envs) + index)
+
+
+def _refuse_merged_contexts(training: Any, evaluation: Any) -> None:
+    """Refuses plain sets of contexts that RLlib would merge into one, as it merges mappings at any depth.
+
+    Only a training config has both sets; the `env_config` of an evaluation env is already merged.
+    """
+    if not isinstance(evaluation, Mapping) or not isinstance(training, Mapping):
+        return
+    given: Mapping[str, Any] = evaluation.get("env_config") or {}
+    for name, ours in training.items():
+        theirs: Any = given.get(name)
+        if not (_is_plain_set(ours) and _is_plain_set(theirs)):
+            continue
+        for key, context in ours.items():
+            missing = [repr(key)] if key not in theirs else [f"{key!r}][{f!r}" for f in context if f not in theirs[key]]
+            if missing:
+                raise ContextError(
+                    f"env_config[{name!r}][{missing[0]}]: expected in training alone, but RLlib merges the "
+                    f"env_config[{name!r}] of evaluation_config into it, so that the evaluation env has it too; give "
+                    "both as envoi.context.ContextSet(contexts), which RLlib replaces as a whole (or, if these are "
+                    "no contexts, give evaluation_config every entry)"
+                )
+
+
+def _is_plain_set(value: Any) -> bool:
+    """Returns True if a value looks like a dict of contexts by id; RLlib merges only dicts."""
+    if not isinstance(value, dict):
+        return False
+    contexts = value.values()
+    return all(isinstance(c, dict) and not any(isinstance(v, dict) for v in c.values()) for c in contexts)

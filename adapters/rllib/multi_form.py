@@ -24,7 +24,7 @@ episode correctly:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -35,15 +35,13 @@ from envoi.protocol.fast_steps import fast_multi_step
 from envoi.protocol.multi_env import full_multi_step
 from envoi.protocol.process import Info
 
-from ..gymnasium.core_generator import CoreGenerator
+from ..gymnasium.form import CoreGenerator
 from ..gymnasium.specs import decoder, encoder, like_source, to_space
 from ..shared.discounts import with_discounts
 from ..shared.exported import MultiForm
 from .codec import Codec
-from .codec.masks import Masks, can_mask
-from .form_base import Canonical, RLlibForm, WorkerSeeds
-
-__all__ = ["RLlibMultiEnv"]
+from .form import Canonical, RLlibForm, WorkerSeeds
+from .masks import Masks, can_mask
 
 ALL = "__all__"
 """The key of the flags of the whole episode."""
@@ -54,14 +52,6 @@ Ended = tuple[Any, bool, bool, Info]
 
 class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     """A core environment of several agents as RLlib's env runners step it.
-
-    Args:
-        core: The core environment.
-        worker: The index of the env runner.
-        in_evaluation: True if the env runner evaluates, see `WorkerSeeds`.
-        validate: If True, every value is checked against its spec.
-        canonical: The spaces of the form, see `Canonical`.
-        action_masks: If True, each observation of an agent whose actions can be masked is a dict with the action mask.
 
     Attributes:
         core: The core environment.
@@ -90,7 +80,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         self._np_random_seed = -1
         self.seeds = WorkerSeeds(worker, in_evaluation)
         self._begun = False
-        self._last: Any = None  # a `MultiReset`, the result of `step_values`, or a function that returns either
+        self._last: Any = None  # a `MultiReset`, or the result of `step_values`
         self._recorded: set[Any] = set()  # the agents whose episodes RLlib records, until it gets their ends
         self._held: dict[Any, Ended] = {}  # the ends that RLlib gets in the next step
         self._quiet_flags: dict[Any, bool] = {}  # the flags of a quiet step; empty until RLlib knows all in play
@@ -100,8 +90,9 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
             agent: self._masks[agent].space(space) if agent in self._masks else space
             for agent, space in self._space_by_agent("observation").items()
         }
-        self.observation_space = _space_of_all(self.observation_spaces)
-        self.action_space = _space_of_all(self.action_spaces)
+        ordered: Any = OrderedDict  # the spaces of a plain dict would be sorted
+        self.observation_space = spaces.Dict(ordered(self.observation_spaces))
+        self.action_space = spaces.Dict(ordered(self.action_spaces))
         self.state_space = None if core.state_spec is None else to_space(core.state_spec, "state")
 
     def _space_by_agent(self, what: str) -> dict[Any, spaces.Space[Any]]:
@@ -150,13 +141,6 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
 
         RLlib's checker resets each new environment with the same seed, which would make all of them equal. That seed is
         ignored.
-
-        Args:
-            seed: RLlib's seed, from which the core's is computed, see `WorkerSeeds`; None for no seed.
-            options: The options for the core.
-
-        Returns:
-            The observations of the agents that act first, and the infos, by agent.
         """
         is_probe = not self._begun and seed == 42 and options == {}
         seed = None if is_probe or seed is None else self.seeds.at_reset(seed)
@@ -170,14 +154,7 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         return (observations if self._is_plain else self.encode_observations(observations, infos)), infos
 
     def step(self, action_dict: Mapping[Any, Any]) -> Any:
-        """Acts once; see `MultiAgentEnv.step`.
-
-        Args:
-            action_dict: The actions, by agent.
-
-        Raises:
-            EpisodeError: The actions are not those of the agents whose turn it is.
-        """
+        """Acts once; see `MultiAgentEnv.step`."""
         if decode := self._decode:
             action_dict = {agent: decode[agent](a) if agent in decode else a for agent, a in action_dict.items()}
         self._last = step = self._step(action_dict)
@@ -192,33 +169,13 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
     @property
     def last(self) -> MultiReset | MultiStep | None:
         """The result of the core's last reset or step; None before the first reset."""
-        if callable(self._last):
-            self._last = self._last()
         last = self._last
         if last is None or isinstance(last, MultiReset):
             return last
         return full_multi_step(last)
 
-    @property
-    def can_follow(self) -> bool:
-        """True if `follow` suits the form: it is canonical, without masks, and steps the core itself."""
-        return bool(self._canonical) and self._env is self.core and not self._masks
-
-    def follow(self, last: Callable[[], MultiReset | MultiStep]) -> None:
-        """Records a reset or step that the core made as a lane of a batch rather than by this form.
-
-        Args:
-            last: Returns the result for `last`, once it is read.
-        """
-        self._last, self._begun = last, True
-
     def encode_observations(self, observations: Mapping[Any, Any], infos: Mapping[Any, Info]) -> dict[Any, Any]:
-        """Converts the core's observations for RLlib, with masks if `action_masks` is set.
-
-        Args:
-            observations: The observations, by agent.
-            infos: The infos with the masks, by agent.
-        """
+        """Converts the core's observations for RLlib, with masks if `action_masks` is set."""
         encode, masks = self._encode, self._masks
         if encode:
             encoded = {agent: encode[agent](value) for agent, value in observations.items()}
@@ -298,11 +255,6 @@ class RLlibMultiEnv(CoreGenerator, RLlibForm, MultiForm, MultiAgentEnv):
         """Returns the core's state, a value of `state_space` if there is one."""
         state = self.core.state
         return state if self._encode_state is None else self._encode_state(state)
-
-
-def _space_of_all(by_agent: Mapping[Any, Any]) -> spaces.Dict:
-    """Returns the spaces of agents as one, in their order; those of a plain dict would be sorted."""
-    return spaces.Dict(OrderedDict(by_agent))
 
 
 def _converters(make: Any, specs: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -20,27 +20,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from sys import getrefcount
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from envoi import Discrete, EpisodeError, MultiEnv, MultiReset, MultiStep, SpecError
+from envoi import Discrete, EpisodeError, MultiReset, MultiStep, SpecError
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC
 from envoi.protocol.process import Info
 from envoi.spec import SpecTree, zeros
 
 from ..gymnasium.source import replay_seeds
 from ..gymnasium.specs import encoder, from_space
-from ..shared.arrival import IN_LOCAL
-from ..shared.copying import owned
+from ..shared.arrival import is_held, owned
 from ..shared.discounts import is_number
-from ..shared.imported_multi import ImportedMulti
-from .form_base import NAME
-from .multi_form import ALL, RLlibMultiEnv
-
-__all__ = ["FromRLlibMulti", "from_multi_agent"]
+from ..shared.imported import ImportedMulti
+from .form import NAME
+from .multi_form import ALL
 
 
 class FromRLlibMulti(ImportedMulti):
@@ -48,10 +44,6 @@ class FromRLlibMulti(ImportedMulti):
 
     If the source is a form of envoi, possibly inside gymnasium's wrappers, its `last` has what RLlib's steps lack: each
     agent's own flags, discounts, and infos of waiting agents.
-
-    Args:
-        source: The environment, possibly wrapped.
-        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
 
     Attributes:
         source: The environment.
@@ -98,7 +90,7 @@ class FromRLlibMulti(ImportedMulti):
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> MultiReset:
         observations, infos = self._begin(seed, options or None)
-        held = getrefcount(observations) > IN_LOCAL
+        held = is_held(observations)
         form, unbegun = self._form_inside, self._roster
         if form is not None:
             begun = form.last
@@ -119,7 +111,7 @@ class FromRLlibMulti(ImportedMulti):
         before = None if self._rewarder is None else self.state
         sent = {agent: encode[agent](action) if agent in encode else action for agent, action in actions.items()}
         observations, *others = self.source.step(sent)
-        held = getrefcount(observations) > IN_LOCAL
+        held = is_held(observations)
         has_form = self._form_inside is not None
         result = self._step_of_form() if has_form else self._step_of_foreign(observations, *others, held=held)
         self._saw.update(result.observations)
@@ -274,12 +266,3 @@ def _space(native: Any, agent: Any, what: str) -> gymnasium.Space[Any]:
     if space is None:
         raise SpecError(f"{native}: expected a space in {what}_spaces for the possible agent {agent!r}, got none")
     return space
-
-
-def from_multi_agent(env: Any) -> MultiEnv:
-    """Imports a `MultiAgentEnv`; for a form of envoi returns its core.
-
-    Args:
-        env: The environment, possibly inside gymnasium's wrappers.
-    """
-    return env.core if isinstance(env, RLlibMultiEnv) else FromRLlibMulti(env)

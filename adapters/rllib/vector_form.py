@@ -18,7 +18,7 @@ from envoi.lane_values import stack
 
 from ..gymnasium.specs import decoder, like_source
 from ..gymnasium_vector.form import ToGymnasiumVector
-from .form_base import CodedForm
+from .form import CodedForm
 
 
 class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
@@ -59,15 +59,7 @@ class RLlibVectorEnv(CodedForm, ToGymnasiumVector):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[Any, Any]]:
-        """Starts a new episode in all lanes; see `gymnasium.vector.VectorEnv.reset`.
-
-        Args:
-            seed: RLlib's seed, or one (or None) per lane, from which the core's seeds are computed, see `WorkerSeeds`.
-            options: The options for the core.
-
-        Returns:
-            The observations of n lanes, of shape (n, …), and the infos.
-        """
+        """Starts a new episode in all lanes; see `gymnasium.vector.VectorEnv.reset`."""
         if isinstance(seed, (Sequence, np.ndarray)):
             seed = [None if one is None else self.seeds.core_seed(one) for one in seed]
         elif seed is not None:

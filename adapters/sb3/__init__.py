@@ -12,6 +12,7 @@
 | the info at the end; that of the reset after it | the lane's info; `reset_infos` |
 | `discount` that is not the default (0 if terminated, else 1) | `info["discount"]` |
 | `reset(seed=[s, s+1, …], options=…)` | `seed(s)` and `set_options(…)`, for the next `reset()` alone |
+| `info["action_mask"]` | `env_method("action_masks")`, of the episode under way |
 | attributes and methods of the lanes | `get_attr`, `set_attr`, `env_method`, `env_is_wrapped` |
 
 Two things of a step have no place there: the reward before it became float32, and that a terminated lane was truncated

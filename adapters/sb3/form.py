@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from envoi import AgentLanes, EpisodeError, LossyConversion, Reset, Step
+from envoi import AgentLanes, Discrete, EpisodeError, LossyConversion, MultiBinary, MultiDiscrete, Reset, Step
 from envoi.lane_values import groups_of_equal, lane, take
 from envoi.protocol.batch_env import full_lanes_step
 from envoi.protocol.fast_steps import fast_step
+from envoi.protocol.multi_env import MASK
 from envoi.seeding import check_seed
 
 from ..gymnasium.specs import encoder, like_source, to_space
@@ -51,10 +54,12 @@ class ToSB3(AnyForm, _VecEnv):
     _framework = NAME
     _of_lanes = True
     _planned = ("_attributes", "_encode", "_encode_one", "_decode", "_step")
-    _memory = ("_begun", "_last", "_actions", "_seeds", "_options", "rewards", "reset_infos")
+    _memory = ("_begun", "_last", "_actions", "_seeds", "_options", "rewards", "reset_infos", "_infos")
 
     def __init__(self, core: Any, validate: bool = False) -> None:
         self._last, self._actions, self.rewards, self._begun = None, None, None, False
+        self._infos: list[Any] = []  # of each lane, the one beside the observation returned last
+        self._masked = False
         super().__init__(core, validate)
         seen = like_source(to_space(core.observation_spec, "observation"), core, "observation")
         done = like_source(to_space(core.action_spec, "action"), core, "action")
@@ -67,10 +72,6 @@ class ToSB3(AnyForm, _VecEnv):
         for loss in filter(lambda one: one.refused, lost := losses(core)):
             raise LossyConversion(loss.path, loss.field, loss.source, loss.target, loss.hint)
         warn_narrowed(lost)
-
-    @classmethod
-    def _opens(cls, core: Any) -> bool:
-        return False  # each lane has attributes of its own, see `get_attr`
 
     def _plan(self) -> None:
         core = self.core
@@ -91,7 +92,7 @@ class ToSB3(AnyForm, _VecEnv):
             self.reset_infos = [dict(new) if own else old for old, new, own in each]
         self._reset_seeds()
         self._reset_options()
-        self._begun, self._last, self._actions = True, None, None
+        self._begun, self._last, self._actions, self._infos = True, None, None, self.reset_infos
         return result.observation if self._encode is None else self._encode(result.observation)
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
@@ -144,6 +145,7 @@ class ToSB3(AnyForm, _VecEnv):
             over = terminated | truncated
         if discount is not None:
             self._add_discounts(entries, discount, terminated)
+        self._infos = entries
         if np.count_nonzero(over):
             observation = self._reset_ended(entries, observation, over, truncated & ~terminated)
         return observation if self._encode is None else self._encode(observation), self.rewards, over, entries
@@ -160,12 +162,13 @@ class ToSB3(AnyForm, _VecEnv):
         """Resets the lanes `over`, of which `cut` were only truncated; returns the observations of all lanes."""
         begun, ended = self._env.reset(mask=over), np.flatnonzero(over)
         final = take(final, ended)
+        self._infos = [*entries]
         self.reset_infos = list(self.reset_infos)  # others may hold the one of before
         for row, index in enumerate(ended.tolist()):
             value = lane(self.core.observation_spec, final, row)
             entries[index]["terminal_observation"] = value if self._encode_one is None else self._encode_one(value)
             entries[index]["TimeLimit.truncated"] = bool(cut[index])
-            self.reset_infos[index] = dict(begun.info[index])
+            self._infos[index] = self.reset_infos[index] = dict(begun.info[index])
         return begun.observation
 
     @property
@@ -186,7 +189,12 @@ class ToSB3(AnyForm, _VecEnv):
         lanes = [*self._get_indices(indices)]
         if attr_name in ("observation_space", "action_space", "render_mode"):
             return [getattr(self, attr_name)] * len(lanes)
-        return self._attributes.get(attr_name, lanes)
+        try:
+            return self._attributes.get(attr_name, lanes)
+        except AttributeError:
+            if attr_name != "action_masks" or not self._has_masks():
+                raise
+        return [partial(self._mask, index) for index in lanes]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Sets an attribute of lanes to one value; see `VecEnv.set_attr` and `LaneAttributes`.
@@ -217,7 +225,35 @@ class ToSB3(AnyForm, _VecEnv):
         if method_name == "render":
             each = pictures(self.core) or [None] * self.num_envs
             return [each[index] for index in lanes]
+        if method_name == "action_masks" and self._begun and self._has_masks():
+            return [self._mask(index) for index in lanes]
         return self._attributes.call(method_name, lanes, *method_args, **method_kwargs)
+
+    def _has_masks(self) -> bool:
+        """Returns True if the lanes have action masks; before the first reset, a copy of them is asked for one."""
+        if self._masked or not _counts(self.core.action_spec):
+            return self._masked
+        infos: Any = self._infos
+        if not self._begun:
+            try:
+                infos = deepcopy(self.core).reset().info
+            except Exception:  # any that the authors' objects raise; lanes in workers cannot be copied
+                return False
+        self._masked = any(MASK in info for info in infos)
+        return self._masked
+
+    def _mask(self, index: int) -> Any:
+        """Returns the action mask of a lane as sb3-contrib takes it: bool, a value for each choice of each integer."""
+        mask, counts = self._infos[index].get(MASK), _counts(self.core.action_spec)
+        if mask is None:
+            return np.ones(sum(counts), bool)
+        if isinstance(self.core.action_spec, MultiBinary) and np.size(mask) == len(counts):
+            allowed = np.ravel(mask)  # 2 allows both
+            return np.stack([allowed != 1, allowed != 0], 1).ravel()
+        if isinstance(mask, (tuple, list)) and len(mask) == len(counts):
+            parts = zip(mask, counts, strict=True)
+            mask = np.concatenate([np.ones(n) if one is None else np.ravel(one) for one, n in parts])
+        return np.ravel(mask) != 0
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         """Returns a bool per lane, True if it has a wrapper of a class; see `VecEnv.env_is_wrapped`.
@@ -236,3 +272,12 @@ class ToSB3(AnyForm, _VecEnv):
         return self.env_method("render")
 
     render: Any = VecEnv.render
+
+
+def _counts(spec: Any) -> list[int]:
+    """Returns the number of choices of each integer of an action; none for actions that are not choices."""
+    if isinstance(spec, Discrete):
+        return [spec.n]
+    if isinstance(spec, MultiDiscrete):
+        return spec.nvec.ravel().tolist()
+    return [2] * int(np.prod(spec.shape)) if isinstance(spec, MultiBinary) else []

@@ -15,8 +15,7 @@ from envoi.seeding import lane_seeds
 
 from ..gymnasium.source import NATIVE_REWARD
 from ..gymnasium.specs import from_space
-from ..gymnasium_vector.source import FromGymnasiumVector
-from ..gymnasium_vector.sync_source import FromSyncVector
+from ..gymnasium_vector.source import FromGymnasiumVector, FromSyncVector
 from ..shared.imported import Imported
 from .form import ToSB3
 from .specs import NAME

@@ -14,6 +14,7 @@ Back from the array alone comes an `Array`; a framework's spec that is made from
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,12 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Spec, Text
+from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, Spec, SpecError, Text
 from envoi.spec import SpecTree
-from envoi.spec.array_arguments import integer_range
-from envoi.tree import children, map_leaves
-
-from .value_conversion import Convert, branch_decoder, branch_encoder
+from envoi.spec.arrays import integer_range
+from envoi.spec.base import shown
+from envoi.tree import children, map_leaves, rebuild
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +73,7 @@ def extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
-    """Returns a leaf's spec as one array.
-
-    Args:
-        spec: The spec of a leaf.
-        path: The leaf's path, for the error.
-        target: The framework, for the error.
-
-    Raises:
-        LossyConversion: Its values are not arrays of numbers of one shape.
-    """
+    """Returns a leaf's spec as one array."""
     if isinstance(spec, Array):
         return ArrayForm(spec.shape, spec.dtype, spec.low_or_inf, spec.high_or_inf, spec.name)
     if isinstance(spec, Discrete):
@@ -97,15 +88,7 @@ def array_form(spec: Spec, path: str, target: str) -> ArrayForm:
 
 
 def read_form(form: ArrayForm, path: str = "spec") -> Array:
-    """Returns the core spec of an array that a framework describes.
-
-    Args:
-        form: The array. If it is of floats whose bounds are all infinite, the spec has no bounds.
-        path: The leaf's path, for the error.
-
-    Raises:
-        LossyConversion: Its dtype is not numeric.
-    """
+    """Returns the core spec of an array that a framework describes."""
     if form.dtype.kind not in "biufc":
         raise LossyConversion(path, "dtype", str(form.dtype), "the core", "use numbers, or a spec of strings")
     if form.low is not None and form.high is not None and form.dtype.kind == "f":
@@ -120,9 +103,6 @@ def default_discrete(spec: SpecTree) -> SpecTree:
 
     A foreign spec does not distinguish four choices 0 … 3 from a quantity: in an action they are taken for choices, in
     an observation for a quantity (`Array`). Bounds that are the whole range of the dtype are never choices.
-
-    Args:
-        spec: A spec, possibly nested, that was read from a foreign one.
     """
     return map_leaves(_as_choice, spec)
 
@@ -147,11 +127,6 @@ def remembering(kind: type, arguments: tuple[Any, ...], spec: Spec) -> Any:
     """Makes a framework's spec that remembers the core spec it is made from; otherwise it behaves like any of `kind`.
 
     Copies and pickles remember it too. A result of `replace` does not, because it is another spec.
-
-    Args:
-        kind: The framework's class, such as `dm_env.specs.BoundedArray`, whose `__reduce__` gives the arguments.
-        arguments: The arguments for its constructor.
-        spec: The core spec.
     """
     made = _remembering(kind)(*arguments)
     setattr(made, _ORIGIN, spec)
@@ -192,10 +167,6 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
 
     A `Discrete` value becomes a numpy integer of the spec's dtype (hashable, unlike an array), a scalar of another
     spec becomes a 0-d array.
-
-    Args:
-        spec: The spec of the values.
-        fresh: If True, containers are copied even if no part needs a conversion.
     """
     if isinstance(spec, Discrete):
         return _to_integer(spec)
@@ -208,11 +179,6 @@ def decoder(spec: SpecTree, path: str = "action", exact: bool = False) -> Conver
     """Returns a function that converts a framework's values for the core, or None if no conversion is needed.
 
     Containers are made in each call. A value with a missing part raises `SpecError`, which names the path.
-
-    Args:
-        spec: The spec of the values.
-        path: The path of the value, for errors.
-        exact: If True, a value with more parts than its spec is refused too.
     """
     if isinstance(spec, (Discrete, Text)):
         return _from_scalar_array
@@ -225,9 +191,6 @@ class Choices(dict[Any, Any]):
     """The values of a `Discrete` spec as scalars of its dtype, by number; a lookup costs a third of making one.
 
     A lookup of an array of shape () raises TypeError, because arrays are not hashable.
-
-    Args:
-        spec: The spec.
     """
 
     def __init__(self, spec: Discrete) -> None:
@@ -261,3 +224,56 @@ def _to_array(dtype: np.dtype[Any]) -> Convert:
 def _from_scalar_array(value: Any) -> Any:
     # Authors may use a choice as the key of a dict, and arrays are not hashable.
     return value[()] if type(value) is np.ndarray else value
+
+
+Convert = Callable[[Any], Any]
+
+
+def branch_encoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], fresh: bool) -> Convert | None:
+    """Returns a function that converts a core dict, list or tuple for a framework, or None if nothing is to be done."""
+    if not fresh and not any(part for _, part in parts):
+        return None
+    if type(spec) is dict:
+        return lambda value: {key: part(value[key]) if part else value[key] for key, part in parts}
+    if type(spec) is tuple:
+        return lambda value: tuple([part(value[key]) if part else value[key] for key, part in parts])
+    return lambda value: rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+
+
+def branch_decoder(spec: SpecTree, parts: list[tuple[Any, Convert | None]], path: str, exact: bool) -> Convert:
+    """Returns a function that converts a framework's dict, list or tuple for the core.
+
+    The container's type is not checked: any value with these keys or of this length is accepted. A value with a
+    missing part raises `SpecError`, which names the path.
+    """
+    is_dict = type(spec) is dict
+
+    def decode(value: Any) -> Any:
+        try:
+            if is_dict:
+                return {key: part(value[key]) if part else value[key] for key, part in parts}
+            return rebuild(spec, [part(value[key]) if part else value[key] for key, part in parts])
+        except (KeyError, IndexError, TypeError):
+            _check_parts(spec, value, path)
+            raise
+
+    def decode_exactly(value: Any) -> Any:
+        _check_parts(spec, value, path)
+        return decode(value)
+
+    return decode_exactly if exact else decode
+
+
+def _check_parts(spec: SpecTree, value: Any, path: str) -> None:
+    if isinstance(spec, dict):
+        keys = list(spec)
+        if not isinstance(value, Mapping):
+            raise SpecError(f"{path}: expected a dict with keys {keys}, got {shown(value)}")
+        given: Mapping[Any, Any] = value
+        missing, extra = [key for key in keys if key not in given], [key for key in given if key not in spec]
+        if missing or extra:
+            raise SpecError(f"{path}: expected keys {keys}; missing {missing}, too many {extra}")
+    elif not isinstance(value, (list, tuple)) and not (isinstance(value, np.ndarray) and value.ndim):
+        raise SpecError(f"{path}: expected a {type(spec).__name__} of {len(spec)} elements, got {shown(value)}")
+    elif len(value) != len(spec):
+        raise SpecError(f"{path}: expected {len(spec)} elements, got {len(value)}")

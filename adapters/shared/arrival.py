@@ -2,20 +2,19 @@
 
 A value of a dtype or type that differs slightly from its spec (a Python number, a 0-d array, another width of the same
 kind) is cast, unless information could be lost. An array that the source still holds, and so may overwrite at its next
-step, is copied.
-
-CPython's reference counts show if another object holds an array. An array that is referenced only by the tuple or dict
-in which it arrived cannot be changed from outside, so the common case needs no copy.
+step, is copied; `is_held` decides.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
+from sys import getrefcount
 from typing import Any, Literal
 
 import numpy as np
+from numpy import ndarray
 
 from envoi import (
     Array,
@@ -28,7 +27,6 @@ from envoi import (
     OneOf,
     Sequence,
 )
-from envoi.protocol.fast_steps import Part, assemble
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
 
@@ -39,118 +37,65 @@ Take = Callable[..., Any]
 """`(value, held=False) -> value`, where `held` is True if another object holds the container of `value`."""
 
 
-def _references(value: Any, held: bool = False) -> int:
-    return sys.getrefcount(value)
+def is_held(value: Any, own: int = 1) -> bool:
+    """Returns True if its source may still change a value: an array, or a container of arrays.
 
+    CPython's reference counts tell. What they cannot tell, such as memory of C code, counts as held.
 
-def _base_references(value: np.ndarray[Any, Any]) -> int:
+    Args:
+        value: An object in a local variable of the caller, not of a function around it.
+        own: The number of references that the caller knows of: 1 for the variable alone, 2 for one more by a tuple or
+            dict that came with it.
+    """
+    if getrefcount(value) > _ALONE + own:
+        return True
+    if type(value) is not ndarray or value.flags.owndata:
+        return False
     base = value.base
-    return sys.getrefcount(base)
+    return type(base) is not ndarray or not base.flags.owndata or getrefcount(base) > _BASE_ALONE
 
 
-def _baselines() -> tuple[int, int, int]:
-    """Returns baseline reference counts: of a caller's local, of an element of a container, and of a view's base."""
+def _count(value: Any, own: int = 1) -> int:
+    return getrefcount(value)
+
+
+def _count_base(value: Any) -> int:
+    base = value.base
+    return getrefcount(base)
+
+
+def _count_passed(value: Any, held: bool = False) -> int:
+    return _count(value)
+
+
+def _calibrate() -> tuple[int, int, int, int]:
+    """Returns the counts for `is_held`, and the `own` of a parameter: passed from a variable, or from a container."""
     value, container, view = np.zeros(2), (np.zeros(2),), np.zeros(2)[:1]
-    return _references(value), _references(container[0]), _base_references(view)
+    alone = _count(value) - 1
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():  # counts of free-threaded builds are not reliable
+        return -9, -9, 0, 0
+    return alone, _count_base(view), _count_passed(value) - alone, _count_passed(container[0]) - alone
 
 
-_PASSED, _INSIDE, _BASE_ALONE = _baselines()
-
-
-def _count_in_a_step() -> int:
-    lines = "observation, _ = $source()\nreturn $getrefcount(observation)"
-    names = {"source": lambda: (np.zeros(2), None), "getrefcount": sys.getrefcount}
-    return assemble([Part("the count of an observation that only a step holds", outward=lines, names=names)])(None)
-
-
-def _counts_in_a_method() -> tuple[int, int, int]:
-    """Returns baseline reference counts of `IN_LOCAL`, `IN_TUPLE` and `IN_DICT`, measured in one frame."""
-    value = np.zeros(2)
-    (inside, *_) = _whole = (np.zeros(2),)
-    values = {"agent": np.zeros(2)}
-    one = values["agent"]
-    return sys.getrefcount(value), sys.getrefcount(inside), sys.getrefcount(one)
-
-
-# In free-threaded builds counts are not reliable; -1 makes every array a copy.
-_COUNTS_HOLD = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-ALONE = _count_in_a_step() if _COUNTS_HOLD else -1
-"""The count that `sys.getrefcount` gives in an assembled step for an observation that nothing else holds."""
-
-IN_LOCAL, IN_TUPLE, IN_DICT = _counts_in_a_method() if _COUNTS_HOLD else (-1, -1, -1)
-"""The reference counts, in a handwritten method, of a local variable's value: held by nothing else; held only by the
-tuple that it was unpacked from; held only by the dict that it was looked up in."""
+_ALONE, _BASE_ALONE, _PASSED, _INSIDE = _calibrate()
 
 
 def arrival(spec: SpecTree, copy: Copy, take: Take) -> tuple[str, dict[str, Any]]:
     """Returns the lines of an importer's part of a step that take an observation over, and the names in them.
 
-    An array as declared that owns its memory and that nothing else holds stays as it is; for all others `take` is
-    called.
-
-    Args:
-        spec: The spec of observations.
-        copy: Whether to copy arrays.
-        take: `incoming(spec, copy)`, or more.
+    An array as declared that nothing else holds stays as it is; for all others `take` is called.
     """
     if copy != "auto" or not isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return "observation = $take(observation)", {"take": take}
-    names: dict[str, Any] = {"take": take, "ndarray": np.ndarray, "getrefcount": sys.getrefcount}
-    names["dtype"] = np.dtype(spec.dtype.str)  # to which numpy's arrays of this kind are identical
-    conditions = [
-        "type(observation) is not $ndarray",
-        "observation.dtype is not $dtype",
-        f"$getrefcount(observation) > {ALONE}",
-        f"observation.__sizeof__() != {own_size(spec)}",
-    ]
-    if _view_may_have_size(spec):
-        conditions.append(f"observation.ndim != {len(spec.shape)}")
-    either = "\n    or ".join(conditions)
-    return f"if (\n    {either}\n):\n    observation = $take(observation)", names
-
-
-def own_size(spec: Array | MultiDiscrete | MultiBinary) -> int:
-    """Returns `__sizeof__()` of an array of a spec that owns its memory; an array that does not is smaller.
-
-    Comparing it takes a third of the time of `flags.owndata`, which makes an object. (`base` does not answer the
-    question, because C code may return arrays over its own memory that have no base.)
-
-    Args:
-        spec: The spec.
-    """
-    return np.empty(spec.shape, spec.dtype).__sizeof__()
-
-
-_AXIS = np.zeros((1, 1))[...].__sizeof__() - np.zeros(1)[...].__sizeof__()
-_MOST_AXES = 64
-
-
-def _view_may_have_size(spec: Array | MultiDiscrete | MultiBinary) -> bool:
-    """Returns True if a view of more axes can have the `own_size` of a spec: each axis more takes some bytes."""
-    axes, rest = divmod(np.empty(spec.shape, spec.dtype).nbytes, _AXIS)
-    return not rest and 0 < axes <= _MOST_AXES - len(spec.shape)
-
-
-def _base_is_held(value: np.ndarray[Any, Any]) -> bool:
-    """Returns True if another object can reach the memory of an array that does not own it."""
-    base = value.base
-    return type(base) is not np.ndarray or not base.flags.owndata or _base_references(value) > _BASE_ALONE + 1
+    lines = """\
+if type(observation) is not $ndarray or observation.dtype is not $dtype or $is_held(observation):
+    observation = $take(observation)"""
+    # numpy's arrays of this kind have the very same dtype
+    return lines, {"take": take, "ndarray": ndarray, "is_held": is_held, "dtype": np.dtype(spec.dtype.str)}
 
 
 def incoming(spec: SpecTree, copy: Copy = "auto", *, inside: bool = False) -> Take:
-    """Returns a function that converts a source's values to those that a spec declares.
-
-    Args:
-        spec: The spec of the values.
-        copy: The rule for copying arrays.
-        inside: True for values that are looked up in their container in the very call.
-
-    Returns:
-        `(value, held=False) -> value`, whose argument must be a local variable of the caller, or as `inside` says,
-        because it counts references. A value that does not fit its spec is returned as it is (copied, unless `copy`
-        is False); it is not validated.
-    """
+    """Returns a function that converts a source's values to those that a spec declares."""
     alone = _INSIDE if inside else _PASSED
     if isinstance(spec, (Array, MultiDiscrete, MultiBinary)):
         return _incoming_array(spec.dtype, spec.shape, copy, alone)
@@ -181,12 +126,7 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy, al
         if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
             fitted = _fitted(value, dtype, shape)
             return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
-        # The count is read in this very frame, because `_references` was calibrated for one of its shape.
-        if always or (
-            auto and (held or sys.getrefcount(value) > alone or (not value.flags.owndata and _base_is_held(value)))
-        ):
-            return value.copy()
-        return value
+        return value.copy() if always or (auto and (held or is_held(value, alone))) else value
 
     return take
 
@@ -202,7 +142,7 @@ def _incoming_branch(spec: SpecTree, copy: Copy, alone: int) -> Take:
             return value if copy is False else deepcopy(value)
         # An object that holds the container can write into its leaves. (`value` must not become a cell, by a nested
         # function or generator: reading one takes a reference more on CPython 3.14.)
-        held = held or sys.getrefcount(value) > alone
+        held = held or is_held(value, alone)
         return rebuild(spec, [part(value[key], held) for key, part in parts])
 
     return take
@@ -262,3 +202,23 @@ def _copied(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
         return None
     fitted = None if dtype is None else _fitted(value, dtype, np.shape(value))
     return np.array(value) if fitted is None else fitted
+
+
+# Rewards, infos and reset options.
+
+HOLDERS = frozenset({np.ndarray, dict, list, tuple})
+"""The types of rewards and discounts that another owner could change in place."""
+
+
+def owned(value: Any) -> Any:
+    """Returns a reward or discount that its source cannot change in place: arrays and containers are copied."""
+    return value.copy() if isinstance(value, np.ndarray) else deepcopy(value) if type(value) in HOLDERS else value
+
+
+def fresh(options: Any) -> Any:
+    """Returns a copy of options in which dicts, lists, tuples and arrays are copied, and other objects are shared."""
+    if isinstance(options, Mapping):
+        return {key: fresh(value) for key, value in options.items()}
+    if type(options) in (list, tuple):
+        return type(options)(fresh(value) for value in options)
+    return options.copy() if isinstance(options, np.ndarray) else options

@@ -29,7 +29,7 @@ from envoi.context import Feature
 from envoi.protocol.process import Snapshot
 from envoi.spec import SpecTree
 
-from .imported_env import ImportedEnv
+from .imported import ImportedEnv
 
 _CATALOGUES = {
     "gymnasium.envs.classic_control.": "classic_control",
@@ -67,11 +67,7 @@ class Bindable:
 
 
 def bindable(source: Any) -> Bindable | None:
-    """Returns the features of a source, or None if no catalogue has it.
-
-    Args:
-        source: An environment of gymnasium or dm_control, possibly wrapped, that no context has changed yet.
-    """
+    """Returns the features of a source, or None if no catalogue has it."""
     native = getattr(source, "unwrapped", source)
     for kind in type(native).__mro__:
         for prefix, catalogue in _CATALOGUES.items():

@@ -11,12 +11,7 @@ from envoi.tree import leaves
 
 
 def is_default_discount(discount: Any, terminated: bool) -> bool:
-    """Returns True if a discount is the default one: 0 for a terminated step and 1 otherwise.
-
-    Args:
-        discount: A number, an array, or a nested structure of these. An array of shape other than () is never default.
-        terminated: The flag of the same step.
-    """
+    """Returns True if a discount is the default one: 0 for a terminated step and 1 otherwise."""
     if isinstance(discount, float):  # np.float64 too
         return discount == (0.0 if terminated else 1.0)
     if isinstance(discount, (dict, list, tuple)):
@@ -24,19 +19,17 @@ def is_default_discount(discount: Any, terminated: bool) -> bool:
     return bool(np.all(discount == (0.0 if terminated else 1.0))) and np.ndim(discount) == 0
 
 
+def is_zero(discount: Any) -> bool:
+    """Returns True if a discount, possibly nested, is 0 in every element."""
+    if isinstance(discount, float):  # np.float64 too
+        return not discount
+    return not any(np.any(leaf) for _, leaf in leaves(discount))
+
+
 def with_discounts(
     infos: Mapping[Any, Any], discounts: Mapping[Any, Any], terminated: Mapping[Any, bool]
 ) -> dict[Any, Any]:
-    """Returns the infos of agents, with `"discount"` in those of agents whose discount is not the default.
-
-    Args:
-        infos: An info for each agent.
-        discounts: A discount for each agent.
-        terminated: A flag for each agent.
-
-    Returns:
-        `infos` itself if all discounts are the default ones.
-    """
+    """Returns the infos of agents, with `"discount"` in those of agents whose discount is not the default."""
     special = {
         agent: discount for agent, discount in discounts.items() if not is_default_discount(discount, terminated[agent])
     }

@@ -1,13 +1,18 @@
-"""The base of the importers of all frameworks: a template with hooks for the differences.
+"""The bases of the importers of all frameworks: a template with hooks for the differences.
 
-| hook | purpose |
-|---|---|
-| `_describe` | sets specs, `metadata` and `render_mode` |
-| `_plan` | sets the attributes that steps need, see `Planned` |
-| `_parts` | the layers of the source, whose attributes snapshots contain |
-| `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
-
-`imported_env` adds to it for one agent, `imported_multi` for several, and `imported_batch` for many lanes.
+| class | hook | purpose |
+|---|---|---|
+| `Imported`: all | `_describe` | sets specs, `metadata` and `render_mode` |
+| | `_plan` | sets the attributes that steps need, see `Planned` |
+| | `_parts` | the layers of the source, whose attributes snapshots contain |
+| | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
+| `ImportedEnv`: one agent | `_begin` | resets the source |
+| | `seed_source` | seeds the source before its reset, if the reset itself takes no seed |
+| `ImportedMulti`: several agents | `_agents`, `_space`, `_spec` | the possible agents, and their spaces and specs |
+| | `_layers` | the layers of the source |
+| | `_source_seed` | the seed for the source's reset |
+| `ImportedBatch`, `ImportedLanes`: many lanes | | stepped together by the source, or one by one |
+| `SeedsSource` | | the source's `reset` takes no seed |
 
 A source may be a form of envoi, possibly inside wrappers of its framework. State, generator, options and lanes are then
 those of its core, because the framework may not support them.
@@ -16,19 +21,27 @@ those of its core, because the framework may not support them.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, ClassVar
+from inspect import signature
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from envoi import Snapshot, Streams
+from envoi import BatchEnv, Env, EpisodeError, Lanes, MultiEnv, Reset, Snapshot, SpecError, Streams
+from envoi.protocol.batch_env import Mask, as_mask
+from envoi.protocol.env import NOT_RESET
+from envoi.protocol.episode import NOT_BEGUN, RUNNING, EpisodeState
 from envoi.protocol.process import Process
+from envoi.protocol.roster import HasRoster, Roster
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import check_seed
+from envoi.spec import SpecTree
 
-from .arrival import Copy
-from .core_holder import CoreHolder
-from .introspection import Content
-from .planned import Planned, declared_names
-from .reset_options import ResetOptions
+from .arrival import Copy, fresh, incoming
+from .core_holder import CoreHolder, MultiCoreHolder, Planned, declared_names
+from .introspection import Content, Generators, seed_hook
+from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
 
 
 class FromSource(Process):
@@ -58,18 +71,30 @@ class FromSource(Process):
         return f"from_{self._framework}({self.source})"
 
 
-class Imported(Planned, ResetOptions, FromSource):
+def takes_options(reset: Any) -> bool:
+    """Returns True if a `reset` has a parameter `options`, or takes any by name."""
+    try:
+        parameters = signature(reset).parameters
+    except (TypeError, ValueError):  # it is not written in Python
+        return True
+    return "options" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+class Imported(Planned, FromSource):
     """Base of importers of one agent, of several, and of many lanes.
 
     A class lists in `_memory` the names of the attributes that change during an episode, apart from those of its
     bases; snapshots contain them.
 
-    Args:
-        source: The framework's environment, possibly wrapped.
-        copy: The rule for copying observations, see `envoi.adapters.shared.arrival.Copy`.
+    Attributes:
+        has_place: True if `reset` of the source takes options. If not, options go to a form of envoi inside, or are
+            dropped.
     """
 
     _memory: ClassVar[tuple[str, ...]] = ("_streams",)
+
+    has_place: bool = True
+    _warned_of_options: bool = False
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
         self.source = source
@@ -93,6 +118,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @property
     def form_inside(self) -> CoreHolder | None:
+        """The form of envoi that the source is or wraps, or None."""
         return self._form_inside
 
     @property
@@ -103,11 +129,7 @@ class Imported(Planned, ResetOptions, FromSource):
 
     @abstractmethod
     def _check_begun(self, what: str) -> None:
-        """Raises an EpisodeError before the first reset.
-
-        Args:
-            what: The attribute or method that needs an episode.
-        """
+        """Raises an EpisodeError before the first reset."""
 
     @property
     def state(self) -> Any:
@@ -151,11 +173,7 @@ class Imported(Planned, ResetOptions, FromSource):
             setattr(self, name, value)
 
     def _hold_source(self) -> Any:
-        """Returns a copy of all attributes of the source.
-
-        Raises:
-            SnapshotUnsupported: An attribute cannot be copied.
-        """
+        """Returns a copy of all attributes of the source."""
         return Content(self._parts())
 
     def _put_back_source(self, content: Any) -> None:
@@ -168,3 +186,332 @@ class Imported(Planned, ResetOptions, FromSource):
 
     def render(self) -> Any:
         return self.source.render()
+
+    # Reset options, which a form of envoi takes in any framework, even inside wrappers of that framework.
+
+    def assign_lane(self, number: int) -> None:
+        """See `envoi.Process.assign_lane`."""
+        form: Any = self.form_inside
+        if form is not None:
+            form.assign_lane(number)
+
+    @property
+    def takes_options(self) -> bool:
+        """True if reset options reach the source."""
+        form = self.form_inside
+        return self.has_place if form is None else form.core.takes_options
+
+    def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """See `envoi.Env.untaken`."""
+        form = self.form_inside
+        if form is None:
+            return {} if self.has_place else dict(options)
+        return form.core.untaken(options)
+
+    def _reset_source(self, seed: Any, options: Mapping[str, Any] | None) -> Any:
+        """Resets a source whose `reset` takes a seed, and mostly options."""
+        if not self.has_place:
+            self._give_options(options)
+            return self.source.reset(seed=seed)
+        return self.source.reset(seed=seed, options=None if options is None else fresh(options))
+
+    def _give_options(self, options: Mapping[str, Any] | None) -> None:
+        """Prepares the next reset of a source whose `reset` takes no options; called before the source is reset."""
+        if not options:
+            return
+        form: Any = self.form_inside
+        if form is not None:
+            form.reset_options = fresh(options)
+        elif not self._warned_of_options:
+            native = type(self.unwrapped)
+            # The same text for all lanes of a batch, so that Python shows it once.
+            warn_user(
+                f"options: a reset of {native.__module__}.{native.__qualname__} takes no options, so "
+                f"{', '.join(map(repr, options))} changed nothing, nor will others; validate=True makes them an error",
+                DroppedOptionsWarning,
+            )
+            self._warned_of_options = True
+
+
+class ImportedEnv(Imported, Env):
+    """Base of importers of one agent.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_observation", "_episode_state")
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        self._episode_state: EpisodeState = NOT_BEGUN
+        super().__init__(source, copy)
+
+    def _check_begun(self, what: str) -> None:
+        if self._episode_state is NOT_BEGUN:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _refuse(self) -> NoReturn:
+        """Raises the error of a step while no episode is running."""
+        raise EpisodeError(f"step: {self._episode_state}")
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        if options and not self.has_place:
+            self._give_options(options)
+        if seed is not None:
+            seed = check_seed(seed)  # a Python integer, because sources may accept no other
+            self.seed_source(seed)
+            self._streams = Streams(seed)
+        observation, info = self._begin(seed, options)
+        self._observation, self._episode_state = observation, RUNNING
+        return Reset(observation, info)
+
+    def seed_source(self, seed: Any) -> None:
+        """Seeds the source before its reset, in addition to the seed that its reset takes."""
+
+    @abstractmethod
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, dict[Any, Any]]:
+        """Resets the source; returns the observation, converted for the core, and a new dict of the info."""
+
+    @property
+    def observation(self) -> Any:
+        if self._episode_state is NOT_BEGUN:
+            self._check_begun("observation")
+        return self._observation
+
+
+class ImportedMulti(HasRoster, Imported, MultiEnv):
+    """Base of importers of several agents.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_roster", "_saw")
+    _planned = ("_takes",)
+
+    _form_inside: Any  # a `MultiCoreHolder`, or None
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        self._roster = Roster(())
+        self._saw: dict[Any, Any] = {}
+        super().__init__(source, copy)
+
+    def _find_form(self) -> None:
+        native = self.unwrapped
+        self._form_inside = native if isinstance(native, MultiCoreHolder) else None
+
+    @property
+    def core_inside(self) -> MultiEnv | None:
+        """The core environment of `form_inside`, as one of several agents; None where there is none."""
+        form = self._form_inside
+        return None if form is None else form.multi
+
+    @abstractmethod
+    def _agents(self) -> tuple[Any, ...]:
+        """Returns the possible agents of the source."""
+
+    @abstractmethod
+    def _space(self, what: str, agent: Any) -> Any:
+        """Returns the source's `"observation"` or `"action"` space of a possible agent."""
+
+    @abstractmethod
+    def _spec(self, what: str, agent: Any) -> SpecTree:
+        """Returns the same as a spec."""
+
+    @abstractmethod
+    def _layers(self) -> list[Any]:
+        """Returns the layers of the source, outermost first."""
+
+    def native_space(self, what: str, agent: Any = None) -> Any:
+        """Returns the source's space of an agent, or None for an unknown agent.
+
+        Args:
+            what: `"observation"` or `"action"`.
+            agent: The agent.
+        """
+        return self._space(what, agent) if agent in self.possible_agents else None
+
+    def _describe(self) -> None:
+        source = self.source
+        agents = self.possible_agents = self._agents()
+        self._roster = Roster(agents)
+        self.observation_spec = {agent: self._spec("observation", agent) for agent in agents}
+        self.action_spec = {agent: self._spec("action", agent) for agent in agents}
+        # Made here once; the class would make new ones at each look.
+        self.reward_spec, self.discount_spec = self.reward_spec, self.discount_spec
+        self.has_place = takes_options(source.reset)
+        self.metadata = deepcopy(dict(getattr(source, "metadata", None) or {}))
+        self.render_mode = getattr(source, "render_mode", None)
+
+    def _plan(self) -> None:
+        self._takes = {agent: incoming(spec, self._copy) for agent, spec in self.observation_spec.items()}
+
+    def _parts(self) -> list[Any]:
+        each = [self._space(what, agent) for agent in self.possible_agents for what in ("observation", "action")]
+        return [*self._layers(), *{id(space): space for space in each}.values()]
+
+    def _check_begun(self, what: str) -> None:
+        if self._roster.phase is NOT_BEGUN:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+        """Resets the source, and returns its result; the roster is then one before an episode."""
+        seed = check_seed(seed)
+        if seed is not None:
+            self._streams = Streams(seed)
+        seed = self._source_seed(seed)
+        result = self._reset_source(seed, options)
+        self._roster, self._saw = Roster(self.possible_agents), {}
+        return result
+
+    def _source_seed(self, seed: int | None) -> int | None:
+        """Returns the seed for the source's reset, given that of the core's."""
+        return seed
+
+    @property
+    def _seen(self) -> dict[Any, Any]:
+        """The latest observation of each agent that has been in play."""
+        return self._saw
+
+    def observation(self, agent: Any) -> Any:
+        seen = self._seen
+        if agent not in seen:
+            raise self._roster.unseen(agent)
+        return seen[agent]
+
+    def _source_state(self) -> Any:
+        return dict(self._seen)
+
+    def _rewarded(self, rewards: dict[Any, Any], before: Any, actions: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Returns rewards by the rewarder that is set, 0 for an agent that it leaves out; without one the source's."""
+        if self._rewarder is None:
+            return rewards
+        given = reward_step(self._rewarder, rewards, before, actions, self.state)
+        if not isinstance(given, Mapping):
+            raise SpecError(f"rewarder: expected a mapping from agents, got {given!r}")
+        return {agent: given.get(agent, 0.0) for agent in rewards}
+
+
+class ImportedBatch(Imported, BatchEnv):
+    """Base of importers of many lanes, which the source steps together.
+
+    Attributes:
+        source: The framework's environment.
+    """
+
+    _memory = ("_observation", "_over", "_begun")
+
+    def __init__(self, source: Any, n: int, copy: Copy = "auto") -> None:
+        BatchEnv.__init__(self, n)
+        self._begun = False
+        self._over: Any = np.zeros(n, bool)  # the lanes that have ended
+        super().__init__(source, copy)
+
+    def _lanes_to_reset(self, mask: Mask | None) -> Mask:
+        """Returns the mask of the lanes that begin an episode, shape (n,); all of them for None."""
+        given = as_mask(mask, self.batch_size, "mask")
+        lanes = np.ones(self.batch_size, bool) if given is None else given.copy()
+        if not self._begun and not lanes.all():
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        return lanes
+
+    def _check_begun(self, what: str) -> None:
+        if not self._begun:
+            raise EpisodeError(f"{what}: {NOT_BEGUN}")
+
+    @property
+    def observation(self) -> Any:
+        self._check_begun("observation")
+        return self._observation
+
+
+class ImportedLanes(FromSource, Lanes):
+    """Base of importers of many lanes that can be reached and stepped one by one."""
+
+    def __init__(self, source: Any, lanes: list[Any]) -> None:
+        Lanes.__init__(self, lanes)
+        self.source = source
+        self._closed = False
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True as long as the source behaves like this batch, because no lane was changed."""
+        return all(lane.is_unchanged for lane in self.envs)
+
+
+class SeedsSource(Imported):
+    """Base of importers for frameworks whose `reset` takes no seed.
+
+    The source is seeded in the first way that is available: by the user's function; by a method `seed` of the source;
+    through the random generators of the source, its task and its wrappers. Without any, the first seed gives a warning.
+    """
+
+    has_place = False
+
+    _layer: ClassVar[type]
+    """The class that every layer of a source is an instance of."""
+
+    _most_seeds: ClassVar[int] = 2**32
+    """The upper bound (exclusive) of the seeds that the source takes."""
+
+    _seeder: Callable[[Any], Any] | None = None
+    _warned_of_seeds: bool = False
+
+    def _generators(self) -> Generators:
+        return Generators(self.source, self._layer)
+
+    @property
+    def _has_seeder(self) -> bool:
+        """True if the user gave a function that seeds the source."""
+        return self._seeder is not None
+
+    @property
+    def unseeded(self) -> bool:
+        """True if no way to seed the source is known; then a seed affects only the sampled actions."""
+        return not (self._has_seeder or self._has_seed_method or self._generators())
+
+    @property
+    def _has_seed_method(self) -> bool:
+        return seed_hook(self.source, self._layer) is not None
+
+    def _call_seed_method(self, seed: Any) -> bool:
+        """Calls the source's method `seed`; returns False if it has none."""
+        hook = seed_hook(self.source, self._layer)
+        if hook is not None:
+            hook(seed)
+        return hook is not None
+
+    def seed_source(self, seed: Any) -> None:
+        if self._seeder is not None:
+            self._seeder(seed)
+        elif self._call_seed_method(seed):
+            pass
+        elif generators := self._generators():
+            generators.seed(seed)
+        elif not self._warned_of_seeds:
+            self._warned_of_seeds = True
+            hint = f"pass from_{self._framework}(env, seed=function of an integer)"
+            warn_user(f"seed: nothing is known that seeds {self.source}; {hint}", UnseededWarning)
+
+    def _source_rng(self) -> np.random.Generator | None:
+        """Returns the source's innermost generator, or None if it has none or uses a `RandomState`."""
+        return self._generators().first()
+
+    def _replace_rng(self, generator: np.random.Generator) -> None:
+        """Makes all randomness of the source follow from a generator.
+
+        A source's `RandomState` copies the state of an `MT19937` generator, and is seeded from any other.
+        """
+        generators = None if self._has_seeder else self._generators()
+        if generators:
+            generators.replace(generator)
+        else:
+            self.seed_source(int(deepcopy(generator).integers(self._most_seeds)))
+
+    @property
+    def arrival_losses(self) -> list[Loss]:
+        """The loss of seeds, if the source cannot be seeded; else empty."""
+        if not self.unseeded:
+            return []
+        hint = f"pass from_{self._framework}(env, seed=function of an integer), which seeds it"
+        return [Loss("seed", "reach", f"{self.source!r}", "the core", False, hint)]

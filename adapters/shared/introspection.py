@@ -6,13 +6,9 @@ generators that can be seeded, for the physics, and for everything that a snapsh
 
 from __future__ import annotations
 
-import dis
-import gc
-import inspect
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from functools import cache, cached_property
-from types import CodeType, FunctionType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -37,10 +33,6 @@ def attribute(part: Any, name: str) -> Any:
 
     Avoids the dict where possible, because CPython reads all attributes of an object more slowly once its dict has
     been accessed.
-
-    Args:
-        part: A layer or another object.
-        name: The attribute's name.
     """
     of_class = getattr(type(part), name, None)
     if of_class is not None and not isinstance(of_class, MemberDescriptorType):
@@ -51,95 +43,14 @@ def attribute(part: Any, name: str) -> Any:
         return None
 
 
-def names(part: Any) -> set[str]:
-    """Returns the names of the attributes of a part of a source, its own and those of its class."""
-    return {*dir(type(part)), *own_names(part)}
-
-
-def own_names(part: Any) -> set[str]:
-    """Returns the names of the instance attributes of a part of a source, without access to its dict if possible.
-
-    Candidates are the names that its class declares and those in the code of its methods. They are complete if each
-    object that it refers to is the value of one; otherwise some attribute was set from outside, and its dict is read.
-    """
-    kind = type(part)
-    found = {name: held for name, of_class in _candidates(kind) if (held := _own_value(part, name)) is not of_class}
-    if sorted([id(kind), *map(id, found.values())]) == sorted(map(id, gc.get_referents(part))):
-        return {*found}
-    return {*attributes(part)}
-
-
-_NOTHING = object()
-
-
-def _own_value(part: Any, name: str) -> Any:
-    try:
-        return object.__getattribute__(part, name)
-    except AttributeError:
-        return _NOTHING
-
-
-@cache
-def _candidates(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Returns the names that instance attributes may have, each with the class's value; no methods or properties.
-
-    Names with two underscores on either side are the language's: CPython 3.14 adds some to a class when it is asked for
-    annotations.
-    """
-    of_classes = {name: held for base in reversed(kind.__mro__) for name, held in vars(base).items()}
-    found = {*of_classes, *annotated(kind), *(name for code in _codes(kind) for name in code.co_names)}
-    found = {name for name in found if not (name.startswith("__") and name.endswith("__"))}
-    values = ((name, of_classes.get(name, _NOTHING)) for name in found)
-    return tuple((name, value) for name, value in values if not hasattr(type(value), "__get__"))
-
-
-def annotated(kind: type) -> set[str]:
-    """Returns the names that a class and its bases annotate with a type."""
-    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
-
-
-def assigned(kind: type) -> set[str]:
-    """Returns the names of the attributes that the methods of a class and its bases assign, on any object."""
-    steps = (step for code in _codes(kind) for step in dis.get_instructions(code))
-    return {step.argval for step in steps if step.opname == "STORE_ATTR"}
-
-
-def _codes(kind: type) -> Iterator[CodeType]:
-    """Yields the code of all methods and properties of a class and its bases, and of the functions inside them."""
-    found: list[Any] = [held for base in kind.__mro__ for held in vars(base).values()]
-    while found:
-        one = found.pop()
-        if isinstance(one, CodeType):
-            yield one
-            found.extend(held for held in one.co_consts if isinstance(held, CodeType))
-        elif isinstance(one, FunctionType):
-            found.extend((one.__code__, getattr(one, "__wrapped__", None)))
-        elif isinstance(one, (classmethod, staticmethod)):
-            found.append(one.__func__)
-        elif isinstance(one, property):
-            found.extend((one.fget, one.fset))
-        elif isinstance(one, cached_property):
-            found.append(one.func)
-
-
 def inner_layer(layer: Any, fits: Callable[[Any], bool]) -> Any:
-    """Returns the object that a wrapper wraps, or None if it wraps none.
-
-    Args:
-        layer: The wrapper; any object.
-        fits: Returns True for an environment, and False for other objects that attributes of these names may contain.
-    """
+    """Returns the object that a wrapper wraps, or None if it wraps none."""
     held = (attribute(layer, name) for name in _INNER)
     return next((one for one in held if fits(one)), None)
 
 
 def layers(source: Any, kind: type) -> list[Any]:
-    """Returns the layers of a source from its outermost wrapper to the bare environment.
-
-    Args:
-        source: The environment.
-        kind: The class that every layer is an instance of.
-    """
+    """Returns the layers of a source from its outermost wrapper to the bare environment."""
     found = [source]
     while True:
         inner = inner_layer(found[-1], lambda layer: isinstance(layer, kind))
@@ -149,23 +60,13 @@ def layers(source: Any, kind: type) -> list[Any]:
 
 
 def physics(source: Any, kind: type) -> Any:
-    """Returns the simulation inside a source of dm_control, or None.
-
-    Args:
-        source: The environment.
-        kind: The class that every layer is an instance of.
-    """
+    """Returns the simulation inside a source of dm_control, or None."""
     held = (attribute(layer, "_physics") for layer in layers(source, kind))
     return next((one for one in held if hasattr(one, "get_state")), None)
 
 
 def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
-    """Returns the `seed` method of the outermost layer that has one, or None.
-
-    Args:
-        source: The environment.
-        kind: The class that every layer is an instance of.
-    """
+    """Returns the `seed` method of the outermost layer that has one, or None."""
     for layer in layers(source, kind):
         if callable(getattr(type(layer), "seed", None)):
             return layer.seed
@@ -173,12 +74,7 @@ def seed_hook(source: Any, kind: type) -> Callable[[int], Any] | None:
 
 
 class Generators:
-    """The random generators of a source's layers and tasks, innermost first.
-
-    Args:
-        source: The environment.
-        kind: The class that every layer is an instance of.
-    """
+    """The random generators of a source's layers and tasks, innermost first."""
 
     def __init__(self, source: Any, kind: type) -> None:
         self._places: list[tuple[dict[str, Any], str]] = []
@@ -254,17 +150,10 @@ class _Layer:
 
 
 class Content:
-    """A copy of the attributes of a source's layers.
-
-    Args:
-        parts: The layers. One with methods `content()` and `put_back(content)` is copied and restored by these.
-
-    Raises:
-        SnapshotUnsupported: An attribute cannot be copied.
-    """
+    """A copy of the attributes of a source's layers."""
 
     def __init__(self, parts: list[Any]) -> None:
-        self._layers = [_Layer(kind_of(part)) for part in parts]
+        self._layers = [_Layer(type(part)) for part in parts]
         stand_ins: dict[int, Any] = dict(zip(map(id, parts), self._layers, strict=True))
         try:
             self._held = deepcopy(
@@ -276,12 +165,8 @@ class Content:
             raise SnapshotUnsupported(f"{parts[0]}: cannot be copied ({error!r})") from error
 
     def put_back(self, parts: list[Any]) -> None:
-        """Restores the attributes in layers of the same classes.
-
-        Raises:
-            SnapshotUnsupported: The layers are of other classes.
-        """
-        if [layer.kind for layer in self._layers] != [kind_of(part) for part in parts]:
+        """Restores the attributes in layers of the same classes."""
+        if [layer.kind for layer in self._layers] != [type(part) for part in parts]:
             raise SnapshotUnsupported(
                 f"restore: expected a snapshot of {parts[0]}, got one of a {self._layers[0].kind.__name__}"
             )
@@ -299,11 +184,6 @@ class Content:
                 own = attributes(part)
                 own.clear()
                 own.update(in_dict)
-
-
-def kind_of(part: Any) -> type:
-    """Returns an object's class; for a form whose class was extended by reached attributes, the original class."""
-    return type(part).__dict__.get("_written", type(part))
 
 
 def _held(part: Any) -> tuple[dict[str, Any], dict[str, Any]]:

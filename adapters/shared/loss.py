@@ -58,12 +58,7 @@ class Loss:
 
 
 def warn_user(message: str, category: type[UserWarning]) -> None:
-    """Issues a warning that points at the line outside envoi from which envoi was called.
-
-    Args:
-        message: The message.
-        category: The class of the warning.
-    """
+    """Issues a warning that points at the line outside envoi from which envoi was called."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "envoi":
         level, frame = level + 1, frame.f_back
@@ -71,11 +66,7 @@ def warn_user(message: str, category: type[UserWarning]) -> None:
 
 
 def warn_narrowed(losses: Iterable[Loss]) -> None:
-    """Warns of all precision that a conversion loses, in one message.
-
-    Args:
-        losses: All losses of the conversion; those that are refused or not of precision are left out.
-    """
+    """Warns of all precision that a conversion loses, in one message."""
     narrowed = [str(loss) for loss in losses if not loss.refused and loss.field == "precision"]
     if narrowed:
         warn_user("; ".join(narrowed), NarrowingWarning)

@@ -56,20 +56,8 @@ def context_of(core: Any) -> Mapping[str, Any] | None:
     return None if isinstance(base, BatchEnv) else getattr(base, "given_context", None) or None
 
 
-def origin_of(core: Any) -> Origin | None:
-    """Returns the origin of an environment as recorded by `mark`, or None."""
-    return core.made_by
-
-
 def mark(core: Env | MultiEnv, name: str = "", arguments: Mapping[str, Any] | None = None, spec: Any = None) -> None:
-    """Records on an environment how it was made. Copies, pickles and batches of it keep the record.
-
-    Args:
-        core: The environment, not changed yet.
-        name: The name for `envoi.adapters.load`.
-        arguments: The arguments for `load`.
-        spec: A framework's description, instead of a name.
-    """
+    """Records on an environment how it was made. Copies, pickles and batches of it keep the record."""
     while isinstance(core, (OneOfMany, Sole)):  # conversions may remove these, so the record goes inside them
         core = core.env
     core.made_by = Origin(name, dict(arguments or {}), spec, rewarder_of(core), context_of(core))

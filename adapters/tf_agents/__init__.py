@@ -52,10 +52,8 @@ from ..conversion import exported, imported, losses_for
 from ..shared.agent_count import one_agent
 from ..shared.arrival import Copy
 from ..shared.loss import Loss, UnseededWarning
-from .batch_form import ToTFAgentsBatch
-from .batch_source import FromTFAgentsBatch, FromTFAgentsLanes, from_source
-from .form import ToTFAgents
-from .source import FromTFAgents
+from .form import ToTFAgents, ToTFAgentsBatch
+from .source import FromTFAgents, FromTFAgentsBatch, FromTFAgentsLanes, from_source
 from .specs import NAME, ArraySpec, BoundedArraySpec, PyEnvironment, StepType, TimeStep, from_spec, to_spec
 from .specs import losses as _losses
 

@@ -1,20 +1,22 @@
-"""Exports core environments of one lane to TF-Agents, and the base for batches. See `envoi.adapters.tf_agents`."""
+"""Exports core environments and batches to TF-Agents. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from envoi import Env, Reset, SpecError, Step
-from envoi.seeding import check_seed
+from envoi import BatchEnv, Env, Infos, Reset, SpecError, Step
+from envoi.protocol.batch_env import as_mask
+from envoi.seeding import check_seed, lane_seeds
+from envoi.tree import children, is_branch, map_leaves, rebuild
 
 from ..shared.array_specs import decoder
-from ..shared.exported import AnyForm
+from ..shared.discounts import is_zero
+from ..shared.exported import OpenForm, SpecMethods
 from ..shared.loss import warn_narrowed
-from ..shared.spec_methods import SpecMethods
 from .specs import (
     NAME,
     ArraySpec,
@@ -23,12 +25,13 @@ from .specs import (
     TimeStep,
     array_encoder,
     constant,
-    is_zero,
+    lanes_of,
     losses,
     number_encoder,
     number_spec,
     to_number_spec,
     to_spec,
+    zero_lanes,
 )
 
 FIRST, MID, LAST = StepType.FIRST, StepType.MID, StepType.LAST
@@ -37,7 +40,7 @@ make_time_step: Callable[[tuple[Any, Any, Any, Any]], TimeStep] = partial(tuple.
 """`TimeStep(*values)` for hot paths; TF-Agents' own `transition` takes hundreds of times as long."""
 
 
-class ToTFAgents(SpecMethods, AnyForm, PyEnvironment):
+class ToTFAgents(SpecMethods, OpenForm, PyEnvironment):
     """A core environment as one of TF-Agents.
 
     In TF-Agents `reset` takes no arguments: call `seed(s)` before it to seed it, and set `reset_options` for options.
@@ -80,45 +83,51 @@ class ToTFAgents(SpecMethods, AnyForm, PyEnvironment):
         self._reward_spec = to_number_spec(core.reward_spec, "reward", self._exact)
         reward = number_spec(core.reward_spec, "reward", self._exact)
         discount = number_spec(core.discount_spec, "discount", self._exact)
-        lanes = () if core.batch_size is None else (core.batch_size,)
+        n, seen, done = core.batch_size, core.observation_spec, core.action_spec
+        lanes = () if n is None else (n,)
         self._to_reward, self._to_discount = number_encoder(reward), number_encoder(discount)
-        self._no_reward, self._nothing, self._all = (
-            constant(reward, 0, lanes),
-            constant(discount, 0, lanes),
-            constant(discount, 1, lanes),
-        )
+        self._no_reward = constant(reward, 0, lanes)
+        self._nothing, self._all = constant(discount, 0, lanes), constant(discount, 1, lanes)
         # If the reward is one number, as most are, `_step` makes the array inline.
         self._reward_dtype: Any = getattr(reward, "dtype", None)
-        self._encode, self._decode = self._codecs()
+        self._encode = array_encoder(seen if n is None else lanes_of(seen, n))
+        self._decode = decoder(done if n is None else lanes_of(done, n), exact=self._env is not core)
 
-    def _codecs(self) -> tuple[Any, Any]:
-        exact = self._env is not self.core
-        return array_encoder(self.core.observation_spec), decoder(self.core.action_spec, exact=exact)
+    @property
+    def batched(self) -> bool:
+        """True for a batch, whose values have a leading axis of n lanes."""
+        return self.core.batch_size is not None
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of lanes of a batch, else None."""
+        return self.core.batch_size
 
     def seed(self, seed: int | Sequence[int | None] | None) -> None:
         """Seeds the next reset, so that all randomness from then on follows from the seed.
 
         Args:
-            seed: An integer of at least 0, or None for no seed.
+            seed: An integer of at least 0; for a batch one for all lanes, or a sequence of one (or None) per lane.
 
         Raises:
-            SpecError: It is not an integer of at least 0, or None.
+            SpecError: A seed is not an integer of at least 0, or the number of seeds is not that of lanes.
         """
-        self._seed = check_seed(seed)
+        n = self.core.batch_size
+        if n is None:
+            seed = check_seed(seed)
+        else:
+            lane_seeds(seed, n)
+        self._seed = seed
 
-    def _begin(self) -> Any:
-        """Resets the core; returns its first observation."""
+    def _reset(self) -> TimeStep:
         if self.core.reward_spec is not self._reward_of:  # another rewarder
             self._plan()
         self.last = last = self._env.reset(seed=self._seed, options=self.reset_options)
         self._seed = self.reset_options = None
         self._over = None
-        observation = last.observation
-        return observation if self._encode is None else self._encode(observation)
-
-    def _reset(self) -> TimeStep:
-        observation = self._begin()
-        return make_time_step((FIRST, self._no_reward(), self._all(), observation))
+        observation = last.observation if self._encode is None else self._encode(last.observation)
+        kinds = FIRST if self.core.batch_size is None else np.zeros(self.core.batch_size, np.int32)
+        return make_time_step((kinds, self._no_reward(), self._all(), observation))
 
     def _step(self, action: Any) -> TimeStep:
         if self._over:
@@ -158,31 +167,19 @@ class ToTFAgents(SpecMethods, AnyForm, PyEnvironment):
         return {} if self.last is None else self.last.info
 
     def get_state(self) -> Any:
-        """Returns an opaque copy of everything: the core's snapshot, the current time step, the seed of the next reset.
-
-        Raises:
-            SnapshotUnsupported: A part of the core cannot be copied.
-        """
+        """Returns an opaque copy: the core's snapshot, the current time step, and the seed of the next reset."""
         return self.content()
 
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned.
-
-        Args:
-            state: The result of `get_state`, which may be restored any number of times.
-        """
+        """Restores what `get_state` returned, any number of times."""
         self.put_back(state)
 
     def has_returned(self, time_step: Any) -> bool:
-        """Returns True for the very time step that this form returned last, which no wrapper has replaced.
-
-        Args:
-            time_step: The time step, as it came through the wrappers around this form.
-        """
+        """Returns True for the very time step that this form returned last, which no wrapper has replaced."""
         return self._current_time_step is time_step
 
     def render(self, mode: str = "rgb_array") -> Any:
-        """Returns an image of the current state.
+        """Returns an image of the current state; for a batch those of all lanes, of shape (n, height, width, 3).
 
         Args:
             mode: The core's `render_mode`.
@@ -195,9 +192,162 @@ class ToTFAgents(SpecMethods, AnyForm, PyEnvironment):
             raise NotImplementedError(f"render: {self.core!r} has no pictures")
         if mode != self.render_mode:
             raise SpecError(f"render: expected mode {self.render_mode!r}, as the environment was made, got {mode!r}")
-        return self.core.render()
+        picture = self.core.render()
+        return picture if self.core.batch_size is None else np.stack(picture)
 
     @property
     def unwrapped(self) -> Any:
-        """The model or source inside all wrappers of the core."""
         return self.core.unwrapped
+
+
+class ToTFAgentsBatch(ToTFAgents):
+    """A batch as a batched environment of TF-Agents. A lane begins a new episode in the step after its `LAST`.
+
+    Args:
+        core: A `BatchEnv`, or a wrapper of one.
+        validate: If True, every value is checked against its spec.
+        exact: If True, rewards and discounts keep the core's dtypes; otherwise they become float32.
+    """
+
+    core: BatchEnv
+
+    _of_lanes = True
+
+    @property
+    def infos(self) -> Sequence[dict[Any, Any]]:
+        """The infos of the last reset or step, one dict per lane with values of their own types; empty before."""
+        return Infos([{} for _ in range(self.core.batch_size)]) if self.last is None else cast("Any", self.last.info)
+
+    def get_info(self) -> Any:
+        """Returns the infos of the last reset or step, stacked over the lanes as in TF-Agents' `BatchedPyEnvironment`.
+
+        Returns:
+            A dict of arrays of shape (n, …), nested as the infos are; empty before the first reset. `infos` has them
+            lane by lane, which lanes whose keys differ need.
+
+        Raises:
+            SpecError: The infos of the lanes differ in their keys or shapes, or only some have text; names them.
+        """
+        return stacked(self.infos)
+
+    def reset_lanes(self, mask: Any, seed: int | Sequence[int | None] | None = None) -> TimeStep:
+        """Starts an episode in some lanes immediately, which TF-Agents' own environments do only in a step.
+
+        Args:
+            mask: The lanes to reset: shape (n,), bool.
+            seed: One seed for all lanes, one per lane, or None.
+
+        Returns:
+            The time step of all n lanes, which is `FIRST` in those of `mask`.
+        """
+        kinds, reward, discount, _ = self.current_time_step()  # raises an error before the first reset
+        mask = as_mask(mask, self.core.batch_size, "mask")
+        self.last = last = self._env.reset(seed=seed, mask=mask)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        observation = last.observation if self._encode is None else self._encode(last.observation)
+
+        def first(value: Any) -> Callable[[Any], Any]:
+            return lambda leaf: np.where(mask.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf.dtype.type(value), leaf)
+
+        self._over = None if self._over is None or not (self._over & ~mask).any() else self._over & ~mask
+        values = (first(0)(kinds), map_leaves(first(0), reward), map_leaves(first(1), discount), observation)
+        self._current_time_step = make_time_step(values)
+        return self._current_time_step
+
+    def restart(self, mask: Any) -> None:
+        """Sets the mask of lanes that begin an episode in the next step, by default those that have ended."""
+        self._over = mask if mask.any() else None
+
+    def _step(self, action: Any) -> TimeStep:
+        begin = self._over
+        sent = action if self._decode is None else self._decode(action)
+        self.last = last = self._env.step(sent, begin)
+        observation, reward, terminated, truncated, discount, _ = last
+        if self._encode is not None:
+            observation = self._encode(observation)
+        over = terminated | truncated
+        kinds = np.add(over, 1, dtype=np.int32)
+        if begin is not None:
+            kinds[begin] = 0
+        discount = self._to_discount(discount)
+        if over.any():
+            self._over = over
+            self._mark_ends(discount, terminated, truncated)
+        else:
+            self._over = None
+        return make_time_step((kinds, self._to_reward(reward), discount, observation))
+
+    def _mark_ends(self, discount: Any, terminated: Any, truncated: Any) -> None:
+        """Sets the form's own discount to 0 in terminated lanes, and to 1 in truncated lanes where it is 0."""
+        if terminated.any():
+            map_leaves(lambda leaf: leaf.__setitem__(terminated, 0), discount)
+        cut = truncated & ~terminated
+        if cut.any():
+            zero = cut & zero_lanes(discount, len(cut))
+            map_leaves(lambda leaf: leaf.__setitem__(zero, 1), discount)
+
+
+# Infos of a batch: nested arrays with a leading axis of n lanes.
+
+
+class StackedInfo(dict[Any, Any]):
+    """Infos stacked over lanes, as nested arrays, with the original `infos`, which an import reads."""
+
+    infos: Sequence[Mapping[Any, Any]] = ()
+
+
+class NotStackable(SpecError):
+    """The error for infos of lanes that differ in their keys, shapes or types."""
+
+    def __init__(self, message: str, infos: Sequence[Mapping[Any, Any]] = ()) -> None:
+        super().__init__(message)
+        self.infos = infos
+
+
+def stacked(infos: Sequence[Mapping[Any, Any]]) -> StackedInfo:
+    """Stacks the infos of all lanes, as `BatchedPyEnvironment.get_info` does."""
+    try:
+        result = StackedInfo(_nest(infos))
+    except SpecError as error:
+        raise NotStackable(str(error), infos) from None
+    result.infos = infos
+    return result
+
+
+def _nest(infos: Sequence[Mapping[Any, Any]]) -> Any:
+    if isinstance(infos, Infos) and infos.masks is None and (infos.mask is None or infos.mask.all()):
+        columns = infos.columns
+        if columns is not None and all(isinstance(column, np.ndarray) for column in columns.values()):
+            return {key: np.array(column) for key, column in columns.items()}
+    return _stacked(list(infos), "info")
+
+
+def _stacked(values: list[Any], path: str) -> Any:
+    first = values[0]
+    if not any(map(is_branch, values)):
+        arrays = [np.asanyarray(value) for value in values]
+        _agree(path, "of one shape", [str(array.shape) for array in arrays])
+        if not any(array.dtype.hasobject for array in arrays):  # numpy would write numbers beside text as text
+            kinds = ["text" if array.dtype.kind in "US" else "no text" for array in arrays]
+            _agree(path, "of text or of no text", kinds)
+        return np.stack(arrays)
+    kinds = [type(value).__name__ if is_branch(value) else "one value" for value in values]
+    kinds = ["a dict" if isinstance(value, dict) else kind for value, kind in zip(values, kinds, strict=True)]
+    _agree(path, "nested alike", kinds)
+    keys = [[key for _, key, _ in children(value)] for value in values]
+    for key in dict.fromkeys(key for own in keys for key in own):
+        _agree(f"{path}[{key!r}]", "in all lanes or in none", ["a value" if key in own else "none" for own in keys])
+    below = ((f"{path}{part}", [value[key] for value in values]) for part, key, _ in children(first))
+    return rebuild(first, [_stacked(held, where) for where, held in below])
+
+
+def _agree(path: str, wanted: str, found: list[str]) -> None:
+    """Checks that a property is the same in all lanes."""
+    lanes: dict[str, list[int]] = {}
+    for lane, one in enumerate(found):
+        lanes.setdefault(one, []).append(lane)
+    if len(lanes) > 1:
+        by_lanes = ", ".join(f"{what} in lanes {of}" for what, of in lanes.items())
+        raise SpecError(
+            f"{path}: expected values {wanted} to stack over the lanes, got {by_lanes}; "
+            "read the form's `infos`, one dict a lane"
+        )

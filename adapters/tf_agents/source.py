@@ -1,21 +1,153 @@
-"""Imports environments of TF-Agents of one lane. See `envoi.adapters.tf_agents`."""
+"""Imports environments of TF-Agents, of one lane and batched. See `envoi.adapters.tf_agents`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
 
-from envoi import EpisodeError, SpecError, Step
-from envoi.protocol.env import make_step
+import numpy as np
+
+from envoi import Array, BatchEnv, Env, EpisodeError, Infos, Reset, SnapshotUnsupported, SpecError, Step
+from envoi.lane_values import take
+from envoi.protocol.batch_env import as_mask
+from envoi.protocol.env import ENDED_LANES, NOT_RESET, make_step
 from envoi.protocol.episode import OVER, RUNNING
 from envoi.protocol.process import Info
-from envoi.rewards.native_reward import reward_step
+from envoi.rewards.rewarder import reward_step
+from envoi.seeding import batch_streams, lane_seeds
+from envoi.spec import SpecTree
+from envoi.structural_equality import structure
+from envoi.tree import is_branch, leaves, map_leaves
 
 from ..shared.arrival import Copy, incoming
-from ..shared.imported_env import ImportedEnv
-from .infos import lane_info
-from .source_base import FromTFSource, number_reader
-from .specs import PyEnvironment, array_encoder, is_zero
+from ..shared.discounts import is_zero
+from ..shared.imported import ImportedBatch, ImportedEnv, ImportedLanes, SeedsSource
+from ..shared.introspection import Content, layers
+from .form import NotStackable, StackedInfo, ToTFAgents, stacked
+from .specs import NAME, PyEnvironment, array_encoder, from_number_spec, from_spec, lanes_of, zero_lanes
+
+
+class FromTFSource(SeedsSource):
+    """Base of TF-Agents' importers, of one lane or many: finds what a source declares through all its wrappers."""
+
+    _framework = NAME
+    _planned = ("_form", "_incoming", "_take_reward", "_take_discount", "_encode")
+    _layer = PyEnvironment
+    _most_seeds = 2**31
+
+    _has_info: bool = True
+
+    def _describe(self) -> None:
+        self.observation_spec = from_spec(self.source.observation_spec(), "observation_spec")
+        self.action_spec = from_spec(self.source.action_spec(), "action_spec", action=True)
+        if self.form_inside is self.source:
+            self.reward_spec, self.discount_spec = self.source.core.reward_spec, self.source.core.discount_spec
+        else:
+            self.reward_spec = self._declared_reward()
+            self.discount_spec = from_number_spec(self._declared("discount")[1], "discount_spec")
+        self.metadata, self.render_mode = self._pictures()
+
+    def _declared_reward(self) -> SpecTree:
+        layer, spec = self._declared("reward")
+        read = from_number_spec(spec, "reward_spec")
+        if layer is self.source:
+            return read
+        # A wrapper may change rewards, by adding up several for example, so their bounds may not hold.
+        return map_leaves(lambda leaf: Array(leaf.shape, leaf.dtype, name=leaf.name), read)
+
+    def _declared(self, what: str) -> tuple[Any, Any]:
+        """Returns the outermost layer that declares a spec of its own, and the spec.
+
+        TF-Agents' wrappers do not pass it on.
+        """
+        own = f"{what}_spec"
+        for layer in self._parts():
+            kind = type(layer)
+            if getattr(kind, own) is not getattr(PyEnvironment, own):
+                spec = getattr(layer, own)()  # None in some bandits, which means the default one
+                return layer, getattr(layer.time_step_spec(), what) if spec is None else spec
+            if kind.time_step_spec is not PyEnvironment.time_step_spec:
+                return layer, getattr(layer.time_step_spec(), what)
+        return self.source, getattr(self.source, own)()
+
+    def _pictures(self) -> tuple[dict[str, Any], str | None]:
+        """Returns the metadata and the render mode."""
+        form: Any = self.form_inside
+        if form is not None:
+            return deepcopy(form.metadata), form.render_mode
+        if type(self.unwrapped).render is PyEnvironment.render:
+            return {"render_modes": []}, None
+        return {"render_modes": ["rgb_array"]}, "rgb_array"
+
+    @property
+    def unwrapped(self) -> Any:
+        return layers(self.source, PyEnvironment)[-1]
+
+    def _source_info(self) -> Any:
+        """Returns the source's info; None if it has none."""
+        if not self._has_info:
+            return None
+        try:
+            return self.source.get_info()
+        except NotImplementedError:
+            self._has_info = False
+            return None
+
+    @property
+    def _has_seed_method(self) -> bool:
+        return type(self.unwrapped).seed is not PyEnvironment.seed
+
+    def _call_seed_method(self, seed: Any) -> bool:
+        try:
+            self.source.seed(seed)
+        except NotImplementedError:
+            return False
+        return True
+
+    def _parts(self) -> list[Any]:
+        return layers(self.source, PyEnvironment)
+
+    def _hold_source(self) -> Any:
+        """Returns a copy of all attributes of the source, or the result of its `get_state` if they cannot be copied."""
+        try:
+            return super()._hold_source()
+        except SnapshotUnsupported:
+            if len(self._parts()) > 1:  # wrappers of TF-Agents leave their own state out of `get_state`
+                raise
+            try:
+                return deepcopy(self.source.get_state())
+            except NotImplementedError:
+                pass
+            raise
+
+    def _put_back_source(self, content: Any) -> None:
+        if isinstance(content, Content):
+            super()._put_back_source(content)
+        else:
+            self.source.set_state(deepcopy(content))  # a copy, because the source may write into it
+
+    def render(self) -> Any:
+        return None if self.render_mode is None else self.source.render(self.render_mode)
+
+
+def number_reader(spec: SpecTree, copy: Copy) -> Callable[[Any], Any]:
+    """Returns a function that converts rewards or discounts of a source for the core.
+
+    Scalars become numpy scalars, which cannot be changed in place.
+    """
+    take = incoming(spec, copy)
+    if not (isinstance(spec, Array) and spec.shape == ()):
+        return take
+    dtype = spec.dtype
+
+    def read(value: Any) -> Any:
+        if type(value) is np.ndarray and value.dtype == dtype and value.shape == ():
+            return value[()]
+        value = take(value)
+        return value[()] if type(value) is np.ndarray and value.shape == () else value
+
+    return read
 
 
 class FromTFAgents(FromTFSource, ImportedEnv):
@@ -76,3 +208,213 @@ class FromTFAgents(FromTFSource, ImportedEnv):
         if rewarder is not None:
             reward = reward_step(rewarder, reward, before, action, self.state)
         return make_step((observation, reward, terminated, truncated, discount, info))
+
+
+class FromTFAgentsBatch(FromTFSource, ImportedBatch):
+    """A batched environment of TF-Agents as a batch.
+
+    Its lanes are reset as TF-Agents permits: each in the step after its end, or all by `reset`. A form of envoi resets
+    any lane at any time.
+
+    Args:
+        source: The batched TF-Agents environment, possibly wrapped.
+        seed: A function that seeds the source, see `from_tf_agents`.
+        copy: Which observations to copy, see `from_tf_agents`.
+
+    Attributes:
+        source: The TF-Agents environment.
+        restarts: The ways in which its lanes can be reset, see `BatchEnv`.
+    """
+
+    def __init__(self, source: PyEnvironment, seed: Callable[[Any], Any] | None = None, copy: Copy = "auto") -> None:
+        self._seeder = seed
+        super().__init__(source, cast("int", source.batch_size), copy)
+        # Wrappers of TF-Agents do not pass on a reset of single lanes.
+        self.restarts = BatchEnv.restarts if self.form_inside is source else frozenset({"step"})
+
+    def _plan(self) -> None:
+        n = self.batch_size
+        self._form: Any = self.form_inside
+        self._incoming = incoming(lanes_of(self.observation_spec, n), self._copy)
+        self._take_reward = incoming(lanes_of(self.declared_reward_spec, n), self._copy)
+        self._take_discount = incoming(lanes_of(self.discount_spec, n), self._copy)
+        self._encode = array_encoder(lanes_of(self.action_spec, n), fresh=True)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: Any = None,
+    ) -> Reset:
+        n, lanes = self.batch_size, as_mask(mask, self.batch_size, "mask")
+        lane_seeds(seed, n)  # raises an error if they are not valid
+        if isinstance(seed, np.integer):  # sources may accept only Python integers
+            seed = int(seed)
+        if lanes is not None and not lanes.all():
+            return self._reset_lanes(lanes, seed, options)
+        self._give_options(options)
+        if seed is not None:
+            self.seed_source(seed)
+        time_step = self.source.reset()
+        self._streams = batch_streams(seed, n) or self._streams
+        self._over, self._begun = np.zeros(n, bool), True
+        form = self._form
+        if form is not None and form.has_returned(time_step):
+            self._observation, infos = form.last.observation, form.last.info
+        else:
+            observation = time_step.observation
+            self._observation, infos = self._incoming(observation), unstacked(self._source_info, self.batch_size)
+        return Reset(self._observation, cast("Any", infos))
+
+    def _call_seed_method(self, seed: Any) -> bool:
+        try:
+            return super()._call_seed_method(seed)
+        except TypeError:  # lanes in processes of their own take a list of one seed per lane
+            if self._form is not None or not isinstance(seed, int):
+                raise
+            return super()._call_seed_method(lane_seeds(seed, self.batch_size))
+
+    def _reset_lanes(self, mask: Any, seed: Any, options: Mapping[str, Any] | None) -> Reset:
+        form = self._form
+        if not self._begun:
+            raise EpisodeError(f"reset: {NOT_RESET} in all lanes first, without a mask")
+        if form is None or form is not self.source:
+            raise EpisodeError(
+                "reset: TF-Agents begins an episode of single lanes only in the step after their end; "
+                "use step(actions, restart=…), or reset all lanes"
+            )
+        form.reset_options = options
+        form.reset_lanes(mask, seed)
+        self._streams = batch_streams(seed, self.batch_size) or self._streams
+        self._over = self._over & ~mask
+        self._observation = form.last.observation
+        return form.last
+
+    def step(self, action: Any, restart: Any = None) -> Step:
+        begin = as_mask(restart, self.batch_size, "restart")
+        begin = np.zeros(self.batch_size, bool) if begin is None else begin
+        self._check_lanes(begin)
+        rewarder, form = self._rewarder, self._form
+        before = None if rewarder is None else self.state
+        sent = action if self._encode is None else self._encode(action)
+        if form is not None:
+            form.restart(begin)
+            time_step = self.source.step(sent)
+        else:
+            # Some sources start a new episode only by `reset`, even if all lanes have ended.
+            time_step = self.source.reset() if begin.all() else self.source.step(sent)
+        if form is not None and form.has_returned(time_step):
+            result = form.last
+        else:
+            result = self._read(time_step, begin)
+        self._observation = result.observation
+        self._over = result.terminated | result.truncated
+        if rewarder is None:
+            return result
+        reward = reward_step(rewarder, result.reward, before, action, self.state)
+        return result._replace(reward=_filled(reward, begin, 0))
+
+    def _check_lanes(self, begin: Any) -> None:
+        self._check_begun("step")
+        left, early = self._over & ~begin, begin & ~self._over
+        if left.any():
+            raise EpisodeError(f"step: in lanes {np.flatnonzero(left).tolist()}, {ENDED_LANES}")
+        if early.any() and self._form is None and not begin.all():
+            raise EpisodeError(
+                f"step: lanes {np.flatnonzero(early).tolist()} have not ended, and TF-Agents begins "
+                "no new episode in a lane before its end"
+            )
+
+    def _read(self, time_step: Any, begin: Any) -> Step:
+        kinds = np.asarray(time_step.step_type)
+        wrong = (kinds == 0) != begin
+        if wrong.any():
+            lane = int(np.argmax(wrong))
+            does = "went on" if begin[lane] else "began another episode by itself"
+            raise EpisodeError(f"step: in lane {lane}, {self.source} {does}; call reset() first")
+        observation, reward, discount = time_step.observation, time_step.reward, time_step.discount
+        observation, reward = self._incoming(observation), self._take_reward(reward)
+        discount = self._take_discount(discount)
+        if begin.any():
+            reward, discount = _filled(reward, begin, 0), _filled(discount, begin, 1)
+        over = kinds == 2
+        terminated = over & zero_lanes(discount, self.batch_size)
+        flags: Any = (terminated, over & ~terminated)
+        infos: Any = unstacked(self._source_info, self.batch_size)
+        return make_step((observation, reward, *flags, discount, infos))
+
+
+def _filled(values: Any, lanes: Any, number: float) -> Any:
+    """Returns a copy of a batch's rewards or discounts, with `number` in some lanes."""
+
+    def fill(leaf: Any) -> Any:
+        result = np.array(leaf)
+        result[lanes] = number
+        return result
+
+    return map_leaves(fill, values)
+
+
+class FromTFAgentsLanes(ImportedLanes):
+    """A `BatchedPyEnvironment` as a batch of the environments inside it, each of which can be reset and seeded.
+
+    Args:
+        source: The batched environment.
+        copy: Which observations to copy, see `from_tf_agents`.
+
+    Attributes:
+        source: The batched environment.
+    """
+
+    _framework = NAME
+
+    def __init__(self, source: Any, copy: Copy = "auto") -> None:
+        lanes = [env.core if isinstance(env, ToTFAgents) else FromTFAgents(env, None, copy) for env in source.envs]
+        super().__init__(source, lanes)
+
+    @property
+    def unwrapped(self) -> Any:
+        return self.source
+
+
+def from_source(source: PyEnvironment, seed: Callable[[Any], Any] | None, copy: Copy) -> Env:
+    """Imports a TF-Agents environment, of one lane or batched."""
+    if not source.batched:
+        return FromTFAgents(source, seed, copy)
+    # A wrapper's `__getattr__` finds `envs` too, but the wrapper changes their values, so the class is asked.
+    lanes = getattr(source, "envs", ()) if hasattr(type(source), "envs") else ()
+    if seed is None and len(lanes) == source.batch_size and all(isinstance(env, PyEnvironment) for env in lanes):
+        return FromTFAgentsLanes(source, copy)
+    return FromTFAgentsBatch(source, seed, copy)
+
+
+def unstacked(get_info: Callable[[], Any], n: int) -> Infos:
+    """Returns the infos of n lanes from an environment's `get_info`.
+
+    If `stacked` made its result (or its error), and no wrapper has changed it, these are the original infos, whose
+    values keep their types.
+    """
+    try:
+        info = get_info()
+    except NotStackable as error:
+        return Infos([lane_info(one) for one in error.infos])
+    if isinstance(info, StackedInfo) and len(info.infos) == n and structure(info) == structure(stacked(info.infos)):
+        return Infos([lane_info(one) for one in info.infos])
+    if isinstance(info, (list, tuple, Infos)) and len(info) == n:
+        return Infos([lane_info(one) for one in info])
+    if isinstance(info, Mapping):
+        columns = {**info}
+        shapes = [np.shape(leaf)[:1] for column in columns.values() for _, leaf in leaves(column)]
+        if shapes and all(shape == (n,) for shape in shapes):
+            if not any(map(is_branch, columns.values())):
+                return Infos(columns=columns, n=n)
+            return Infos([{key: take(column, lane) for key, column in columns.items()} for lane in range(n)])
+    return Infos([lane_info(info) for _ in range(n)])
+
+
+def lane_info(info: Any) -> dict[Any, Any]:
+    """Returns the result of `get_info` as a dict of its own."""
+    if info is None:
+        return {}
+    return {**info} if isinstance(info, Mapping) else {"info": info}

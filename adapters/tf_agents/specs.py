@@ -17,7 +17,7 @@ import numpy as np
 from envoi import Array, Discrete, Env, LossyConversion, Spec
 from envoi.spec import SpecTree
 from envoi.spec.base import is_uniform
-from envoi.tree import children, leaves, map_leaves, rebuild
+from envoi.tree import children, is_branch, leaves, map_leaves, rebuild
 
 from ..shared.array_specs import ArrayForm, array_form, default_discrete, origin, read_form, remembering
 from ..shared.loss import Loss
@@ -25,30 +25,9 @@ from ..shared.loss import Loss
 if TYPE_CHECKING or find_spec("tf_agents") is None:
     from .types import ArraySpec, BoundedArraySpec, PyEnvironment, StepType, TimeStep
 else:
-    from tf_agents.environments.py_environment import PyEnvironment
+    from tf_agents.environments.py_environment import PyEnvironment  # noqa: F401
     from tf_agents.specs.array_spec import ArraySpec, BoundedArraySpec
-    from tf_agents.trajectories.time_step import StepType, TimeStep
-
-__all__ = [
-    "NAME",
-    "ArraySpec",
-    "BoundedArraySpec",
-    "PyEnvironment",
-    "StepType",
-    "TimeStep",
-    "array_encoder",
-    "constant",
-    "from_number_spec",
-    "from_spec",
-    "is_zero",
-    "lanes_of",
-    "losses",
-    "number_encoder",
-    "number_spec",
-    "to_number_spec",
-    "to_spec",
-    "zero_lanes",
-]
+    from tf_agents.trajectories.time_step import StepType, TimeStep  # noqa: F401
 
 NAME = "tf_agents"
 
@@ -166,16 +145,7 @@ def _read(spec: ArraySpec, path: str) -> Array:
 
 
 def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
-    """Returns the spec of rewards or discounts as TF-Agents' agents receive them: in float32.
-
-    Args:
-        spec: The core's spec.
-        what: `"reward"` or `"discount"`.
-        exact: If True, dtypes are not changed.
-
-    Raises:
-        LossyConversion: A leaf is not an array of numbers.
-    """
+    """Returns the spec of rewards or discounts as TF-Agents' agents receive them: in float32."""
     # The bounds include reward 0 and discount 1 of a first step, and discount 0 of a termination.
     most = 0 if what == "reward" else 1
 
@@ -194,30 +164,12 @@ def number_spec(spec: SpecTree, what: str, exact: bool) -> SpecTree:
 
 
 def to_number_spec(spec: SpecTree, what: str, exact: bool = False) -> Any:
-    """Converts the spec of rewards or discounts to a TF-Agents one.
-
-    Args:
-        spec: The core's spec.
-        what: `"reward"` or `"discount"`.
-        exact: If True, dtypes are not changed; otherwise they become float32.
-
-    Raises:
-        LossyConversion: A leaf is not an array of real numbers.
-    """
+    """Converts the spec of rewards or discounts to a TF-Agents one."""
     return _converted(spec, number_spec(spec, what, exact), what)
 
 
 def from_number_spec(spec: Any, path: str) -> SpecTree:
-    """Converts the TF-Agents spec of rewards or discounts to a core one.
-
-    Args:
-        spec: The TF-Agents spec.
-        path: The spec's path, for errors.
-
-    Returns:
-        The core spec. Of a spec made by `to_number_spec` it is the original one, unless the kind of number (integer,
-        float) was changed; then it is read from the spec's fields.
-    """
+    """Converts the TF-Agents spec of rewards or discounts to a core one."""
 
     def read(leaf: Any) -> SpecTree:
         known: Any = origin(leaf)
@@ -233,31 +185,27 @@ def losses(env: Env, exact: bool = False) -> list[Loss]:
         env: The core environment.
         exact: True if rewards and discounts keep their dtypes.
     """
-    found: list[Loss] = []
-    for what, spec in (("observation", env.observation_spec), ("action", env.action_spec)):
-        found += _refusals(spec, what)
-    for what, spec in (("reward", env.reward_spec), ("discount", env.discount_spec)):
-        refused = _refusals(spec, what)
-        found += refused
-        for path, leaf in leaves(spec, what) if not (refused or exact) else ():
-            if not np.can_cast(leaf.dtype, np.float32):
-                found.append(Loss(path, "precision", str(leaf.dtype), NAME, False, "agents compute with float32"))
+    numbers = {"reward": env.reward_spec, "discount": env.discount_spec}
+    specs = {"observation": env.observation_spec, "action": env.action_spec, **numbers}
+    found = [loss for what, spec in specs.items() for loss in _refusals(spec, what)]
+    refused = {loss.path for loss in found}
+    for path, leaf in (pair for what, spec in numbers.items() if not exact for pair in leaves(spec, what)):
+        if path not in refused and not np.can_cast(leaf.dtype, np.float32):
+            found.append(Loss(path, "precision", str(leaf.dtype), NAME, False, "agents compute with float32"))
     return found
 
 
 def _refusals(spec: SpecTree, path: str) -> list[Loss]:
-    if isinstance(spec, (dict, list, tuple)):
-        keys = _unless_refused(_check_keys, spec, path) if isinstance(spec, dict) else []
-        return [*keys, *(loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part))]
-    return _unless_refused(to_spec, spec, path)
-
-
-def _unless_refused(convert: Callable[[Any, str], Any], spec: SpecTree, path: str) -> list[Loss]:
+    """Returns a loss for each leaf that is refused, and for each dict whose keys cannot be sorted."""
+    below = [loss for part, _, sub in children(spec) for loss in _refusals(sub, path + part)] if is_branch(spec) else []
     try:
-        convert(spec, path)
+        if isinstance(spec, dict):
+            _check_keys(spec, path)
+        elif not is_branch(spec):
+            to_spec(spec, path)
     except LossyConversion as error:
-        return [Loss.of(error)]
-    return []
+        return [Loss.of(error), *below]
+    return below
 
 
 # Values.
@@ -274,10 +222,6 @@ def array_encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     """Returns a function that converts core values for TF-Agents, or None if no conversion is needed.
 
     Dicts become `OrderedDict`s, and scalars become 0-d arrays.
-
-    Args:
-        spec: The spec of the values.
-        fresh: If True, containers are copied even if no part needs a conversion.
     """
     if isinstance(spec, Discrete):
         kind = spec.dtype
@@ -309,13 +253,7 @@ def number_encoder(spec: SpecTree) -> Convert:
 
 
 def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Callable[[], Any]:
-    """Returns a function that returns a constant reward or discount, whose arrays are shared and read-only.
-
-    Args:
-        spec: The spec of the reward or discount.
-        number: The value of every element.
-        lanes: The leading axis: (n,) for a batch, () otherwise.
-    """
+    """Returns a function that returns a constant reward or discount, whose arrays are shared and read-only."""
 
     def make(leaf: Any) -> Any:
         array = np.full(lanes + leaf.shape, number, leaf.dtype)
@@ -327,27 +265,12 @@ def constant(spec: SpecTree, number: float, lanes: tuple[int, ...] = ()) -> Call
 
 
 def lanes_of(spec: SpecTree, n: int) -> SpecTree:
-    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …).
-
-    Args:
-        spec: The spec of one lane's values.
-        n: The number of lanes.
-    """
+    """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …)."""
     return map_leaves(lambda leaf: Array((n, *leaf.shape), leaf.dtype), spec)
 
 
-def is_zero(discount: Any) -> bool:
-    """Returns True if a discount, possibly nested, is 0 in every element."""
-    return not any(np.any(leaf) for _, leaf in leaves(discount))
-
-
 def zero_lanes(discount: Any, n: int) -> Any:
-    """Returns the mask of lanes whose discount is 0 in every element: shape (n,), bool.
-
-    Args:
-        discount: The discounts of n lanes, possibly nested; leaves have shape (n, …).
-        n: The number of lanes.
-    """
+    """Returns the mask of lanes whose discount is 0 in every element: shape (n,), bool."""
     zero = np.ones(n, bool)
     for _, leaf in leaves(discount):
         zero &= ~np.any(leaf, axis=tuple(range(1, np.ndim(leaf))))

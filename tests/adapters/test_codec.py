@@ -25,7 +25,8 @@ from envoi import (
     validate,
 )
 from envoi.adapters import Loss, losses
-from envoi.adapters.rllib.codec import IMAGE_SIZES, Codec
+from envoi.adapters.rllib.codec import Codec
+from envoi.adapters.rllib.observations import IMAGE_SIZES
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # finite float64 beyond float32
 

@@ -13,8 +13,7 @@ from traces import exact
 
 from envoi import ContextError
 from envoi.adapters import from_dm_env, load, to_dm_env
-from envoi.adapters.context_catalogue.dm_control import bindable
-from envoi.adapters.context_catalogue.dm_features import domain_of, kinds_of
+from envoi.adapters.context_catalogue.dm_control import bindable, domain_of, kinds_of
 from envoi.adapters.dm_env.names import load as load_source
 
 # In every domain, and where it is that nothing gets out of a plane.

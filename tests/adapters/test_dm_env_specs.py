@@ -23,7 +23,7 @@ import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 from envoi.adapters import from_dm_env, from_env, losses, to_dm_env, to_gymnasium
 from envoi.adapters.dm_env import from_spec, to_spec
-from envoi.adapters.dm_env.string_arrays import Strings
+from envoi.adapters.dm_env.specs import Strings
 from envoi.adapters.shared.array_specs import (
     ArrayForm,
     array_form,

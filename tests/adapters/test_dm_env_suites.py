@@ -220,7 +220,7 @@ def test_arguments_that_the_source_does_not_take_are_refused_by_name(name):
 
 @pytest.mark.parametrize(
     ("name", "package", "install"),
-    [("dm_control:a/b", "dm_control", "pip install dm-control"), ("bsuite:a/0", "bsuite", "pip install bsuite")],
+    [("dm_control:a/b", "dm_control", "dm-control"), ("bsuite:a/0", "bsuite", "bsuite")],
 )
 def test_a_suite_that_is_not_installed_says_what_to_install(monkeypatch, name, package, install):
     def importing(module, *rest):
@@ -228,7 +228,7 @@ def test_a_suite_that_is_not_installed_says_what_to_install(monkeypatch, name, p
 
     scheme, _, rest = name.partition(":")
     monkeypatch.setattr(importlib, "import_module", importing)
-    with pytest.raises(MissingBackend, match=f"{package} is not installed; {install}"):
+    with pytest.raises(MissingBackend, match=rf"{package} is not installed; pip install 'envoi\[{install}\]'"):
         load_source(scheme, rest)
 
 

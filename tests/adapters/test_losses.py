@@ -16,7 +16,7 @@ from scripted import Line, Scripted, Shaped
 import envoi
 from envoi import Array, Discrete, Foreign, Graph, LossyConversion, MultiBinary, MultiDiscrete, OneOf, Sequence, Text
 from envoi.adapters import FRAMEWORKS, TARGETS, convert, load, losses
-from envoi.adapters.dm_env.string_arrays import Strings
+from envoi.adapters.dm_env.specs import Strings
 from envoi.adapters.shared.loss import NarrowingWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")

@@ -10,6 +10,7 @@ import pytest
 from absent import optional
 from dm_env import StepType
 from dm_sources import Playing, Wrapping
+from pettingzoo import ParallelEnv
 
 import envoi
 from envoi import SpecError
@@ -19,6 +20,7 @@ from envoi.adapters import (
     from_gridverse,
     from_gymnasium,
     from_gymnasium_vector,
+    from_pettingzoo,
     load,
     losses,
     to_dm_env,
@@ -288,3 +290,46 @@ def test_the_values_of_a_context_reach_the_infos_of_every_form():
     assert form.get_info()["context"] == said
     form = to_rllib(make())({})
     assert form.reset(options=options)[1]["context"] == said
+
+
+# Sources whose own `reset` has no parameter for options.
+
+
+class SeedOnly(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Discrete(99), gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None):
+        super().reset(seed=seed)
+        return int(self.np_random.integers(99)), {}
+
+    def step(self, action):
+        return int(self.np_random.integers(99)), 0.0, False, False, {}
+
+
+class ZooSeedOnly(ParallelEnv):
+    metadata = {"name": "seed_only"}
+    possible_agents = ["a"]
+
+    def observation_space(self, agent):
+        return SeedOnly.observation_space
+
+    def action_space(self, agent):
+        return SeedOnly.action_space
+
+    def reset(self, seed=None):
+        self.agents, self.rng = ["a"], np.random.default_rng(seed)
+        return {"a": int(self.rng.integers(99))}, {"a": {}}
+
+    def step(self, actions):
+        return {"a": 0}, {"a": 0.0}, {"a": False}, {"a": False}, {"a": {}}
+
+
+@pytest.mark.parametrize("make", [lambda: from_gymnasium(SeedOnly()), lambda: from_pettingzoo(ZooSeedOnly())])
+def test_a_reset_without_options_runs(make):
+    env = make()
+    assert env.reset(seed=4)[0] == env.reset(seed=4)[0] != env.reset()[0]
+    assert any(loss.path == "options" for loss in losses(env, "rllib"))
+    with pytest.warns(DroppedOptionsWarning, match=r"takes no options, so 'size'"):
+        env.reset(options={"size": 3})
+    with pytest.raises(SpecError, match=r"options\['size'\]"):
+        envoi.Validated(env).reset(options={"size": 3})

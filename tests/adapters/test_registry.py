@@ -13,7 +13,7 @@ from scripted import Ends, Shaped
 
 import envoi
 from envoi import Array, Discrete, LossyConversion, MissingBackend, SpecError, Text, UnknownName
-from envoi.adapters import FRAMEWORKS, SCHEMES, TARGETS, convert, from_env, load, losses, registry
+from envoi.adapters import FRAMEWORKS, SCHEMES, TARGETS, convert, from_env, load, load_multi, losses, registry
 
 
 @pytest.mark.parametrize("name", ["catch", "cartpole", "pendulum", "gridworld"])
@@ -111,6 +111,22 @@ def test_an_error_of_gymnasium_that_is_not_about_the_name_is_passed_on():
 def test_a_missing_extra_of_an_environment_says_what_is_missing():
     with pytest.raises(MissingBackend, match="no_such_module"):
         load("gymnasium:no_such_module:Thing-v0")
+
+
+@pytest.mark.parametrize("name", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
+def test_an_atari_game_names_the_missing_package(name, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "ale_py" else find(name, *rest)
+    )
+    with pytest.raises(MissingBackend, match=r"ale_py is not installed; pip install 'gymnasium\[atari\]'"):
+        load(f"gymnasium:{name}")
+
+
+def test_an_unknown_namespace_has_no_near_name():
+    with pytest.raises(UnknownName, match="Namespace Nowhere not found") as error:
+        load("gymnasium:Nowhere/Pong-v5")
+    assert "did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if not FRAMEWORKS[name].stands_alone])
@@ -282,3 +298,20 @@ def test_importing_an_adapter_without_its_framework_does_not_break_recognition(m
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert isinstance(from_env(gymnasium.make("CartPole-v1")), envoi.Env)
     assert isinstance(from_env(envoi.adapters.rllib.RLlibEnv(Ends())), envoi.Env)
+
+
+def test_a_star_import_leaves_out_what_is_not_installed():
+    lines = (
+        "import importlib.util",
+        "found, absent = importlib.util.find_spec, ('ray', 'stable_baselines3')",
+        "importlib.util.find_spec = lambda name, *rest: None if name in absent else found(name, *rest)",
+        "from envoi.adapters import *",
+        "print('to_sb3' in dir(), 'to_rllib' in dir(), 'to_gymnasium' in dir(), 'load_multi' in dir())",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True", "True"]
+
+
+def test_agents_by_name():
+    assert isinstance(load_multi("envoi:nim"), envoi.MultiEnv)
+    assert list(load_multi("envoi:catch").possible_agents) == ["agent"]

@@ -312,16 +312,6 @@ def test_an_action_of_an_agent_that_does_not_act_is_refused_by_name(canonical):
     form.step({"first": 0})  # nothing has happened to the episode
 
 
-def test_a_step_after_the_end_is_refused(game):
-    form = form_of(game)
-    form.reset(seed=0)
-    rng = np.random.default_rng(0)
-    while form.core.agents:
-        form.step({agent: form.get_action_space(agent).sample() for agent in form.core.acting})
-    with pytest.raises(EpisodeError, match="ended"):
-        form.step({agent: rng.integers(1) for agent in form.agents})
-
-
 def test_an_action_mapping_stays_the_callers():
     class Greedy(ScriptedGame):
         def step(self, actions):
@@ -348,14 +338,6 @@ def test_validation_names_the_agent():
     form.reset(seed=0)
     with pytest.raises(SpecError, match=r"observation\['adam'\].*at step 1 of episode 1"):
         form.step({A: 0, B: 0})
-
-
-def test_state_and_its_space():
-    form = form_of(load("envoi:pursuit"))
-    form.reset(seed=0)
-    assert form.state_space.contains(form.state())
-    np.testing.assert_equal(form.state(), tuple(form.core.state))
-    assert form_of(load("envoi:nim")).state_space is None
 
 
 def test_masks_are_in_infos_and_beside_observations_where_asked_for():
@@ -432,29 +414,6 @@ def test_a_form_pickles_in_mid_episode_while_an_end_is_held_back():
         for actions in ({B: 0}, {C: 0}):
             exactly(copied.step(actions), twin.step(actions))
         exactly(copied.reset(seed=3), twin.reset(seed=3))
-
-
-def test_metadata_rendering_and_closing_are_the_cores():
-    closed = []
-
-    class Closing(ScriptedGame):
-        metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
-
-        def close(self):
-            closed.append(1)
-
-    form = form_of(Closing)
-    form.reset(seed=0)
-    assert form.render_mode == "rgb_array"
-    assert form.metadata == {"render_modes": ["rgb_array"], "render_fps": 7}
-    form.metadata["autoreset_mode"] = "next_step"  # as RLlib does
-    assert "autoreset_mode" not in Closing.metadata
-    assert form.render().shape == (4, 5, 3)
-    form.close()
-    form.close()
-    assert closed == [1]
-    assert form.unwrapped is form
-    assert form.np_random is form.core.rng
 
 
 # Seeds.
@@ -678,7 +637,7 @@ def test_environments_of_pettingzoo_are_sampled_and_labelled_as_they_end(run, na
 
 def test_several_agents_and_batches_are_registered_and_tried_beforehand(tmp_path):
     from envoi.integrations.rllib import preflight, register
-    from envoi.integrations.rllib.failure_file import read_failure
+    from envoi.integrations.rllib.faults.failure import read_failure
 
     observations, actions = preflight("envoi:nim", steps=100)
     assert list(actions.spaces) == ["first", "second"]
@@ -943,26 +902,6 @@ def test_a_mask_beside_the_observations_is_in_the_infos_too():
     assert infos[A][MASK].tolist() == [1, 0, 1]
     assert infos[A][MASK].dtype == np.int8
     assert act(env).infos[B][MASK].tolist() == [1, 0, 1]
-
-
-def test_seeds_and_options_reach_the_source_and_fix_what_follows():
-    env = from_rllib(Told(ON, ((A, B), {}, STOP, GO, {})))
-    options = {"a": 1}
-
-    def trace(seed):
-        said = []
-        for given in (seed, None, None):
-            said.append(env.reset(seed=given, options=options).observations[A].tolist())
-            while env.agents:
-                said.append(act(env).observations[A].tolist())
-        return said
-
-    assert trace(0) == trace(0)
-    assert trace(1) == trace(1)
-    assert trace(0) != trace(1)
-    assert env.source.seeds[0] == (0, {"a": 1})
-    assert options == {"a": 1}
-    assert all(type(seed) is int for seed, _ in env.source.seeds if seed is not None)
 
 
 def test_observations_do_not_change_behind_ones_back_and_actions_are_fresh():

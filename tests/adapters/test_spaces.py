@@ -573,3 +573,53 @@ def test_the_random_state_of_an_action_space_reaches_rllibs_forms():
     expected = [source.action_space.sample() for _ in range(3)]
     for space in (form.action_space, exact.action_space, several.action_spaces["me"]):
         assert [space.sample() for _ in range(3)] == expected
+
+
+BOX = spaces.Box(-1, 1, (1,))
+
+
+class Unfinished(envoi.Model):
+    """Everything but specs."""
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.zeros(1, np.float32)
+
+    def reward(self, state, action, next_state):
+        return 0.0
+
+    def terminal(self, state):
+        return False
+
+
+class Spaced(Unfinished):
+    observation_space = BOX
+    action_spec = envoi.Discrete(2)
+
+
+def test_a_space_in_place_of_a_spec_is_named():
+    with pytest.raises(AttributeError, match=r"`observation_space` is `observation_spec` here.*from_space"):
+        to_gymnasium(Spaced())
+    with pytest.raises(AttributeError, match=r"Unfinished declares no action_spec$"):
+        Unfinished().sample_action()
+    with pytest.raises(
+        SpecError, match=r"Late.observation_spec\['a'\]: expected a spec, got Box.*gymnasium.from_space"
+    ):
+
+        class Late(Unfinished):
+            observation_spec = {"a": BOX}
+
+
+def test_a_space_that_an_instance_sets_is_named():
+    env = Spaced()
+    env.observation_spec = BOX
+    for use in (to_gymnasium, lambda env: envoi.Validated(env).reset(seed=0)):
+        with pytest.raises(SpecError, match=r"expected a spec .*got Box.*gymnasium.from_space"):
+            use(env)
+    env.observation_spec = from_space(env.observation_spec)
+    assert to_gymnasium(env).observation_space == BOX

@@ -13,9 +13,8 @@ import envoi
 from envoi import Array, Discrete, LossyConversion, MultiBinary, MultiDiscrete, SpecError, Text, sample
 from envoi.adapters import from_env, load, losses
 from envoi.adapters.rllib import Codec
-from envoi.adapters.rllib.codec.images import is_image
-from envoi.adapters.rllib.codec.masks import Masks, has_masks
-from envoi.adapters.rllib.codec.structured import VECTOR, WORD_BINS, words
+from envoi.adapters.rllib.masks import Masks, has_masks
+from envoi.adapters.rllib.observations import VECTOR, WORD_BINS, is_image, words
 
 to_rllib = optional("envoi.adapters", "to_rllib")
 

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-import cloudpickle
 import numpy as np
 import pytest
 from depth import examples
@@ -23,7 +22,7 @@ from traces import exact, trace
 
 import envoi
 from envoi import Array, Discrete, EpisodeError, LossyConversion, SnapshotUnsupported, SpecError
-from envoi.adapters import convert, from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
+from envoi.adapters import from_env, from_tf_agents, load, losses, to_gymnasium_vector, to_tf_agents
 from envoi.adapters import tf_agents as package
 from envoi.adapters.shared.loss import DroppedOptionsWarning, NarrowingWarning
 from envoi.adapters.tf_agents import (
@@ -625,13 +624,6 @@ def test_what_a_spec_remembers_goes_when_it_is_replaced():
     assert from_spec(told, action=True) == Discrete(6)
 
 
-def test_a_spec_is_the_same_object_each_time():
-    form = to_tf_agents(load("envoi:catch"))
-    assert form.observation_spec() is form.observation_spec()
-    assert form.action_spec() is form.action_spec()
-    assert form.reward_spec() is form.reward_spec()
-
-
 REFUSED = {
     "type": [envoi.Text(3), envoi.Sequence(Discrete(2)), envoi.Graph(Array((2,))), envoi.OneOf([Discrete(2)])],
     "dtype": [Array((2,), "complex64"), Array((2,), "longdouble")],
@@ -767,25 +759,6 @@ def test_an_action_mapping_is_fresh_each_step():
 # Seeds and lifecycle.
 
 
-def test_equal_seeds_give_equal_traces_over_three_episodes_and_seed_0_behaves_as_seed_1():
-    script = [Line(), Line(), Line(truncated=True)]
-    plays = [(1, 0.0, 1.0), (2, 0.0, 0.0)]
-    for make in (
-        lambda: FromTFAgents(to_tf_agents(Scripted(*script))),
-        lambda: FromTFAgents(Remaking(to_tf_agents(Scripted(*script)))),
-        lambda: from_tf_agents(Seedable(*plays)),
-        lambda: from_tf_agents(Held(*plays)),
-    ):
-        traces = {}
-        for seed in (0, 1):
-            env = make()
-            traces[seed] = play(env, seed)
-            assert play(env, seed) == traces[seed]
-            assert play(make(), seed) == traces[seed]
-        assert traces[0] != traces[1]
-        assert not env.unseeded
-
-
 def test_the_seed_of_a_form_is_for_its_next_reset():
     form, core = to_tf_agents(Scripted(Line(truncated=True))), Scripted(Line())
     form.seed(3)
@@ -847,21 +820,6 @@ def test_the_generator_of_a_source_can_be_read_and_set():
     assert back.rng is core.rng
 
 
-def test_making_a_form_or_looking_at_it_leaves_the_environment_alone():
-    def lived(look):
-        core = Scripted(Line(), Line(), Line())
-        core.reset(seed=3)
-        if look:
-            form = to_tf_agents(core)
-            _ = form.time_step_spec(), form.get_info(), repr(form), form.batched, form.batch_size
-            FromTFAgents(form).sample_action()
-            copy.deepcopy(form).reset()
-            losses(core, "tf_agents")
-        return core.step(5)
-
-    same(lived(True), lived(False))
-
-
 def test_options_reach_the_reset_of_a_form_and_others_warn_that_they_take_none():
     options = {"difficulty": 3}
     for wrap in (lambda form: form, Passing):
@@ -878,26 +836,6 @@ def test_options_reach_the_reset_of_a_form_and_others_warn_that_they_take_none()
     with pytest.warns(DroppedOptionsWarning, match="'difficulty'"):
         env.reset(options=options)
     assert options == {"difficulty": 3}
-
-
-def test_closing_is_forwarded_once():
-    source = Counting(MIDDLE)
-    with from_tf_agents(source) as env:
-        env.reset()
-    env.close()
-    assert source.closed == 1
-
-    class Closing(Scripted):
-        closed = 0
-
-        def close(self):
-            self.closed += 1
-
-    core = Closing(Line())
-    with to_tf_agents(core) as form:
-        form.reset()
-    form.close()
-    assert core.closed == 1
 
 
 def test_pictures_and_metadata_travel():
@@ -926,39 +864,6 @@ def test_pictures_and_metadata_travel():
     env = from_tf_agents(Passing(Painting(MIDDLE)))
     assert env.metadata == {"render_modes": ["rgb_array"]}
     assert env.render().shape == (2, 2, 3)
-
-
-def copies(env):
-    return [
-        copy.copy(env),
-        copy.deepcopy(env),
-        pickle.loads(pickle.dumps(env)),
-        cloudpickle.loads(cloudpickle.dumps(env)),
-    ]
-
-
-def test_copies_and_pickles_go_on_as_the_original_would_fresh_and_in_the_middle():
-    for make in (
-        lambda: FromTFAgents(to_tf_agents(Ends())),
-        lambda: FromTFAgents(Passing(to_tf_agents(Ends()))),
-        lambda: FromTFAgents(Remaking(to_tf_agents(Ends()))),
-        lambda: from_tf_agents(Held(*[MIDDLE] * 20)),
-    ):
-        env = make()
-        for steps in (0, 1):
-            env.reset(seed=3)
-            for _ in range(steps):
-                env.step(env.action_spec.sample(np.random.default_rng(0)))
-            action = env.action_spec.sample(np.random.default_rng(1))
-            twin = copy.deepcopy(env)
-            expected = [twin.step(action), twin.reset(), twin.step(action)]
-            for other in copies(env):
-                same([other.step(action), other.reset(), other.step(action)], expected)
-    form = to_tf_agents(Ends())
-    form.seed(1)
-    form.reset()
-    for other in copies(form)[1:]:
-        same(tuple(other.step(np.asarray(1))), tuple(copy.deepcopy(form).step(np.asarray(1))))
 
 
 def test_snapshots_put_everything_back_any_number_of_times():
@@ -1046,24 +951,6 @@ def test_a_source_that_cannot_be_copied_is_put_back_by_its_own_token_or_says_so(
 
 
 # Identity.
-
-
-def test_there_and_back_is_the_same_object_both_ways():
-    core, source = load("envoi:catch"), Counting(MIDDLE)
-    form, imported = to_tf_agents(core), from_env(source)
-    assert form.core is core
-    assert from_env(form) is from_tf_agents(form) is core
-    assert to_tf_agents(form) is form
-    assert convert(core, "tf_agents").core is core
-    assert to_tf_agents(imported) is source
-    assert imported.unwrapped is source
-    assert form.unwrapped is core.unwrapped
-    assert isinstance(to_tf_agents(imported, validate=True), ToTFAgents)
-    assert isinstance(form, PyEnvironment)
-    assert not form.batched
-    assert form.batch_size is None
-    assert repr(form).startswith("to_tf_agents(")
-    assert repr(imported).startswith("from_tf_agents(")
 
 
 def test_validation_names_the_leaf():

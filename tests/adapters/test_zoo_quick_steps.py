@@ -16,6 +16,7 @@ from envoi.adapters import to_gymnasium_vector, to_rllib
 from envoi.adapters.pettingzoo import FromPettingZoo, from_pettingzoo
 from envoi.adapters.pettingzoo_aec import FromPettingZooAEC
 from envoi.batching.agents_as_lanes import WAITING
+from envoi.lane_values import lane
 from envoi.protocol.multi_env import SYNTHETIC, full_multi_step
 
 pytest.importorskip("ray.rllib")
@@ -48,8 +49,11 @@ class Parallel(ParallelEnv):
     possible_agents = AGENTS
     render_mode = None
 
-    def __init__(self, ways=("new arrays",) * 6, infos=None, ends=None, backwards=False, holds=False, blind=()):
+    def __init__(
+        self, ways=("new arrays",) * 6, infos=None, ends=None, backwards=False, holds=False, blind=(), numpy=False
+    ):
         self.ways, self.infos, self.ends = ways, infos or {}, ends or {}
+        self.number, self.flag = (np.float32, np.bool_) if numpy else (float, bool)
         self.backwards, self.holds, self.blind = backwards, holds, blind
         self.buffers = {agent: np.zeros(2, np.float32) for agent in AGENTS}
 
@@ -75,16 +79,16 @@ class Parallel(ParallelEnv):
     def step(self, actions):
         self.actions, self.time = actions, self.time + 1
         over = self.time == len(self.ways)
-        ended = {agent: over or self.ends.get(agent) == self.time for agent in self.playing}
+        ended = {agent: self.flag(over or self.ends.get(agent) == self.time) for agent in self.playing}
         told = (
             {
                 agent: one
                 for agent, one in self.seen(self.ways[self.time - 1]).items()
                 if agent not in self.blind or not ended[agent]
             },
-            {agent: float(self.time) for agent in self.playing},
+            {agent: self.number(self.time) for agent in self.playing},
             ended,
-            dict.fromkeys(self.playing, False),
+            dict.fromkeys(self.playing, self.flag(False)),
             {agent: dict(self.infos.get((self.time, agent), {})) for agent in self.playing},
         )
         self.playing = [agent for agent in self.playing if not ended[agent]]
@@ -139,6 +143,7 @@ def games():
         st.lists(st.sampled_from(sorted(WAYS)), min_size=2, max_size=6),
         backwards=st.booleans(),
         holds=st.booleans(),
+        numpy=st.booleans(),
     )
 
 
@@ -181,6 +186,59 @@ def test_lanes_get_what_the_source_tells_in_whatever_way(source):
     for time, observation in enumerate(seen):
         assert observation.dtype == np.float32
         assert observation.tolist() == [numbers(time, agent) for agent in AGENTS]
+
+
+SEEN = {
+    "integers": (spaces.Discrete(9), lambda time, one: time + one),
+    "narrow integers": (spaces.Discrete(9, dtype=np.int32), lambda time, one: np.int64(time + one)),
+    "several integers": (spaces.MultiDiscrete([9, 9]), lambda time, one: np.array([time, one])),
+    "one number": (spaces.Box(0, 9, (), np.float32), lambda time, one: float(time + one)),
+    "nested": (
+        spaces.Dict({"n": spaces.Discrete(9), "x": spaces.Box(0, 9, (2,), np.float32)}),
+        lambda time, one: {"n": time, "x": np.array([time, one])},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_lanes_see_every_kind_of_observation(kind):
+    space, value = SEEN[kind]
+
+    class Seen(Parallel):
+        def observation_space(self, agent):
+            return space
+
+        def action_space(self, agent):
+            return spaces.Discrete(3, dtype=np.int32)
+
+        def seen(self, way):
+            return {agent: value(self.time, AGENTS.index(agent)) for agent in self.playing}
+
+    form = to_gymnasium_vector(Seen())
+    form.reset()
+    for time, actions in enumerate((np.ones(3, int), [1, 2, 0]), 1):
+        observation = form.step(actions)[0]
+        assert observation in form.observation_space
+        for place, agent in enumerate(AGENTS):
+            expected = value(time, place)
+            for one in (lane(form.core.observation_spec, observation, place), form.core.env.observation(agent)):
+                assert np.array_equal(*(x["x"] if kind == "nested" else x for x in (one, expected)))
+        assert [type(action) for action in form.core.env.source.actions.values()] == [np.int32] * 3
+    assert form.core.env.source.actions == {"b": 1, "a": 2, "c": 0}
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_steps_stay_quick_after_an_automatic_reset(numpy):
+    lanes = envoi.AgentLanes(from_pettingzoo(Parallel(numpy=numpy)))
+    lanes.reset()
+    over = None
+    for time in [1, 2, 3, 4, 5, 6, 0, 1, 2]:
+        observation, reward, terminated, truncated, discount, _ = lanes.step_values(np.ones(3, int), over)
+        assert observation[:, 0].tolist() == [10 * time] * 3
+        assert reward.tolist() == [time] * 3
+        # A quiet step leaves these out, also where a mask restarts none.
+        assert (terminated is truncated is discount is None) is (time < 6)
+        over = np.full(3, time == 6)
 
 
 def test_who_writes_into_what_lanes_returned_changes_nothing_else():

@@ -10,8 +10,7 @@ from tf_agents.environments import batched_py_environment, wrappers
 
 import envoi
 from envoi.adapters import from_tf_agents
-from envoi.adapters.tf_agents.batch_form import ToTFAgentsBatch
-from envoi.adapters.tf_agents.form import ToTFAgents
+from envoi.adapters.tf_agents.form import ToTFAgents, ToTFAgentsBatch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::envoi.adapters.shared.loss.NarrowingWarning", "ignore::DeprecationWarning"

@@ -16,7 +16,7 @@ from traces import exact
 
 import envoi
 from envoi import Array, Discrete
-from envoi.adapters import from_env, from_tf_agents, to_gymnasium, to_tf_agents
+from envoi.adapters import from_env, from_tf_agents, load, to_gymnasium, to_tf_agents
 from envoi.adapters.tf_agents import FromTFAgentsBatch, FromTFAgentsLanes
 from envoi.protocol.episode import OVER
 
@@ -179,6 +179,17 @@ def test_third_party_batch_is_read_as_its_environments():
     assert not again[1].any()
     with env:
         env.close()
+
+
+@pytest.mark.filterwarnings("ignore::envoi.adapters.shared.loss.NarrowingWarning")
+@pytest.mark.parametrize("make", [tic_tac_toe, lambda: to_tf_agents(load("envoi:catch"))])
+def test_a_wrapped_third_party_batch_is_exported_again(make):
+    core = envoi.TimeLimit(from_tf_agents(BatchedPyEnvironment([make() for _ in range(2)], multithreading=False)), 2)
+    form = to_tf_agents(core)
+    action = np.stack([form.action_spec().minimum * np.ones(form.action_spec().shape, np.int64)] * 2)
+    action = action.astype(form.action_spec().dtype)
+    kinds = [form.reset().step_type, form.step(action).step_type]
+    assert [list(kind) for kind in kinds] == [[0, 0], [1, 1]]
 
 
 @pytest.mark.parametrize(

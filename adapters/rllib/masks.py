@@ -30,15 +30,8 @@ class Masks:
     and dicts and tuples of these; or flat, as it is here. Its dtype is any of bool, integers and floats, where
     everything but 0 is legal.
 
-    Args:
-        spec: The action spec.
-        path: The spec's path, for the error.
-
     Attributes:
         size: The number of elements.
-
-    Raises:
-        LossyConversion: The action has a leaf that is not `Discrete`, `MultiDiscrete` or `MultiBinary`.
     """
 
     def __init__(self, spec: SpecTree, path: str = "action") -> None:
@@ -56,25 +49,12 @@ class Masks:
         return spaces.Dict(OrderedDict([(MASK, mask), (OBSERVATIONS, observations)]))
 
     def beside(self, encoded: Any, info: Mapping[Any, Any], observation: Any = None) -> dict[str, Any]:
-        """Returns an observation with its mask.
-
-        Args:
-            encoded: The observation for the network.
-            info: The info, whose `"action_mask"` is the mask.
-            observation: The core's observation, whose `"action_mask"` is the mask if the info has none; if neither has
-                one, all actions are legal.
-        """
+        """Returns an observation with its mask."""
         mask = self.find(info, observation)
         return {MASK: np.ones(self.size, np.float32) if mask is None else mask, OBSERVATIONS: encoded}
 
     def beside_all(self, encoded: Any, infos: Any, observations: Any = None) -> dict[str, Any]:
-        """Returns the observations of n lanes with their masks, of shape (n, size).
-
-        Args:
-            encoded: The observations for the network, of all lanes.
-            infos: One info per lane.
-            observations: The core's observations, with leaves of shape (n, …); see `beside`.
-        """
+        """Returns the observations of n lanes with their masks, of shape (n, size)."""
         columns = getattr(infos, "columns", None)
         if columns is not None and infos.mask is None and not infos.masks:  # the same keys in all lanes
             held = columns.get(MASK)
@@ -85,13 +65,7 @@ class Masks:
         return {MASK: np.stack(masks), OBSERVATIONS: encoded}
 
     def find(self, info: Mapping[Any, Any], observation: Any, lane: int | None = None) -> NDArray[np.float32] | None:
-        """Returns a mask as a new float32 array of 0 and 1, of shape (size,); None if there is none.
-
-        Args:
-            info: The info, which comes first.
-            observation: The core's observation.
-            lane: The index of a lane, for an observation of n lanes.
-        """
+        """Returns a mask as a new float32 array of 0 and 1, of shape (size,); None if there is none."""
         mask = info.get(MASK)
         if mask is None and isinstance(observation, AnyDict):
             mask = observation.get(MASK)
@@ -159,12 +133,7 @@ def _ravel(mask: Any) -> Iterator[NDArray[Any]]:
 
 
 def without_mask(observation: SpecTree, action: SpecTree) -> SpecTree:
-    """Returns an observation spec without the `"action_mask"` that it shows, if any.
-
-    Args:
-        observation: The observation spec.
-        action: The action spec.
-    """
+    """Returns an observation spec without the `"action_mask"` that it shows, if any."""
     if not _shows_mask(observation, action):
         return observation
     return {key: sub for _, key, sub in children(cast("Any", observation)) if key != MASK}
@@ -188,18 +157,14 @@ def declares_masks(env: Env | MultiEnv) -> list[Any]:
     defined = issubclass(kind, MultiModel) and kind.mask is not MultiModel.mask
     return [
         agent
-        for agent, observation, action in _spec_pairs(env)
+        for agent, observation, action, _ in agents_specs(env)
         if _shows_mask(observation, action) or (defined and can_mask(action))
     ]
 
 
 def has_masks(env: Env | MultiEnv) -> bool:
-    """Returns True if an environment declares action masks or has one in an info of its next reset.
-
-    Args:
-        env: An environment that is not needed any more, because it may be reset.
-    """
-    if not any(can_mask(action) for _, _, action in _spec_pairs(env)):
+    """Returns True if an environment declares action masks or has one in an info of its next reset."""
+    if not any(can_mask(action) for _, _, action, _ in agents_specs(env)):
         return False
     if declares_masks(env):
         return True
@@ -208,12 +173,13 @@ def has_masks(env: Env | MultiEnv) -> bool:
     return any(MASK in info for info in each)
 
 
-def _spec_pairs(env: Env | MultiEnv) -> Iterator[tuple[Any, SpecTree, SpecTree]]:
+def agents_specs(env: Env | MultiEnv) -> Iterator[tuple[Any, SpecTree, SpecTree, SpecTree]]:
+    """Yields each agent with its specs of observations, actions and rewards; None for the only agent of an `Env`."""
     if isinstance(env, Env):
-        yield None, env.observation_spec, env.action_spec
+        yield None, env.observation_spec, env.action_spec, env.reward_spec
         return
     for agent in env.possible_agents:
-        yield agent, env.observation_spec[agent], env.action_spec[agent]
+        yield agent, env.observation_spec[agent], env.action_spec[agent], env.reward_spec[agent]
 
 
 def _shows_mask(observation: SpecTree, action: SpecTree) -> bool:
