@@ -19,6 +19,12 @@ class EnvFailure(envoi.EnvoiError):
         return str(self).partition("\n")[0]
 
 
+def missing_rllib(error: ImportError) -> envoi.MissingBackend:
+    """Describes an import of RLlib that failed, because it is not installed or is of another version."""
+    reason = " ".join(str(error).split())
+    return envoi.MissingBackend(f"RLlib cannot be used ({reason}); Ray 2.60 is supported: pip install 'envoi[rllib]'")
+
+
 def describe(error: BaseException) -> str:
     """Returns an error as one line: envoi's errors as they are, all others with the place that raised them."""
     if isinstance(error, EnvFailure):
@@ -33,11 +39,7 @@ def describe(error: BaseException) -> str:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Turns any error raised inside into an `envoi.EnvoiError` of one line, see `describe`.
-
-    Raises:
-        envoi.EnvoiError: The code inside raised an error.
-    """
+    """Turns any error raised inside into an `envoi.EnvoiError` of one line, see `describe`."""
     try:
         yield
     except envoi.EnvoiError:

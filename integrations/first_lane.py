@@ -13,11 +13,7 @@ from envoi.wrapping.delegate import Around
 
 
 class FirstLane(Around[BatchEnv], Env):
-    """The first lane of a batch as an env. The other lanes take the same actions; their results are dropped.
-
-    Args:
-        env: The batch.
-    """
+    """The first lane of a batch as an env. The other lanes take the same actions; their results are dropped."""
 
     memory = ("_restart",)
 

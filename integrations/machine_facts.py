@@ -15,11 +15,7 @@ from envoi.adapters import FRAMEWORKS
 
 
 def machine_facts(packages: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns the date, the kind of machine and the versions of what is installed; no names of hosts, users or paths.
-
-    Args:
-        packages: Distributions to state the versions of, besides Python, numpy and the frameworks.
-    """
+    """Returns the date, the kind of machine and installed versions, without names of hosts, users or paths."""
     versions = {"envoi": envoi.__version__, "python": platform.python_version()}
     frameworks = (row.package.replace("_", "-") for row in FRAMEWORKS.values() if row.package != "envoi")
     for package in dict.fromkeys(("numpy", *frameworks, *packages)):

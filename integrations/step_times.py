@@ -7,8 +7,6 @@ little.
 
 from __future__ import annotations
 
-import importlib.util
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,12 +23,8 @@ from envoi.errors import nearest
 from envoi.lane_values import stack
 from envoi.protocol.fast_steps import fast_multi_step
 
-Play = Callable[[Sequence[Any]], None]
-"""Takes all of some actions, one after the other, and resets where an episode ends."""
-
 ROUND = 0.15
 """Seconds of CPU time that a form has in each round, about."""
-
 MOST = 5000
 """The most actions of a round."""
 
@@ -51,31 +45,23 @@ class StepTime:
     added: list[float] = field(default_factory=list[float])
     refused: str = ""
 
-    @property
-    def quartiles(self) -> tuple[float, float, float]:
-        """The quartiles of `added`, the median in the middle."""
-        low, middle, high = statistics.quantiles(self.added, n=4)
-        return low, middle, high
-
-    @property
-    def median(self) -> float:
-        """The median of `ns`."""
-        return statistics.median(self.ns)
-
 
 @dataclass(frozen=True)
-class _Timed:
-    """A form to measure.
+class _Player:
+    """Plays a form: `step` takes an action (with `stacks`, of all lanes), and `over` says if it ended the episode."""
 
-    Attributes:
-        play: Plays it.
-        reset: Begins an episode by the seed 0.
-        lanes: The number of lanes that step by one action.
-    """
-
-    play: Play
+    step: Callable[[Any], Any]
+    over: Callable[[Any], Any]
     reset: Callable[[], Any]
+    begin: Callable[[], Any]
     lanes: int = 1
+    stacks: bool = False
+
+    def play(self, actions: Sequence[Any]) -> None:
+        step, over, reset = self.step, self.over, self.reset
+        for action in actions:
+            if over(step(action)):
+                reset()
 
 
 def step_times(
@@ -86,80 +72,64 @@ def step_times(
     lanes: int = 16,
     show: Callable[[str], None] = lambda text: None,
 ) -> list[StepTime]:
-    """Measures a step of an environment in its own API, in the core and in every form.
-
-    Args:
-        make: Makes the environment, the same at each call.
-        forms: The names of frameworks; None for all that are installed.
-        rounds: The number of interleaved rounds, at least 2.
-        lanes: The number of lanes in forms of many lanes.
-        show: Called with what is measured now.
-
-    Returns:
-        The times. The first is the base: the source by its own API, if it is an environment of gymnasium or dm_env,
-        else the core.
-
-    Raises:
-        UnknownName: There is no such form.
-        SpecError: A number is too small.
-    """
+    """Measures a step of an environment in its own API, in the core and in every form."""
     for name in forms or ():
         if name not in TARGETS:
             raise envoi.UnknownName(f"forms: {name}: no such framework; {nearest(name, TARGETS)}")
     if rounds < 2 or lanes < 1:
         raise SpecError(f"rounds, lanes: expected at least 2 rounds and 1 lane, got {rounds} and {lanes}")
-    known = [name for name in TARGETS if _is_installed(name)] if forms is None else list(forms)
-    timed: dict[str, _Timed] = {}
-    refused: dict[str, str] = {}
+    known = [name for name in TARGETS if FRAMEWORKS[name].is_installed] if forms is None else forms
+    refused: list[StepTime] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of narrowed numbers, which `losses` lists
         core = make()
-        timed.update(_bases(make, core))
+        players = _bases(make)
         for name in known:
             show(f"making the form of {name}")
+            why = _why_not(core, name)
             try:
-                found = _form(make, core, name, lanes)
-                timed.update(found)
-                if not found and forms is not None:
-                    refused[name] = _why_not(core, name)
+                players |= {} if why else _players(make, core, name, lanes)
             except envoi.EnvoiError as error:
-                refused[name] = str(error).splitlines()[0]
-        actions = _actions(core, timed[next(iter(timed))])
-        return [
-            *_measured(timed, actions, rounds, show),
-            *(StepTime(name, refused=why) for name, why in refused.items()),
-        ]
+                refused.append(StepTime(name, refused=str(error).splitlines()[0]))
+            if why and forms is not None:
+                refused.append(StepTime(name, refused=why))
+        base = next(iter(players.values()))
+        actions = _legal_actions(core) if isinstance(core, MultiEnv) else _actions(core, base)
+        return [*_measured(players, actions, core, rounds, show), *refused]
 
 
-def _is_installed(name: str) -> bool:
-    row = FRAMEWORKS[name]
-    return row.stands_alone or importlib.util.find_spec(row.package) is not None
-
-
-def _measured(timed: dict[str, _Timed], actions: list[Any], rounds: int, show: Callable[[str], None]) -> list[StepTime]:
-    found = {name: StepTime(name) for name in timed}
+def _measured(
+    players: dict[str, _Player], actions: list[Any], core: Any, rounds: int, show: Callable[[str], None]
+) -> list[StepTime]:
+    found = {name: StepTime(name) for name in players}
     for number in range(rounds + 1):  # the first warms up
-        for name, one in timed.items():
-            some = actions if one.lanes == 1 else actions[: max(8, len(actions) // one.lanes)]
+        for name, player in players.items():
             show(f"round {number} of {rounds}: {name}")
-            one.reset()
+            some = actions if player.lanes == 1 else actions[: max(8, len(actions) // player.lanes)]
+            if player.stacks:
+                some = _stacked(core.action_spec, some, player.lanes)
+            player.begin()
             start = time.thread_time_ns()
-            one.play(some)
+            player.play(some)
             if number:
-                found[name].ns.append((time.thread_time_ns() - start) / len(some) / one.lanes)
-    base = found[next(iter(timed))].ns
+                found[name].ns.append((time.thread_time_ns() - start) / len(some) / player.lanes)
+    base = next(iter(found.values())).ns
     for result in found.values():
         result.added.extend(own - bare for own, bare in zip(result.ns, base, strict=True))
     return list(found.values())
 
 
-def _actions(core: Env | MultiEnv, base: _Timed) -> list[Any]:
+def _stacked(spec: Any, actions: Sequence[Any], lanes: int) -> list[Any]:
+    """Returns as many actions of all lanes, each made of those of one."""
+    size = len(actions)
+    return [stack(spec, [actions[(7 * row + 13 * lane) % size] for lane in range(lanes)]) for row in range(size)]
+
+
+def _actions(core: Env, base: _Player) -> list[Any]:
     """Returns random actions, as many as the base takes in about `ROUND` seconds."""
-    if isinstance(core, MultiEnv):
-        return _legal_actions(core)
     core.reset(seed=0)
     few = [core.sample_action() for _ in range(50)]
-    base.reset()
+    base.begin()
     start = time.thread_time()
     base.play(few)
     each = max(time.thread_time() - start, 1e-7) / len(few)
@@ -179,168 +149,81 @@ def _legal_actions(core: MultiEnv) -> list[Any]:
     return found
 
 
-def _bases(make: Callable[[], Any], core: Any) -> dict[str, _Timed]:
-    found: dict[str, _Timed] = {}
-    source = getattr(make(), "source", None)
-    row = None if source is None or _lanes_of(core) is not None else home(source)
-    if row is not None and row.name in _PLAYERS:
-        found[f"{row.name}, the source"] = _PLAYERS[row.name](source)
-    own = make()
-    if isinstance(own, MultiEnv):
-        found["core"] = _multi_core(own)
-    else:
-        found["core"] = _batch_core(own) if isinstance(own, BatchEnv) else _core(own)
-    return found
-
-
-def _form(make: Callable[[], Any], core: Any, name: str, lanes: int) -> dict[str, _Timed]:
-    """Returns the players of a form, by title; with one lane and with several where a form is of many lanes."""
-    is_multi, n = isinstance(core, MultiEnv), _lanes_of(core)
-    if name not in _PLAYERS or is_multi is not (name == "pettingzoo") or (name == "rllib" and n is not None):
-        return {}
-    if n is None and FRAMEWORKS[name].only_lanes:
-        titles = {f"{name}, {count} {'lane' if count == 1 else 'lanes'}": count for count in dict.fromkeys((1, lanes))}
-        return {
-            title: _PLAYERS[name](convert(envoi.batch(make, count), name), count, core.action_spec)
-            for title, count in titles.items()
-        }
-    form = convert(make(), name)
-    form = form() if name == "rllib" else form  # an `EnvCreator`
-    return {name: _PLAYERS[name](form)} if n is None else {f"{name}, {n} lanes": _PLAYERS[name](form, n)}
-
-
-def _why_not(core: Any, name: str) -> str:
-    """Returns why an environment has no row of a form."""
-    if name not in _PLAYERS:
-        return "its steps are turns, which compare with no other form"
-    if isinstance(core, MultiEnv):
-        return "measured for environments of one agent only"
-    return "for environments of several agents" if name == "pettingzoo" else "not measured for batches"
-
-
-def _lanes_of(core: Any) -> int | None:
-    return None if isinstance(core, MultiEnv) else core.batch_size
-
-
-# Players. Each is the loop that a user of the framework would write.
-
-
-def _core(env: Env) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        for action in actions:
-            step = env.step(action)
-            if step.terminated or step.truncated:
-                env.reset()
-
-    return _Timed(play, lambda: env.reset(seed=0))
-
-
-def _batch_core(env: BatchEnv) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        over: Any = None
-        for action in actions:
-            step = env.step(action, over)
-            over = step.terminated | step.truncated
-
-    return _Timed(play, lambda: env.reset(seed=0), env.batch_size)
-
-
-def _multi_core(env: MultiEnv) -> _Timed:
-    step = fast_multi_step(env)
-
-    def play(actions: Sequence[Any]) -> None:
-        for action in actions:
-            step({agent: action[agent] for agent in env.acting})
-            if not env.agents:
-                env.reset()
-
-    return _Timed(play, lambda: env.reset(seed=0))
-
-
-def _gymnasium(env: Any) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        step = env.step
-        for action in actions:
-            _, _, terminated, truncated, _ = step(action)
-            if terminated or truncated:
-                env.reset()
-
-    return _Timed(play, lambda: env.reset(seed=0))
-
-
-def _dm_env(env: Any) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        step = env.step
-        for action in actions:
-            if step(action).last():
-                env.reset()
-
-    return _Timed(play, env.reset)
-
-
-def _tf_agents(env: Any, n: int = 1, spec: Any = None) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        step = env.step
-        for action in actions:
-            if n == 1 and step(action).is_last():
-                env.reset()
-            elif n > 1:
-                step(action)  # it resets its lanes itself
-
-    return _Timed(play, env.reset, n)
-
-
-def _gymnasium_vector(env: Any, n: int = 1, spec: Any = None) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        step = env.step
-        for action in actions:
-            step(action)
-
-    return _stacked(_Timed(play, lambda: env.reset(seed=0), n), spec)
-
-
-def _sb3(env: Any, n: int = 1, spec: Any = None) -> _Timed:
-    def reset() -> None:
-        env.seed(0)
-        env.reset()
-
-    return _stacked(_Timed(_gymnasium_vector(env).play, reset, n), spec)
-
-
-def _stacked(timed: _Timed, spec: Any) -> _Timed:
-    """Returns a player of many lanes that takes the actions of one, of which it makes actions of all.
-
-    It makes them once, in the round that warms up.
-    """
-    made: list[Any] = []
-
-    def play(actions: Sequence[Any]) -> None:
-        if not made:
-            size, lanes = len(actions), range(timed.lanes)
-            made.extend(stack(spec, [actions[(7 * row + 13 * lane) % size] for lane in lanes]) for row in range(size))
-        timed.play(made)
-
-    return timed if spec is None else _Timed(play, timed.reset, timed.lanes)
-
-
-def _pettingzoo(env: Any) -> _Timed:
-    def play(actions: Sequence[Any]) -> None:
-        for action in actions:
-            env.step({agent: action[agent] for agent in env.agents})
-            if not env.agents:
-                env.reset()
-
-    return _Timed(play, lambda: env.reset(seed=0))
-
-
-_PLAYERS: dict[str, Callable[..., _Timed]] = {
-    "gymnasium": _gymnasium,
-    "gymnasium_vector": _gymnasium_vector,
-    "dm_env": _dm_env,
-    "tf_agents": _tf_agents,
-    "sb3": _sb3,
-    "pettingzoo": _pettingzoo,
-    "rllib": _gymnasium,
+_OVER: dict[str, Callable[[Any], Any]] = {
+    "gymnasium": lambda step: step[2] or step[3],
+    "gymnasium_vector": lambda step: False,
+    "dm_env": lambda step: step.last(),
+    "tf_agents": lambda step: step.is_last(),
+    "pettingzoo": lambda step: False,
+    "rllib": lambda step: step[2] or step[3],
+    "sb3": lambda step: False,
 }
 """By framework. PettingZoo's AEC is left out, whose steps are turns, and RLlib's environments of many lanes or agents,
 on which its own runner spends many times as long."""
+
+
+def _bases(make: Callable[[], Any]) -> dict[str, _Player]:
+    """Returns players of the source that was imported, if there is one, and of the core."""
+    env: Any = make()
+    source = getattr(make(), "source", None)
+    row = None if source is None or getattr(env, "batch_size", None) is not None else home(source)
+    found = {f"{row.name}, the source": _player(row.name, source)} if row and row.name in _OVER else {}
+    begin = lambda: env.reset(seed=0)  # noqa: E731
+    if isinstance(env, MultiEnv):
+        core = _agents_player(env, fast_multi_step(env), lambda: env.acting)
+    elif isinstance(env, BatchEnv):
+        over: Any = None
+
+        def step(action: Any) -> None:
+            nonlocal over
+            result = env.step(action, over)
+            over = result.terminated | result.truncated
+
+        core = _Player(step, lambda step: False, env.reset, begin, env.batch_size)
+    else:
+        core = _Player(env.step, lambda step: step.terminated or step.truncated, env.reset, begin)
+    return {**found, "core": core}
+
+
+def _players(make: Callable[[], Any], core: Any, name: str, lanes: int) -> dict[str, _Player]:
+    """Returns the players of a form, by title; with one lane and with several where a form is of many lanes."""
+    n = None if isinstance(core, MultiEnv) else core.batch_size
+    if n is None and FRAMEWORKS[name].only_lanes:
+        titles = {f"{name}, {count} {'lane' if count == 1 else 'lanes'}": count for count in dict.fromkeys((1, lanes))}
+        return {title: _player(name, convert(envoi.batch(make, n), name), n, True) for title, n in titles.items()}
+    form = convert(make(), name)
+    form = form() if name == "rllib" else form  # an `EnvCreator`
+    return {name: _player(name, form)} if n is None else {f"{name}, {n} lanes": _player(name, form, n)}
+
+
+def _player(name: str, form: Any, lanes: int = 1, stacks: bool = False) -> _Player:
+    if name == "pettingzoo":
+        return _agents_player(form, form.step, lambda: form.agents)
+
+    def begin() -> None:
+        if name == "sb3":
+            form.seed(0)
+        form.reset(**({"seed": 0} if "gymnasium" in name or name == "rllib" else {}))
+
+    over = _OVER[name] if lanes == 1 else _OVER["gymnasium_vector"]  # lanes restart themselves
+    return _Player(form.step, over, form.reset, begin, lanes, stacks)
+
+
+def _agents_player(env: Any, step: Callable[[Any], Any], acting: Callable[[], Any]) -> _Player:
+    return _Player(
+        lambda action: step({agent: action[agent] for agent in acting()}),
+        lambda step: not env.agents,
+        env.reset,
+        lambda: env.reset(seed=0),
+    )
+
+
+def _why_not(core: Any, name: str) -> str:
+    """Returns why an environment has no row of a form; empty where it has one."""
+    if name not in _OVER:
+        return "its steps are turns, which compare with no other form"
+    if isinstance(core, MultiEnv) and name != "pettingzoo":
+        return "measured for environments of one agent only"
+    if not isinstance(core, MultiEnv) and name == "pettingzoo":
+        return "for environments of several agents"
+    return "not measured for batches" if name == "rllib" and isinstance(core, BatchEnv) else ""

@@ -7,43 +7,21 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from .outcome import LEGEND, MARKS, Status
-from .requirement import Result
-from .themes import THEMES, Theme
+from .requirement import LEGEND, MARKS, Result, Status
+from .requirements import THEMES, Theme
 
 if TYPE_CHECKING:
     from .report import Report
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.45 system-ui, sans-serif; color: #1c1c1c; background: #fff; max-width: 72rem; margin: 2rem auto;
-       padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 2rem 0 .3rem; }
-p { margin: .3rem 0; } p.state { font-size: 1.1rem; } .quiet { color: #666; }
-code { font-family: ui-monospace, monospace; font-size: .9em; } code.again { user-select: all; }
-ul { padding-left: 1.2rem; } li { margin: .6rem 0; overflow-wrap: anywhere; }
-dt { font-family: ui-monospace, monospace; margin-top: .5rem; } dd { margin-left: 1.5rem; overflow-wrap: anywhere; }
-table { border-collapse: collapse; table-layout: fixed; width: 100%; }
-th, td { padding: .25rem .3rem; text-align: center; border-bottom: 1px solid #e4e4e4; overflow-wrap: anywhere; }
-thead th { position: sticky; top: 0; background: #fff; font-size: .78rem; width: 5.7rem;
-           border-bottom: 2px solid #999; }
-thead th:first-child { width: auto; }
-tbody th { text-align: left; font-weight: normal; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .3rem; } .quiet { opacity: .65; }
+code { font: .9em ui-monospace, monospace; } code.again { user-select: all; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; } th, td { padding: .25rem .4rem; border-bottom: 1px solid #8884; }
+tbody th { text-align: left; font-weight: normal; } td { text-align: center; }
 body:has(#only:checked) .fine { display: none; }
-.passed { color: #1a7f37; } .failed { color: #fff; background: #c0262d; font-weight: bold; }
-.remark, .narrowed { color: #7a4b00; background: #fff1cc; } .refused, .missing { color: #555; background: #eee; }
-.skipped { color: #777; } td.narrowed, td.refused, td.missing { font-size: .8rem; }
-@media (max-width: 60rem) {
-  thead { display: none; }
-  tr { border-bottom: 1px solid #e4e4e4; display: flex; flex-wrap: wrap; gap: 0 1rem; padding: .35rem 0; }
-  th, td { border: 0; padding: 0 .3rem; } tbody th { flex: 0 0 100%; } td:empty { display: none; }
-  td::before { content: attr(data-name) " "; font-size: .85rem; }
-}
-@media (prefers-color-scheme: dark) {
-  body, thead th { background: #161616; color: #ddd; } tr, th, td { border-color: #333; } .quiet { color: #999; }
-  .passed { color: #56d364; } .remark, .narrowed { color: #f0c66b; background: #3a2f12; }
-  .refused, .missing { color: #bbb; background: #2b2b2b; } .skipped { color: #888; }
-}
+.passed { color: #2a9347; } .failed { color: #fff; background: #c0262d; } .remark, .narrowed { color: #a66b00; }
 """.strip()
 
 _FILTER = '<p><label><input type="checkbox" id="only"> show failures only</label></p>'
@@ -81,13 +59,9 @@ def html_page(report: Report) -> str:
     lines.append(f'<h2>All checks</h2>{"" if report.passed else _FILTER}<p class="quiet">{escape(LEGEND)}</p>')
     for theme in THEMES:
         lines += _theme(report, theme)
-    noted = [result for result in report.results if result.notes]
-    if noted:
-        lines.append("<h2>Warnings of the suites</h2><dl>")
-        for result in noted:
-            warned = "".join(f"<dd>{escape(note)}</dd>" for note in result.notes)
-            lines.append(f"<dt>{escape(result.key)}</dt>{warned}")
-        lines.append("</dl>")
+    for result in (result for result in report.results if result.notes):
+        warned = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
+        lines.append(f"<h2>Warnings of <code>{escape(result.key)}</code></h2><ul>{warned}</ul>")
     return "\n".join([*lines, "</body></html>"]) + "\n"
 
 
@@ -118,28 +92,26 @@ def _theme(report: Report, theme: Theme) -> Iterator[str]:
     yield f'<section class="theme{fine}"><h2>{escape(theme.title)}</h2>'
     yield f'<p class="quiet">{escape(theme.sentence)}</p>'
     heads = "".join(f"<th>{escape(report.columns[index]).replace('_', '_<wbr>')}</th>" for index in used)
-    yield f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"
+    yield f'<div class="wide"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
     for key, found in rows:
         given = next(result for result in found if result is not None)
         numbers = ", ".join(map(str, given.contract))
         contract = f" (fidelity requirement {numbers})" if numbers else ""
-        cells = "".join(_cell(found[index], report.columns[index]) for index in used)
+        cells = "".join(_cell(found[index]) for index in used)
         kind = ' class="fine"' if _is_fine(found) else ""
         yield (
             f"<tr{kind}><th><code>{escape(key)}</code><br>"
             f'<span class="quiet">{_prose(given.sentence)}{contract}</span></th>{cells}</tr>'
         )
-    yield "</tbody></table></section>"
+    yield "</tbody></table></div></section>"
 
 
 def _is_fine(found: list[Result | None]) -> bool:
     return not any(result is not None and result.status == "failed" for result in found)
 
 
-def _cell(result: Result | None, column: str) -> str:
+def _cell(result: Result | None) -> str:
     if result is None:
         return "<td></td>"
-    kind = "missing" if result.status == "not installed" else result.status
-    title = escape(result.reason or result.status, quote=True)
-    name = escape(column, quote=True)
-    return f'<td class="{kind}" data-name="{name}" title="{title}">{escape(MARKS[result.status])}</td>'
+    kind, title = result.status.partition(" ")[0], escape(result.reason or result.status, quote=True)
+    return f'<td class="{kind}" title="{title}">{escape(MARKS[result.status])}</td>'

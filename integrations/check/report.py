@@ -1,22 +1,21 @@
-"""The report of a check: a table of text, JSON, JUnit XML, an HTML page, and a badge."""
+"""The report of a check: a table of text, JSON, JUnit XML, and an HTML page."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from envoi.adapters import SCHEMES
 from envoi.atomic_write import write_atomically
 
-from .badge import badge_format, badge_json, badge_svg
 from .html_report import html_page
-from .junit_report import junit_xml
-from .outcome import LISTED, MARKS, RAN, Status
-from .requirement import Result
+from .requirement import LISTED, MARKS, RAN, Result, Status
+from .requirements import THEMES
 
 ENV = "env"
 """The subject of results about the environment itself."""
@@ -165,24 +164,36 @@ class Report:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     def to_junit(self) -> str:
-        """Returns the report as JUnit XML, for services of continuous integration."""
-        return junit_xml(self)
+        """Returns the report as JUnit XML: a suite for each theme, and a test for each requirement and subject.
+
+        Remarks and narrowed values pass, with the reason as output; what was refused or skipped is skipped, with its
+        reason.
+        """
+        root = ElementTree.Element("testsuites", name=f"envoi check {self.env}", time=f"{self.seconds:.3f}")
+        _count(root, self.results)
+        for theme in THEMES:
+            results = [result for result in self.results if result.key in theme.keys]
+            if results:
+                suite = _count(ElementTree.SubElement(root, "testsuite", name=theme.title, errors="0"), results)
+                for result in results:
+                    self._add_case(suite, result)
+        ElementTree.indent(root, " ")
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+    def _add_case(self, suite: ElementTree.Element, result: Result) -> None:
+        case = ElementTree.SubElement(suite, "testcase", classname=f"{self.env}.{result.subject}", name=result.key)
+        reason = _plain(f"{result.status}: {result.reason}")
+        if result.status == "failed":
+            failure = ElementTree.SubElement(case, "failure", message=_plain(result.reason), type="failed")
+            failure.text = _plain(f"{result.sentence}\n{result.reason}\nagain: {self.command(result.subject)}")
+        elif result.status not in RAN:
+            ElementTree.SubElement(case, "skipped", message=reason)
+        elif result.status != "passed":
+            ElementTree.SubElement(case, "system-out").text = reason
 
     def write_junit(self, path: str | Path) -> None:
         """Writes the report as JUnit XML; the file is replaced as a whole."""
         write_atomically(Path(path), self.to_junit())
-
-    def write_badge(self, path: str | Path) -> None:
-        """Writes a badge for a README; the file is replaced as a whole.
-
-        Args:
-            path: File for the badge: `.svg` for a picture, `.json` for an endpoint of shields.io.
-
-        Raises:
-            envoi.EnvoiError: The file has another suffix.
-        """
-        path = Path(path)
-        write_atomically(path, badge_svg(self) if badge_format(path) == ".svg" else badge_json(self))
 
     def to_html(self) -> str:
         """Returns the report as one self-contained HTML page."""
@@ -199,3 +210,16 @@ class Report:
     def __str__(self) -> str:
         listed = [f"{status}: {result}" for status in LISTED for result in self.having(status)]
         return "\n".join([self.env, self.table(), *listed, self.conclusion])
+
+
+def _count(element: ElementTree.Element, results: Sequence[Result]) -> ElementTree.Element:
+    """Writes the numbers of tests, failures and skipped ones to an element."""
+    element.set("tests", str(len(results)))
+    element.set("failures", str(sum(result.status == "failed" for result in results)))
+    element.set("skipped", str(sum(result.status not in RAN for result in results)))
+    return element
+
+
+def _plain(text: str) -> str:
+    """Returns a text without the control characters that XML does not allow."""
+    return "".join(letter if letter in "\n\t" or letter >= " " else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,20 +1,71 @@
-"""Requirements on an environment, and the results of checking them."""
+"""Requirements on environments: what is checked, and the outcome and result of a check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .drivers.base import Kind
-from .outcome import PASSED, Outcome, Status, failed, skipped
 
 if TYPE_CHECKING:
-    from .env_under_test import EnvUnderTest
-    from .rollout import Rollout
+    from .env_under_test import EnvUnderTest, Rollout
+
+Status = Literal["passed", "failed", "remark", "refused", "narrowed", "not installed", "skipped"]
+"""The status of a check:
+
+`passed`; `failed`, a fault of the environment; `remark`, worth knowing but no fault; `refused` and `narrowed`, values
+that a framework cannot express, or expresses less precisely; `not installed`; `skipped`, as the check does not apply or
+cannot be decided.
+"""
+
+RAN: tuple[Status, ...] = ("passed", "failed", "remark", "narrowed")
+"""The statuses of checks that were run to a result."""
+
+LISTED: tuple[Status, ...] = ("failed", "remark", "refused", "narrowed", "not installed")
+"""The statuses whose reasons are listed below a table."""
+
+MARKS: dict[Status, str] = {
+    "passed": "✓",
+    "failed": "✗",
+    "remark": "!",
+    "skipped": "·",
+    "refused": "refused",
+    "narrowed": "narrowed",
+    "not installed": "not installed",
+}
+"""The mark of each status in a table; a cell is empty where a requirement does not concern a framework's form."""
+
+LEGEND = "✓ passed   ✗ failed   ! remark   · does not apply, or cannot be decided"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a check: its status, and the reason in one sentence, empty where there is none to give."""
+
+    status: Status = "passed"
+    reason: str = ""
+
+
+PASSED = Outcome()
+
+
+def failed(reason: str) -> Outcome:
+    """Returns the outcome for an environment that breaks the requirement."""
+    return Outcome("failed", reason)
+
+
+def remark(reason: str) -> Outcome:
+    """Returns the outcome for a finding that is worth knowing but no fault."""
+    return Outcome("remark", reason)
+
+
+def skipped(reason: str) -> Outcome:
+    """Returns the outcome for a check that does not apply or cannot be decided."""
+    return Outcome("skipped", reason)
+
 
 Check: TypeAlias = "Callable[[EnvUnderTest], Outcome]"
-RolloutCheck: TypeAlias = "Callable[[Rollout], Outcome]"
 
 
 @dataclass(frozen=True)
@@ -42,26 +93,24 @@ class Requirement:
     on_forms: bool = False
 
 
-def of_rollout(check: RolloutCheck) -> Check:
-    """Makes a check of an environment from a pure function of its observed rollout."""
-    return lambda env: check(env.rollout)
+def requirement(key: str, *contract: int, **settings: Any) -> Callable[[Check], Requirement]:
+    """Makes a requirement of the function that checks it, whose docstring begins with the sentence."""
+    return lambda check: Requirement(key, (check.__doc__ or "").partition("\n")[0], contract, check, **settings)
 
 
-def no_violation(key: str, inapplicable: Callable[[Rollout], str] = lambda rollout: "") -> Check:
-    """Makes a check that fails if an observer found a violation of a requirement during the rollout.
+def observed(
+    key: str, sentence: str, *contract: int, no_case: Callable[[Rollout], str] = lambda rollout: "", **settings: Any
+) -> Requirement:
+    """Makes a requirement that observers check in the rollout; `no_case` says why a rollout cannot decide it."""
 
-    Args:
-        key: Key of the requirement.
-        inapplicable: Returns the reason why the requirement does not apply to a rollout; empty where it does.
-    """
-
-    def check(rollout: Rollout) -> Outcome:
+    def check(env: EnvUnderTest) -> Outcome:
+        rollout = env.rollout
         if key in rollout.violations:
             return failed(rollout.violations[key])
-        reason = inapplicable(rollout) or ("" if rollout.calls else "no call succeeded")
+        reason = no_case(rollout) or ("" if rollout.calls else "no call succeeded")
         return skipped(reason) if reason else PASSED
 
-    return of_rollout(check)
+    return Requirement(key, sentence, contract, check, on_forms=True, **settings)
 
 
 @dataclass(frozen=True)

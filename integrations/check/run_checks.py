@@ -12,17 +12,15 @@ from envoi.adapters import TARGETS
 from envoi.adapters.registry import framework as framework_of
 
 from ..errors import describe
-from .collector import global_generators_restored
 from .drivers.base import NotAvailable
-from .env_factory import env_factory
-from .env_under_test import EnvUnderTest, Extent
-from .outcome import Outcome, Status, skipped
+from .env_under_test import EnvUnderTest, Extent, env_factory
 from .report import ENV, Report
-from .requirement import Requirement, Result
+from .requirement import Outcome, Requirement, Result, Status, skipped
+from .requirements import REQUIREMENTS_OF
 from .requirements.forms import FORM_REQUIREMENTS, FormUnderTest
-from .requirements.values import PLAYS
+from .requirements.values import plays
 from .suites import SUITES, SuiteInput, captured_output, run_suite
-from .themes import REQUIREMENTS_OF
+from .transitions import global_generators_restored
 
 REQUIREMENTS: tuple[Requirement, ...] = tuple(one for theme in REQUIREMENTS_OF.values() for one in theme)
 """The requirements on every environment."""
@@ -127,8 +125,8 @@ def _outcome(check: Callable[[], Outcome], statuses: Mapping[str, Status]) -> Ou
     except LossyConversion as error:
         return Outcome("refused", str(error))
     except Exception as error:
-        if statuses.get(PLAYS.key) == "failed":
-            return skipped(f"see {PLAYS.key}")
+        if statuses.get("plays") == "failed":
+            return skipped("see plays")
         return Outcome("failed", describe(error))
 
 
@@ -170,7 +168,7 @@ def _check_form_by_its_api(form: FormUnderTest, statuses: Mapping[str, Status], 
         kind = env.driver.kind
     except Exception as error:
         if not broken:
-            yield _result(form.framework, PLAYS.key, Outcome("failed", describe(error)), PLAYS.sentence)
+            yield _result(form.framework, "plays", Outcome("failed", describe(error)), plays.sentence)
         return
     form_statuses: dict[str, Status] = {}
     try:
@@ -186,9 +184,9 @@ def _check_form_by_its_api(form: FormUnderTest, statuses: Mapping[str, Status], 
             else:
                 known: dict[str, Status] = {**statuses, **form_statuses, **dict.fromkeys(broken, "failed")}
                 result = _check(requirement, env, known)
-                if result.status == "failed" and result.key == PLAYS.key and broken:
+                if result.status == "failed" and result.key == "plays" and broken:
                     result = replace(result, status="skipped", reason=f"see {broken[0]}")  # the form refused a value
-                    broken.append(PLAYS.key)
+                    broken.append("plays")
             form_statuses[requirement.key] = result.status
             yield result
     finally:

@@ -1,27 +1,18 @@
 """The test suites of the ecosystems, run on the forms of the environment; their output and warnings are captured.
 
-| suite | on the form for |
-|---|---|
-| Gymnasium's `check_env` | gymnasium |
-| Stable-Baselines3's `check_env` | gymnasium |
-| dm_env's `EnvironmentTestMixin` | dm_env |
-| TF-Agents' `validate_py_environment` | tf_agents |
-| PettingZoo's `parallel_api_test`, `parallel_seed_test` | pettingzoo |
-| PettingZoo's `api_test`, `seed_test`, `state_test` | pettingzoo_aec |
-| RLlib's `check_multiagent_environments` | rllib, of several agents |
-
 PettingZoo's `render_test` opens windows, and its `max_cycles_test` needs a module of PettingZoo: both are left out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import traceback
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -31,7 +22,7 @@ from envoi import Array, Discrete, MultiBinary, MultiDiscrete, MultiEnv, sample
 from envoi.protocol.multi_env import MASK
 
 from .env_under_test import EnvUnderTest
-from .outcome import PASSED, Outcome, failed, skipped
+from .requirement import PASSED, Outcome, failed, skipped
 
 CYCLES = 100
 """Most steps of PettingZoo's suites."""
@@ -79,17 +70,10 @@ class Suite:
     masks: Literal["known", "observed", "ignored"] = "known"
 
 
-@dataclass
-class CapturedWarnings:
-    """The warnings that were captured, each once."""
-
-    messages: list[str] = field(default_factory=list[str])
-
-
 @contextlib.contextmanager
-def captured_output() -> Iterator[CapturedWarnings]:
+def captured_output() -> Iterator[list[str]]:
     """Discards output and captures warnings; the messages are there at the end."""
-    captured = CapturedWarnings()
+    captured: list[str] = []
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         try:
@@ -97,7 +81,7 @@ def captured_output() -> Iterator[CapturedWarnings]:
                 yield captured
         finally:
             messages = (" ".join(_plain(str(one.message)).split()) for one in recorded)
-            captured.messages = list(dict.fromkeys(messages))
+            captured += dict.fromkeys(messages)
 
 
 def _plain(text: str) -> str:
@@ -108,15 +92,7 @@ def _plain(text: str) -> str:
 
 
 def run_suite(suite: Suite, given: SuiteInput) -> tuple[Outcome, tuple[str, ...]]:
-    """Runs a suite.
-
-    Args:
-        suite: The suite.
-        given: Its input.
-
-    Returns:
-        The outcome, and the warnings of the suite.
-    """
+    """Runs a suite."""
     if find_spec(suite.package) is None:
         return Outcome("not installed", f"{suite.package} is not installed"), ()
     with captured_output() as captured:
@@ -129,9 +105,9 @@ def run_suite(suite: Suite, given: SuiteInput) -> tuple[Outcome, tuple[str, ...]
             limit = _limitation(suite, given, error)
             outcome = Outcome("refused", limit) if limit else failed(f"{suite.name}: {_message(error)}")
     if suite.key == "suite-sb3" and outcome.status == "failed":
-        limits = [note for note in captured.messages if "not supported by Stable" in note or "should start at" in note]
+        limits = [note for note in captured if "not supported by Stable" in note or "should start at" in note]
         outcome = Outcome("refused", limits[0]) if limits else outcome
-    return outcome, tuple(captured.messages)
+    return outcome, tuple(captured)
 
 
 def _limitation(suite: Suite, given: SuiteInput, error: Exception) -> str:
@@ -224,12 +200,7 @@ def _tf_agents(given: SuiteInput) -> None:
 
 
 def _has_masks(given: SuiteInput, in_infos_only: bool) -> bool:
-    """Returns True if masks forbid actions.
-
-    Args:
-        given: The input of a suite.
-        in_infos_only: Ignore masks that are in observations.
-    """
+    """Returns True if masks forbid actions."""
     driver = given.env.driver
     for reply in (transition.reply_copy for transition in given.env.reference):
         for agent in reply.acting:
@@ -242,27 +213,19 @@ def _has_masks(given: SuiteInput, in_infos_only: bool) -> bool:
 
 
 def _parallel_api(given: SuiteInput) -> None:
-    from pettingzoo.test import parallel_api_test
-
-    parallel_api_test(given.make(), num_cycles=CYCLES)
+    importlib.import_module("pettingzoo.test").parallel_api_test(given.make(), num_cycles=CYCLES)
 
 
 def _parallel_seed(given: SuiteInput) -> None:
-    from pettingzoo.test import parallel_seed_test
-
-    parallel_seed_test(given.make, num_cycles=CYCLES)
+    importlib.import_module("pettingzoo.test").parallel_seed_test(given.make, num_cycles=CYCLES)
 
 
 def _aec_api(given: SuiteInput) -> None:
-    from pettingzoo.test import api_test
-
-    api_test(given.make(), num_cycles=CYCLES, verbose_progress=False)
+    importlib.import_module("pettingzoo.test").api_test(given.make(), num_cycles=CYCLES, verbose_progress=False)
 
 
 def _aec_seed(given: SuiteInput) -> None:
-    from pettingzoo.test import seed_test
-
-    seed_test(given.make, num_cycles=CYCLES)
+    importlib.import_module("pettingzoo.test").seed_test(given.make, num_cycles=CYCLES)
 
 
 def _state(given: SuiteInput) -> None:

@@ -73,7 +73,7 @@ class Command(_Help, TyperCommand):
 class _Commands(_Help, TyperGroup):
     """A command group that reports an EOFError as an error, and lists its commands in the order of a day's work."""
 
-    ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
+    ORDER = ("envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate")
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -97,17 +97,7 @@ app = typer.Typer(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command.
-
-    Args:
-        arguments: The command and its arguments.
-
-    Returns:
-        Its exit code.
-
-    Raises:
-        envoi.EnvoiError: Bad input, bad usage included.
-    """
+    """Runs a command."""
     try:
         code = typer.main.get_command(app).main(list(arguments), "envoi", standalone_mode=False)
     except _usage_error() as error:
@@ -148,10 +138,6 @@ def command(name: str, **settings: Any) -> Any:
     """Returns a decorator that adds a function to the application as a command.
 
     Each paragraph of its docstring is put on one line, so that its help fills a terminal of any width.
-
-    Args:
-        name: Name of the command.
-        **settings: Other settings of `typer.Typer.command`.
     """
 
     def add(function: Any) -> Any:

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import envoi
-from envoi.adapters import SCHEMES as LOADERS
-from envoi.adapters import names_of
-
-SCHEMES = tuple(sorted(LOADERS, key=lambda scheme: (scheme != "envoi", scheme == "python", scheme)))
-"""The schemes of names, envoi's own models first."""
 
 
-@dataclass(frozen=True)
-class ListedEnvs:
-    """The names of one scheme.
-
-    Args:
-        scheme: The scheme.
-        names: The names, each with its scheme; in their own order.
-        missing: The reason why none can be loaded, such as a package that is not installed; empty if there is none.
-    """
+class ListedEnvs(NamedTuple):
+    """The names of one scheme, or what is missing for it."""
 
     scheme: str
     names: tuple[str, ...]
     missing: str = ""
 
 
-def list_envs(schemes: Iterable[str] = SCHEMES, search: str = "") -> list[ListedEnvs]:
-    """Returns the names of the envs that can be loaded.
+def schemes() -> list[str]:
+    """Returns the schemes of names, envoi's own models first."""
+    from envoi.adapters import SCHEMES
 
-    Args:
-        schemes: The schemes to look at.
-        search: Words that a name must contain, in any case; `-` and `_` are the same.
-    """
+    return sorted(SCHEMES, key=lambda scheme: (scheme != "envoi", scheme == "python", scheme))
+
+
+def list_envs(some: Iterable[str] | None = None, search: str = "") -> list[ListedEnvs]:
+    """Returns the names of the envs that can be loaded, of all schemes or of some."""
+    from envoi.adapters import names_of
+
     words = _plain(search).split()
     found: list[ListedEnvs] = []
-    for scheme in schemes:
+    for scheme in schemes() if some is None else some:
         try:
             names = names_of(scheme)
         except envoi.MissingBackend as error:

@@ -14,33 +14,17 @@ ENV_EXAMPLES = "such as gymnasium:CartPole-v1, envoi:catch or python:my_module:m
 
 
 def whole(help_text: str, **settings: Any) -> Any:
-    """Returns an option that takes a whole number, also as 1e5 or 100_000.
-
-    Args:
-        help_text: The help text.
-        **settings: Other settings of `typer.Option`.
-    """
+    """Returns an option that takes a whole number, also as 1e5 or 100_000."""
     return typer.Option(help=help_text, parser=_whole_number, **{"metavar": "N", **settings})
 
 
 def real(help_text: str, **settings: Any) -> Any:
-    """Returns an option that takes a number.
-
-    Args:
-        help_text: The help text.
-        **settings: Other settings of `typer.Option`.
-    """
+    """Returns an option that takes a number."""
     return typer.Option(help=help_text, parser=_number, **{"metavar": "X", **settings})
 
 
 def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
-    """Returns an option that takes one of several words.
-
-    Args:
-        words: The words.
-        help_text: The help text.
-        **settings: Other settings of `typer.Option`.
-    """
+    """Returns an option that takes one of several words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -58,13 +42,7 @@ def one_of(words: Collection[str], help_text: str, **settings: Any) -> Any:
 
 
 def flag(name: str, help_text: str, **settings: Any) -> Any:
-    """Returns an option that takes no value.
-
-    Args:
-        name: Its name, such as `--json`; `--masks/--no-masks` for one that can be switched off.
-        help_text: The help text.
-        **settings: Other settings of `typer.Option`.
-    """
+    """Returns an option that takes no value."""
     return typer.Option(name, metavar="", help=help_text, **settings)
 
 
@@ -103,11 +81,7 @@ def _listing(words: Collection[str]) -> str:
 
 
 def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str]]:
-    """Returns what a shell offers for a value that begins with some letters.
-
-    Args:
-        words: Returns the values to offer.
-    """
+    """Returns what a shell offers for a value that begins with some letters."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)]
@@ -116,27 +90,19 @@ def completion(words: Callable[[], Collection[str]]) -> Callable[[str], list[str
 
 
 def env_names(incomplete: str) -> list[str]:
-    """Returns the names of envs that begin with some letters; of frameworks, only once their scheme is written.
-
-    Args:
-        incomplete: The letters.
-    """
-    from .env_list import SCHEMES, list_envs
+    """Returns the names of envs that begin with some letters; of frameworks, only once their scheme is written."""
+    from .env_list import list_envs, schemes
 
     scheme, colon, _ = incomplete.partition(":")
     if not colon:
-        return [f"{one}:" for one in SCHEMES if one.startswith(incomplete)]
-    if scheme not in SCHEMES:
+        return [f"{one}:" for one in schemes() if one.startswith(incomplete)]
+    if scheme not in schemes():
         return []
     return [name for envs in list_envs([scheme]) for name in envs.names if name.startswith(incomplete)]
 
 
 def framework_names(incomplete: str) -> list[str]:
-    """Returns lists of frameworks, separated by commas, whose last name begins with some letters.
-
-    Args:
-        incomplete: The names before, and the letters.
-    """
+    """Returns lists of frameworks, separated by commas, whose last name begins with some letters."""
     from envoi.adapters import TARGETS
 
     before, comma, letters = incomplete.rpartition(",")

@@ -20,7 +20,7 @@ from envoi.adapters.shared.agent_count import one_agent
 from envoi.atomic_write import write_atomically
 
 from ..errors import one_line
-from ..rllib.output_redirection import redirected
+from ..rllib.job_process import redirected
 from ..rllib.run_folder import RunFolder
 
 MODE = "rgb_array"
@@ -31,14 +31,7 @@ Picture = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True)
 class Moment:
-    """A picture of an episode.
-
-    Args:
-        picture: The picture, of shape [height, width, 3].
-        episode: Number of the episode, from 0.
-        step: Number of the step, 0 after the reset.
-        total: Sum of the rewards so far, of all agents.
-    """
+    """A picture of an episode."""
 
     picture: Picture
     episode: int
@@ -47,14 +40,7 @@ class Moment:
 
 
 def load_drawing(name: str) -> Any:
-    """Loads an env that can render pictures.
-
-    Args:
-        name: Name of the env.
-
-    Raises:
-        envoi.EnvoiError: There is no such env.
-    """
+    """Loads an env that can render pictures."""
     scheme = name.partition(":")[0]
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # a game's sounds, and what SDL prints where there is no card
     if not has_display():
@@ -85,15 +71,7 @@ def frames_per_second(env: Any) -> float:
 
 
 def draw(env: Any, name: str) -> Picture:
-    """Returns the picture of an env's state.
-
-    Args:
-        env: The core env.
-        name: Its name, for the error.
-
-    Raises:
-        envoi.EnvoiError: It renders none.
-    """
+    """Returns the picture of an env's state."""
     try:
         with one_line():
             found = env.render()
@@ -108,18 +86,7 @@ def draw(env: Any, name: str) -> Picture:
 
 
 def random_episodes(name: str, env: Any, *, episodes: int, steps: int, seed: int) -> Iterator[Moment]:
-    """Plays episodes with random actions.
-
-    Args:
-        name: Name of the env.
-        env: The core env, of one agent or several.
-        episodes: How many episodes.
-        steps: Most steps of each.
-        seed: Seed of the first; the next have the numbers after it.
-
-    Raises:
-        envoi.EnvoiError: The env renders no picture, or raised an error of its own.
-    """
+    """Plays episodes with random actions."""
     if isinstance(env, envoi.BatchEnv):
         raise envoi.EnvoiError(f"{name} is a batch of {env.batch_size} lanes; give one env")
     for episode in range(episodes):
@@ -143,19 +110,7 @@ def random_episodes(name: str, env: Any, *, episodes: int, steps: int, seed: int
 
 
 def policy_episodes(name: str, folder: Path, env: Any, *, episodes: int, steps: int, seed: int) -> Iterator[Moment]:
-    """Plays episodes with the trained policy of a run, without exploration.
-
-    Args:
-        name: Name of the env.
-        folder: The output folder of `envoi train`.
-        env: The core env.
-        episodes: How many episodes.
-        steps: Most steps of each.
-        seed: Seed of the first; the next have the numbers after it.
-
-    Raises:
-        envoi.EnvoiError: As `random_episodes`; or the policy does not fit the env.
-    """
+    """Plays episodes with the trained policy of a run, without exploration."""
     with redirected(RunFolder(folder).log):  # what Ray prints when it is imported
         from ..rllib import load_policy
         from ..rllib.multi_agent.joint_policy import JointPolicy
@@ -209,20 +164,7 @@ def _joint_episodes(name: str, policy: Any, env: Any, seeds: range, steps: int) 
 
 
 def write_gif(path: Path, moments: Iterator[Moment], fps: float, show: Callable[[str], None]) -> list[Moment]:
-    """Writes pictures as an animated GIF that repeats.
-
-    Args:
-        path: The file.
-        moments: The pictures, in order.
-        fps: Pictures a second; a GIF shows at most 50.
-        show: Called with a line of progress after each picture.
-
-    Returns:
-        The last moment of each episode.
-
-    Raises:
-        envoi.EnvoiError: pillow is not installed, or as the episodes.
-    """
+    """Writes pictures as an animated GIF that repeats."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -244,13 +186,7 @@ def write_gif(path: Path, moments: Iterator[Moment], fps: float, show: Callable[
 
 
 def as_text(picture: Picture, width: int, *, colours: bool) -> Text:
-    """Returns a picture in characters, two pixels in each if there are colours.
-
-    Args:
-        picture: The picture, of shape [height, width, 3].
-        width: Columns.
-        colours: Use colours; else shades of grey as letters.
-    """
+    """Returns a picture in characters, two pixels in each if there are colours."""
     high, wide = picture.shape[:2]
     rows = max(1, round(high / wide * width / 2))
     shrunk = picture[np.ix_(np.arange(2 * rows) * high // (2 * rows), np.arange(width) * wide // width)]

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..rllib.run_list import ListedRun, list_runs
+from ..rllib.run_folder import ListedRun, list_runs
 from .console import output_console, print_json
 
 NARROW = 60
@@ -17,15 +17,7 @@ _STYLES = {"running": "cyan", "done": "green", "interrupted": "yellow", "failed"
 
 
 def print_runs(folder: Path, *, as_json: bool) -> None:
-    """Prints the runs in a folder as a table, or as JSON.
-
-    Args:
-        folder: The folder.
-        as_json: Print a JSON list instead of a table.
-
-    Raises:
-        envoi.EnvoiError: As `list_runs`.
-    """
+    """Prints the runs in a folder as a table, or as JSON."""
     runs = list_runs(folder)
     if as_json:
         values = [vars(run) | {"path": str(run.path), "age_seconds": round(run.age_seconds, 1)} for run in runs]

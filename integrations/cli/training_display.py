@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from ..rllib import Job, Outcome, Report, RunFolder
@@ -16,18 +15,10 @@ from .console import terminal_console
 
 PLAIN_SECONDS = 5.0
 """Fewest seconds between two lines of progress without a terminal; a long job prints fewer."""
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def run_training(job: Job) -> int:
-    """Runs a job with live progress, and prints its result.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        envoi.EnvoiError: As `Job.run`.
-    """
+    """Runs a job with live progress, and prints its result."""
     folder = job.folder
     with terminal_console() as console:
         display = _Display(console, job)
@@ -82,7 +73,8 @@ def _conclusion(outcome: Outcome) -> str:
     trial = outcome.settings.trials[outcome.best]
     which = ""
     if len(outcome.states) > 1:
-        rate = f", lr {trial.lr:g}" if trial.lr is not None else ""
+        lr = (state.overrides or trial.overrides).get("lr")
+        rate = f", lr {lr:g}" if isinstance(lr, float) else ""
         which = f" by the best of {len(outcome.states)} trials (seed {trial.seed}{rate})"
     mean = "no episode ended" if state.return_mean is None else f"mean return {state.return_mean:.4g}"
     done = f"{mean} after {state.env_steps:,} env steps in {_duration(state.seconds)}{which}; saved in {path}"
@@ -103,24 +95,17 @@ def _duration(seconds: float) -> str:
 
 
 class _Display:
-    """Shows live progress: a table on a terminal, a line every few seconds elsewhere."""
+    """Shows the last progress: in one line that changes on a terminal, in a line every few seconds elsewhere."""
 
     def __init__(self, console: Console, job: Job) -> None:
         self._console, self._folder, self._settings, self._notes = console, job.folder, job.settings, job.notes
         self._before = sum(state.env_steps for state in job.states.values())
         self._began = time.monotonic()
         self._last_line = float("-inf")
-        self._reports: dict[int, Report] = {}
-        self._means: dict[int, list[float]] = {}
+        self._text = "starting Ray …"
         self._spinner = Spinner("dots")
         # Without redirection: rich would print to the terminal the output that `redirected` has sent to the log.
-        self._live = Live(
-            get_renderable=self._render,
-            console=console,
-            refresh_per_second=8,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._live = Live(get_renderable=self._render, console=console, redirect_stdout=False, redirect_stderr=False)
 
     def __enter__(self) -> None:
         self._console.print(
@@ -137,58 +122,24 @@ class _Display:
         self._live.stop()
 
     def observe(self, report: Report) -> None:
-        """Records an iteration of a trial, and prints a line of progress if one is due."""
-        self._reports[report.trial.index] = report
-        if report.state.return_mean is not None:
-            self._means.setdefault(report.trial.index, []).append(report.state.return_mean)
+        """Shows an iteration of a trial; without a terminal only if a line of progress is due."""
+        which = f"trial {report.trial.index}: " if len(self._settings.trials) > 1 else ""
+        self._text = (
+            f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
+            f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s"
+        )
         now = time.monotonic()
         pause = max(PLAIN_SECONDS, (now - self._began) / 20)
         due = now - self._last_line >= pause or report.state.reached is not None
         if due and not self._console.is_terminal:
             self._last_line = now
-            self._console.print(self._line(report))
-
-    def _line(self, report: Report) -> str:
-        which = f"trial {report.trial.index}: " if len(self._settings.trials) > 1 else ""
-        return (
-            f"{which}return {_number(report.state.return_mean)}, best {_number(report.state.best)}, "
-            f"{report.state.env_steps:,} env steps, {report.steps_per_second:,.0f}/s, "
-            f"{_duration(time.monotonic() - self._began)}"
-        )
+            self._console.print(f"{self._text}, {_duration(now - self._began)}")
 
     def _render(self) -> RenderableType:
         elapsed = _duration(time.monotonic() - self._began)
-        if not self._reports:
-            self._spinner.update(text=Text(f"starting Ray … {elapsed}"))
-            return self._spinner
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        several = len(self._settings.trials) > 1
-        names = ["return", "best", "env steps", "steps/s"]
-        for name in [*(["trial", "lr"] if several else []), *names]:
-            table.add_column(name, justify="right")
-        table.add_column("so far")
-        for index, report in sorted(self._reports.items()):
-            rate = "" if report.trial.lr is None else f"{report.trial.lr:g}"
-            table.add_row(
-                *([str(index), rate] if several else []),
-                Text(_number(report.state.return_mean), style="bold"),
-                _number(report.state.best),
-                f"{report.state.env_steps:,}",
-                f"{report.steps_per_second:,.0f}",
-                Text(_sparkline(self._means.get(index, [])), style="green" if report.state.reached else "cyan"),
-            )
-        self._spinner.update(text=Text(f"{elapsed}   Ctrl-C saves and stops", style="dim"))
-        return Group(table, self._spinner)
+        self._spinner.update(text=Text(f"{self._text} {elapsed}   Ctrl-C saves and stops"))
+        return self._spinner
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _sparkline(values: list[float], width: int = 32) -> str:
-    """Renders a series in block characters, at most `width` of them."""
-    count = min(width, len(values))
-    picked = [values[(i + 1) * len(values) // count - 1] for i in range(count)]
-    low, high = min(picked, default=0.0), max(picked, default=0.0)
-    scale = (len(_BARS) - 1) / ((high - low) or 1.0)
-    return "".join(_BARS[round((value - low) * scale)] for value in picked)

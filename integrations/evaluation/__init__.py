@@ -3,9 +3,8 @@
 Episodes that run side by side and are counted as they end would favour the short ones.
 """
 
-from .evaluation_file import context_labels, evaluation_file
 from .evaluator import compare, evaluate
-from .results import Episode, Estimate, Evaluation, Form, estimate
+from .results import Episode, Estimate, Evaluation, Form, context_labels, estimate, evaluation_file
 
 __all__ = [
     "Episode",

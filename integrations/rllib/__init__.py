@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from .algorithms import ALGORITHMS, Algorithm
 from .env_options import EnvOptions
-from .job_report import Outcome, Report
 from .run_folder import RunFolder
 from .settings import Settings
-from .training import Job, resume, train
+from .training import Job, Outcome, resume, train
+from .trial_state import Report
 
 if TYPE_CHECKING:
     from .algorithm_config import configure

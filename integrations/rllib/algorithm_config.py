@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import envoi
 
+from ..errors import missing_rllib
 from .algorithms import Algorithm, find
 from .batched_runner import Runner
 from .env_options import EnvOptions
@@ -20,18 +21,21 @@ try:
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
     from .callbacks import RETURNS
-    from .configuration.callbacks import add_callbacks
-    from .configuration.described_env import DescribedEnv
-    from .configuration.env_runner import set_env_runner
-    from .configuration.environment import set_environment
-    from .configuration.faults import set_faults
-    from .configuration.networks import describe_fitting, set_networks
-    from .configuration.policies import set_policies
-    from .configuration.table_defaults import set_table_defaults
+    from .configuration import (
+        DescribedEnv,
+        add_callbacks,
+        describe_fitting,
+        set_env_runner,
+        set_environment,
+        set_faults,
+        set_networks,
+        set_policies,
+        set_table_defaults,
+    )
     from .exact_resume.checkpoint import save_exactly
-    from .registration import OPTIONS, RegisteredEnv, register_for
+    from .registration import CARRIED, OPTIONS, CarriedEnv, RegisteredEnv, register_for
 except ImportError as error:
-    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+    raise missing_rllib(error) from error
 
 __all__ = ["RETURNS", "STEPS", "configure", "load_algorithm"]
 
@@ -45,18 +49,12 @@ STEPS: tuple[Callable[[AlgorithmConfig, DescribedEnv], None], ...] = (
 
 
 def load_algorithm(algo: str) -> type[RLlibAlgorithm]:
-    """Returns the RLlib class of an algorithm; imports RLlib.
-
-    Raises:
-        envoi.EnvoiError: There is no such algorithm.
-        envoi.MissingBackend: Ray or torch is not installed.
-    """
+    """Returns the RLlib class of an algorithm; imports RLlib."""
     algorithm = find(algo)
     try:
         return getattr(import_module(algorithm.module), algorithm.name)
     except ImportError as error:
-        reason = " ".join(str(error).split())
-        raise envoi.MissingBackend(f"RLlib cannot be used ({reason}); pip install 'envoi[rllib]'") from error
+        raise missing_rllib(error) from error
 
 
 def configure(
@@ -131,6 +129,7 @@ def configure(
         given = {"lr": lr, "num_envs": num_envs, "num_env_runners": num_env_runners or None, "seed": seed}
         _refuse_settings({"algo": algo, "module": module, **given, "training": training})
         _check_free(config)
+        _check_stack(config)
         described = describe_fitting(config, _set_env(config, env, options, failure), None)
     else:
         env, algorithm = _env_and_algorithm(config, env, algo)
@@ -167,14 +166,16 @@ def _check_free(config: AlgorithmConfig) -> None:
         )
 
 
-def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, Algorithm]:
-    """Returns the env and the algorithm of a call without a config of the user's.
+def _check_stack(config: AlgorithmConfig) -> None:
+    if not (config.enable_rl_module_and_learner and config.enable_env_runner_and_connector_v2):
+        raise envoi.EnvoiError(
+            "config: expected RLlib's new API stack, got the old one, whose env runners envoi does not serve; call "
+            "config.api_stack(enable_rl_module_and_learner=True, enable_env_runner_and_connector_v2=True)"
+        )
 
-    Args:
-        first: The first argument of `configure`.
-        second: Its second argument.
-        algo: The name of the algorithm, if it was given by name.
-    """
+
+def _env_and_algorithm(first: Any, second: Any, algo: str | None) -> tuple[Any, Algorithm]:
+    """Returns the env and the algorithm of a call without a config of the user's."""
     if isinstance(first, type) and issubclass(first, (AlgorithmConfig, RLlibAlgorithm)):
         name = first.__name__.removesuffix("Config")
         raise envoi.EnvoiError(
@@ -203,6 +204,6 @@ def _set_env(config: AlgorithmConfig, env: Any, options: EnvOptions, failure: Pa
         raise envoi.EnvoiError("env: expected an env, its name or its factory, got None, and the config has no env")
     known = register_for(env)
     changes = options.changes() | ({} if failure is None else {"failure": str(failure)})
-    if changes:
-        config.env_config = {**config.env_config, OPTIONS: {**config.env_config.get(OPTIONS, {}), **changes}}
+    before = config.env_config.get(OPTIONS, {})
+    config.env_config = {**config.env_config, OPTIONS: {**before, **changes, CARRIED: CarriedEnv(known)}}
     return known.with_config(config.env_config)

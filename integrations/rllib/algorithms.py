@@ -87,12 +87,16 @@ FROM_PYTHON = ("BC", "MARWIL", "CQL", "IQL", "DreamerV3")
 """Algorithms that `configure` takes as a config of the user's: they learn from recorded data, or by a model."""
 
 
-def find(name: str) -> Algorithm:
-    """Returns the algorithm called `name`, in any case.
+_KIN = {
+    "PPO": ("A2C", "A3C", "PG", "TRPO", "ARS", "ES"),
+    "SAC": ("DDPG", "TD3"),
+    "DQN": ("DDQN", "Rainbow", "R2D2", "QRDQN"),
+}
+"""The algorithm to take in place of others, which earlier versions of RLlib or other libraries have."""
 
-    Raises:
-        envoi.EnvoiError: There is none; the message lists the known ones, near names first.
-    """
+
+def find(name: str) -> Algorithm:
+    """Returns the algorithm called `name`, in any case."""
     for known, algorithm in ALGORITHMS.items():
         if known.lower() == name.lower():
             return algorithm
@@ -103,21 +107,14 @@ def find(name: str) -> Algorithm:
             f"{other} is trained from Python, by envoi.integrations.rllib.configure({other}Config(), env); there are "
             f"here: {listing}"
         )
-    near = nearest(name, ALGORITHMS)
+    kin = next((known for known, others in _KIN.items() if name.lower() in map(str.lower, others)), None)
+    near = nearest(name, ALGORITHMS) if kin is None else f"did you mean {kin!r}?"
     suggestion = f"{near} There are: " if near.endswith("?") else "there are: "
     raise UnknownName(f"no algorithm is called {name!r}; {suggestion}{listing}")
 
 
 def check_actions(algorithm: str, space: object) -> None:
-    """Checks that an algorithm can choose from an action space.
-
-    Args:
-        algorithm: The name of the algorithm, see `ACTIONS`.
-        space: The canonical gymnasium action space; of several agents, a `Dict` of theirs.
-
-    Raises:
-        envoi.EnvoiError: It cannot; the message names the algorithms that can.
-    """
+    """Checks that an algorithm can choose from an action space."""
     # The canonical space of one agent is never a Dict.
     agents: Mapping[Any, Any] = getattr(space, "spaces", {}) if type(space).__name__ == "Dict" else {"": space}
     for agent, own in agents.items():

@@ -20,13 +20,6 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 
     Readers of pickles and other formats raise errors of almost any class for a file that is cut off, EOFError
     included, which command lines take for Ctrl-D.
-
-    Args:
-        path: The file that is read, or a folder, which is searched for the damaged file.
-        advice: How to recover, for the end of the message.
-
-    Raises:
-        envoi.EnvoiError: The code inside raised an `Exception`.
     """
     try:
         yield
@@ -40,15 +33,7 @@ def reading(path: Path, advice: str = ADVICE) -> Iterator[None]:
 def writing(
     path: Path, advice: str = "make room, then continue from the last checkpoint by --resume"
 ) -> Iterator[None]:
-    """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file.
-
-    Args:
-        path: The file that is written, or a folder, of which the file that was written last is named.
-        advice: How to recover, for the end of the message.
-
-    Raises:
-        envoi.EnvoiError: The file cannot be written.
-    """
+    """Turns an OSError raised inside, such as that of a full disk, into an `envoi.EnvoiError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -69,14 +54,7 @@ def _unread(path: Path, error: Exception) -> str:
 
 
 def damaged(path: Path) -> str | None:
-    """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any.
-
-    Args:
-        path: A file, or a folder, whose pickles and JSON files are examined in order of their names.
-
-    Returns:
-        A sentence that names the damaged file and the damage; None if there is none.
-    """
+    """Finds a file that is empty, cut off or not in the format of its suffix, without unpickling any."""
     files = sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
     for file in files:
         kind = file.suffix

@@ -10,7 +10,7 @@ import numpy as np
 
 import envoi
 from envoi.adapters import to_rllib
-from envoi.adapters.rllib.codec.masks import Masks, can_mask
+from envoi.adapters.rllib.masks import Masks, can_mask
 
 from ..errors import one_line
 
@@ -70,15 +70,7 @@ def preflight(
 
 
 def check_lanes(batch: VectorEnv[Any, Any, Any], num_envs: int | None) -> int:
-    """Returns the number of lanes of a batch.
-
-    Args:
-        batch: The batch in RLlib's form.
-        num_envs: How many envs a runner is asked to step together; None for no preference.
-
-    Raises:
-        envoi.EnvoiError: It differs from `num_envs`.
-    """
+    """Returns the number of lanes of a batch."""
     if num_envs not in (None, batch.num_envs):
         raise envoi.EnvoiError(
             f"num_envs: expected {batch.num_envs}, the lanes of the batch, got {num_envs} envs per runner; "
@@ -128,14 +120,7 @@ def _play_agents(env: Any, steps: int, deadline: float, seed: int) -> None:
 
 
 class _Legal:
-    """Samples random actions, among those that the action mask allows where there is one.
-
-    Args:
-        space: The canonical action space.
-        form: The env in RLlib's form.
-        seed: Seed of the actions.
-        agent: The agent; None for the only one.
-    """
+    """Samples random actions, among those that the action mask allows where there is one."""
 
     def __init__(self, space: gymnasium.Space[Any], form: Any, seed: int, agent: Any = None) -> None:
         spec = form.core.action_spec if agent is None else form.core.action_spec[agent]

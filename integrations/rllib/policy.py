@@ -9,6 +9,7 @@ import numpy as np
 
 import envoi
 
+from ..errors import missing_rllib
 from .damaged_files import damaged, reading
 from .multi_agent.joint_policy import JointPolicy, SeatedPolicy
 from .run_folder import RunFolder
@@ -24,7 +25,11 @@ try:
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
     from ray.rllib.utils.spaces.space_utils import unbatch
 except ImportError as error:
-    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+    raise missing_rllib(error) from error
+
+
+_MODULES = Path("learner_group", "learner", "rl_module")
+"""The folder of the policies in a checkpoint."""
 
 
 class Policy:
@@ -34,7 +39,8 @@ class Policy:
     Observations and actions have the canonical form of `envoi.adapters.rllib.Codec`.
 
     Args:
-        checkpoint: The folder of an algorithm's checkpoint.
+        checkpoint: The folder of an algorithm's checkpoint, as `algorithm.save_to_path()` returns it, or the `path` of
+            one of Tune's. The env need not be registered.
         explore: Sample the actions as in training, rather than take the best.
         env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends.
 
@@ -46,7 +52,7 @@ class Policy:
         root = Path(checkpoint).resolve()
         runner = root / "env_runner" if (root / "env_runner").is_dir() else root
         with reading(Path(checkpoint)):
-            self.module = RLModule.from_checkpoint(root / "learner_group" / "learner" / "rl_module" / DEFAULT_MODULE_ID)
+            self.module = RLModule.from_checkpoint(root / _MODULES / DEFAULT_MODULE_ID)
             self._to_module = EnvToModulePipeline.from_checkpoint(runner / "env_to_module_connector")
             self._to_env = ModuleToEnvPipeline.from_checkpoint(runner / "module_to_env_connector")
         self.observation_space = self._to_module.input_observation_space
@@ -69,15 +75,7 @@ class Policy:
             np.random.seed(seed % 2**32)  # noqa: NPY002 - some of RLlib's exploration samples from it
 
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
-        """Chooses an action.
-
-        Args:
-            observation: The canonical observation.
-            reward: The last step's reward, for connectors that pass it to the module.
-
-        Returns:
-            The canonical action.
-        """
+        """Chooses an action."""
         if self._pending is None:
             self._episode.add_env_reset(observation)
         else:
@@ -111,17 +109,22 @@ class Policy:
 
 def is_of_one_agent(checkpoint: Path) -> bool:
     """Returns True for the checkpoint of an algorithm that trains one agent; also for a folder that is none."""
-    modules = checkpoint / "learner_group" / "learner" / "rl_module"
+    modules = checkpoint / _MODULES
     held = [entry.name for entry in modules.iterdir() if entry.is_dir()] if modules.is_dir() else []
     return held in ([], [DEFAULT_MODULE_ID])
 
 
-def load_policy(folder: str | Path, *, explore: bool = False, policy_id: str | None = None) -> Any:
-    """Loads what a job trained.
+def load_policy(
+    folder: str | Path, *, explore: bool = False, env_steps: int | None = None, policy_id: str | None = None
+) -> Any:
+    """Loads what a job or an algorithm of RLlib's has trained, without the env.
 
     Args:
-        folder: The job's output folder; of a sweep, the policy of the best trial is taken.
+        folder: The output folder of a job, of which a sweep's best trial is taken; or an algorithm's checkpoint, as for
+            `Policy`.
         explore: Sample the actions as in training, rather than take the best.
+        env_steps: Steps that the policy was trained for, on which the exploration of some algorithms depends; None for
+            those of the job, or 0 for a checkpoint.
         policy_id: The name of one of the policies of several agents; None for all of them.
 
     Returns:
@@ -129,22 +132,22 @@ def load_policy(folder: str | Path, *, explore: bool = False, policy_id: str | N
         called `policy_id`, which acts for one.
 
     Raises:
-        envoi.EnvoiError: The folder holds no run, a run without a checkpoint yet, or a file of it is damaged; or there
-            is no such policy.
+        envoi.EnvoiError: The folder holds no run and no checkpoint, or a run without a checkpoint yet; a file is
+            damaged; or there is no such policy.
     """
+    if (checkpoint := Path(folder)).joinpath(_MODULES).is_dir():
+        _check_id(policy_id, checkpoint)
+        return _load(checkpoint, None, policy_id, explore=explore, env_steps=env_steps or 0)
     run = RunFolder(folder)
     settings = run.read_settings()
     states = run.read_state(settings)
     run.refuse_without_checkpoint()
     best = best_trial(states)
-    one = is_of_one_agent(run.checkpoint)
-    if one and policy_id is not None:
-        raise envoi.EnvoiError(f"policy_id={policy_id!r} is for several agents; {run.path} trained one")
-    try:
+    _check_id(policy_id, run.checkpoint)
+    if env_steps is None:
         env_steps = 0 if best is None else states[best].env_steps
-        if one:
-            return Policy(run.checkpoint, explore=explore, env_steps=env_steps)
-        joint = JointPolicy(run.checkpoint, settings.policies, explore=explore, env_steps=env_steps)
+    try:
+        return _load(run.checkpoint, settings.policies, policy_id, explore=explore, env_steps=env_steps)
     except envoi.EnvoiError as error:
         before = None if best is None else run.read_earlier().get(best)
         if before is None or before.checkpoint is None or damaged(run.path / before.checkpoint) is not None:
@@ -152,4 +155,15 @@ def load_policy(folder: str | Path, *, explore: bool = False, policy_id: str | N
         raise envoi.EnvoiError(
             f"{error}, or continue from the checkpoint before it by `envoi train --resume --out {run.path}`"
         ) from error
+
+
+def _check_id(policy_id: str | None, checkpoint: Path) -> None:
+    if policy_id is not None and is_of_one_agent(checkpoint):
+        raise envoi.EnvoiError(f"policy_id={policy_id!r} is for several agents; {checkpoint} trained one")
+
+
+def _load(checkpoint: Path, policies: Any, policy_id: str | None, **options: Any) -> Any:
+    if is_of_one_agent(checkpoint):
+        return Policy(checkpoint, **options)
+    joint = JointPolicy(checkpoint, policies, **options)
     return joint if policy_id is None else SeatedPolicy(joint, policy_id)

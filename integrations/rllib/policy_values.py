@@ -10,22 +10,14 @@ from gymnasium import spaces
 
 import envoi
 from envoi.adapters.rllib import Codec
-from envoi.adapters.rllib.codec.masks import Masks, is_masked
+from envoi.adapters.rllib.masks import Masks, is_masked
 
 
 class PolicyValues:
     """The conversions for one environment and one policy.
 
-    Args:
-        name: The name of the environment, for the error.
-        core: The core environment, of one agent.
-        policy: Has an `observation_space` and an `action_space`, with which it was trained.
-
     Attributes:
         decode: Converts an action of the policy to one of the environment.
-
-    Raises:
-        envoi.EnvoiError: The spaces of the environment are not those of the policy.
     """
 
     def __init__(self, name: str, core: envoi.Env, policy: Any) -> None:
@@ -49,12 +41,7 @@ class PolicyValues:
         return codec.observation_space if self._masks is None else self._masks.space(codec.observation_space)
 
     def encode(self, observation: Any, info: Mapping[Any, Any]) -> Any:
-        """Converts an observation for the policy, beside its action mask if the policy was trained with one.
-
-        Args:
-            observation: The core's observation.
-            info: The info, which may have the mask.
-        """
+        """Converts an observation for the policy, beside its action mask if the policy was trained with one."""
         encoded = self._codec.encode(observation)
         return encoded if self._masks is None else self._masks.beside(encoded, info, observation)
 
@@ -69,12 +56,7 @@ def array_bytes(value: Any) -> Iterator[bytes]:
 
 
 def fits(has: Any, wants: Any) -> bool:
-    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts.
-
-    Args:
-        has: The gymnasium space of an env.
-        wants: That which a policy was trained with.
-    """
+    """Returns True for spaces of equal shapes, dtypes and counts; bounds may differ, as they do between contexts."""
     if isinstance(wants, spaces.Dict):
         if not isinstance(has, spaces.Dict) or has.spaces.keys() != wants.spaces.keys():
             return False

@@ -12,6 +12,8 @@ import envoi
 from envoi.adapters import to_rllib
 from envoi.adapters.rllib.creator import OPTIONS, make_core
 
+from ..errors import missing_rllib
+
 try:
     from gymnasium.vector import VectorEnv
 except ImportError as error:
@@ -24,16 +26,13 @@ RLlibForm = Any
 """A gymnasium env, a `MultiAgentEnv` (which is one too) or a gymnasium `VectorEnv`."""
 
 
+CARRIED = "env"
+"""The entry of a config's options that holds its `CarriedEnv`."""
+
+
 @dataclass(frozen=True)
 class RegisteredEnv:
-    """An env creator as `register` gives it to Tune, which can be pickled if `env` can.
-
-    Args:
-        name: The name that it is registered under.
-        env: As in `register`.
-        options: The options of the env; those of a config, in the entry `OPTIONS` of its `env_config`, override them.
-        failure: A file that the env writes its error to, in any process; None for no such file.
-    """
+    """An env creator as `register` gives it to Tune, which can be pickled if `env` can."""
 
     name: str
     env: Any
@@ -42,19 +41,15 @@ class RegisteredEnv:
 
     def __call__(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env, in RLlib's form and guarded, for one lane or, if RLlib asks for `num_envs`, for many."""
-        from .faults.batch_guard import BatchGuard
-        from .faults.env_guard import EnvGuard
-        from .faults.guarded_envs import GuardedEnv, GuardedVectorEnv
-        from .faults.runner_process import note_start
+        from .faults.guard import BatchGuard, EnvGuard, GuardedEnv, GuardedVectorEnv, note_start
 
         note_start()
         own = self.with_config(env_context)
-        maker = EnvGuard(own.name, own.options, None, own.failure)
-        maker.runner.worker = int(getattr(env_context, "worker_index", 0) or 0)
+        maker = EnvGuard(own.name, own.options, None, own.failure, env_context)
         made = maker.make(lambda: own.make(env_context))
         if isinstance(made, VectorEnv):
             return GuardedVectorEnv(made, BatchGuard(own.name, own.options, made, own.failure, made.num_envs))
-        return GuardedEnv(made, EnvGuard(own.name, own.options, made, own.failure))
+        return GuardedEnv(made, EnvGuard(own.name, own.options, made, own.failure, env_context))
 
     def make(self, env_context: Mapping[str, Any] | None = None) -> RLlibForm:
         """Makes the env in RLlib's form, without anything that watches it."""
@@ -63,11 +58,7 @@ class RegisteredEnv:
         return creator(env_context)
 
     def is_batch(self, env_config: Mapping[str, Any] | None = None) -> bool:
-        """Returns True if the env has many lanes of its own; makes one to see.
-
-        Args:
-            env_config: RLlib's `env_config`.
-        """
+        """Returns True if the env has many lanes of its own; makes one to see."""
         made = self.make(env_config)
         try:
             return isinstance(made, VectorEnv)
@@ -77,6 +68,7 @@ class RegisteredEnv:
     def with_config(self, env_config: Mapping[str, Any] | None) -> RegisteredEnv:
         """Returns the env with the options that an `env_config` has, if any, in place of its own."""
         given = dict((env_config or {}).get(OPTIONS) or {})
+        given.pop(CARRIED, None)
         failure = given.pop("failure", None)
         if failure is not None:
             return replace(self, options=replace(self.options, **given), failure=Path(failure))
@@ -146,14 +138,7 @@ def env_of_config(config: Any) -> RegisteredEnv | None:
 
 
 def register_for(env: Any) -> RegisteredEnv:
-    """Registers the env of a config, or finds it.
-
-    Args:
-        env: As in `register`; or a name that `register` or `ray.tune.register_env` has registered.
-
-    Returns:
-        The env. Its name is that of `register`, or else begins with "envoi-"; no two envs share one.
-    """
+    """Registers the env of a config, or finds it."""
     if isinstance(env, str):
         creator = _creator(env)
         if isinstance(creator, RegisteredEnv):
@@ -166,15 +151,53 @@ def register_for(env: Any) -> RegisteredEnv:
     return register(name, env)
 
 
+class CarriedEnv:
+    """A registered env inside a config: registers itself in any process that loads the config, as from a checkpoint."""
+
+    def __init__(self, known: RegisteredEnv) -> None:
+        self._known = known
+
+    def __repr__(self) -> str:
+        return f"CarriedEnv({self._known.name!r})"
+
+    def __deepcopy__(self, _: dict[int, Any]) -> CarriedEnv:
+        return self  # RLlib copies configs often, and envs may be large
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from ray import cloudpickle
+
+        pickled = cloudpickle.dumps(self._known)  # pyright: ignore[reportPrivateImportUsage]
+        return _carry, (self._known.name, pickled)
+
+
+def _carry(name: str, pickled: bytes) -> CarriedEnv:
+    from ray import cloudpickle
+
+    if (known := registered(name)) is None:
+        try:
+            known = cast("RegisteredEnv", cloudpickle.loads(pickled))
+        except Exception as error:  # such as of a module that is not there
+            known = RegisteredEnv(name, _Missing(name, " ".join(f"{type(error).__name__}: {error}".split())))
+        _register_with_tune(name, known)
+    return CarriedEnv(known)
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """The factory of an env that could not be loaded with its config."""
+
+    name: str
+    reason: str
+
+    def __call__(self, **_: Any) -> Any:
+        raise envoi.EnvoiError(
+            f"env {self.name!r}: it could not be loaded with the config ({self.reason}); before the algorithm is "
+            f"loaded, call envoi.integrations.rllib.register({self.name!r}, env)"
+        )
+
+
 def register_first_lane(batch: RegisteredEnv) -> RegisteredEnv:
-    """Registers the first lane of a batch as an env of one lane, for evaluations.
-
-    Args:
-        batch: The batch, whose options it has.
-
-    Returns:
-        The env; its name ends in "-first-lane".
-    """
+    """Registers the first lane of a batch as an env of one lane, for evaluations."""
     lane = replace(batch, name=f"{batch.name}-first-lane", env=_FirstLaneOf(batch.env))
     _register_with_tune(lane.name, lane)
     return lane
@@ -215,5 +238,5 @@ def _register_with_tune(name: str, creator: RegisteredEnv) -> None:
     try:
         from ray.tune import register_env
     except ImportError as error:
-        raise envoi.MissingBackend("ray is not installed; pip install 'envoi[rllib]'") from error
+        raise missing_rllib(error) from error
     register_env(name, creator)

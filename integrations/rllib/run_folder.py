@@ -5,10 +5,9 @@
     progress.csv        one row for each trial and iteration
     checkpoint          link to the last checkpoint of the best trial
     learning_curve.png  mean return and spread against env steps
-    league.json         the league of self-play; the same in league.csv and league.png
+    league.json         the league of self-play
     tensorboard/        events, one folder for each trial
     ending.json         how the job ended: done, interrupted or failed; absent while it runs and after a kill
-    trackers.json       the runs of wandb and MLflow that the trials report to
     train.log           the output of Ray, RLlib and their workers
     tune/               Ray Tune's own folders, one for each start or resumption of the job
 
@@ -18,20 +17,22 @@ when all of it is on disk, so a job resumes from `state.json`.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import shutil
+import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import envoi
 from envoi.atomic_write import write_atomically
 
 from .damaged_files import reading, writing
-from .folder_lock import FolderLock, FolderTaken
-from .progress_table import ProgressTable
 from .settings import Settings
 from .trial_state import TrialState, best_trial
 
@@ -39,6 +40,11 @@ from .trial_state import TrialState, best_trial
 def _entries(path: Path) -> list[str]:
     """Returns the names in a folder, without lock files and the temporary files of interrupted writes."""
     return [entry.name for entry in path.iterdir() if not entry.name.endswith((".tmp", ".lock"))]
+
+
+def _known(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a trial's state, without those of an earlier version."""
+    return {one.name: state[one.name] for one in fields(TrialState) if one.name in state}
 
 
 class RunFolder:
@@ -228,7 +234,7 @@ class RunFolder:
         with reading(self.state):
             document = json.loads(self.state.read_text(encoding="utf-8"))
             stored = document["trials"] if key == "trials" else document.get(key, {})
-            states = {int(index): TrialState(**state) for index, state in stored.items()}
+            states = {int(index): TrialState(**_known(state)) for index, state in stored.items()}
             return {i: s for i, s in states.items() if s.checkpoint and (self.path / s.checkpoint).is_dir()}
 
     def write_state(self, states: Mapping[int, TrialState], earlier: Mapping[int, TrialState] | None = None) -> None:
@@ -283,3 +289,236 @@ class RunFolder:
         for entry in _entries(self.tune) if self.tune.is_dir() else []:
             if entry not in held:
                 shutil.rmtree(self.tune / entry, ignore_errors=True)
+
+
+COLUMNS = (
+    "trial",
+    "lr",
+    "seed",
+    "iteration",
+    "env_steps",
+    "seconds",
+    "episodes",
+    "return_mean",
+    "return_std",
+    "return_min",
+    "return_p10",
+    "return_p50",
+    "return_p90",
+    "return_max",
+    "length_mean",
+    "steps_per_second",
+)
+"""Columns of every `progress.csv`; the returns are those of the last 100 episodes, `seconds` is training time.
+
+A job adds columns of its own after these: losses, returns of evaluations, what a sweep has sampled; with several agents
+the mean return of each policy and each agent, such as `policy/shared/return_mean`. In self-play the returns are those
+of the learning policy against frozen ones, and two more columns have its rating (`elo`) and the number of `members`
+of the league.
+"""
+
+
+class ProgressTable:
+    """A row for each trial and iteration, with columns that are added as they come up."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Appends a row, in one write, so that a kill leaves whole lines.
+
+        A column that the file lacks is added to it, empty in the rows above.
+        """
+        columns = self._columns()
+        missing = [name for name in (*COLUMNS, *row) if name not in columns]
+        if missing:
+            columns = [*columns, *dict.fromkeys(missing)]
+            with writing(self.path):
+                self._write(columns, self.read())
+        with writing(self.path), self.path.open("ab", buffering=0) as file:
+            file.write(_csv(columns, [row]).encode())
+
+    def rewind(self, states: Mapping[int, TrialState]) -> None:
+        """Removes the rows after each trial's checkpoint, where a resumed job continues."""
+        written, kept, count = self.read(), list[Mapping[str, str]](), dict[int, int]()
+        with reading(self.path):
+            for row in written:
+                trial = int(row["trial"])
+                count[trial] = count.get(trial, 0) + 1
+                state = states[trial]
+                past = int(row["iteration"]) > state.iteration if state.rows is None else count[trial] > state.rows
+                if not past:
+                    kept.append(row)
+        self._write(self._columns() or list(COLUMNS), kept)
+
+    def _columns(self) -> list[str]:
+        if not self.path.exists():
+            return []
+        with reading(self.path), self.path.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def _write(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        write_atomically(self.path, _csv(columns, [dict(zip(columns, columns, strict=True)), *rows]))
+
+    def read(self) -> list[dict[str, str]]:
+        """Reads the rows as text, empty where a row has no value; a row that was cut off is left out."""
+        if not self.path.exists():
+            return []
+        with reading(self.path), self.path.open(newline="", encoding="utf-8") as file:
+            text = file.read()
+        whole = text[: text.rfind("\n") + 1]
+        rows: Iterable[dict[str, str]] = csv.DictReader(whole.splitlines())
+        return [row for row in rows if None not in row.values() and all(name in row for name in COLUMNS)]
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns rows as lines of CSV, without a value where a row has none."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerows([[row.get(name) for name in columns] for row in rows])
+    return lines.getvalue()
+
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+class FolderTaken(envoi.EnvoiError):
+    """Another job owns the folder."""
+
+
+class FolderLock:
+    """Locks a folder, until `release` or the end of the process, even by a kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: BaseFileLock | None = None
+
+    def claim(self) -> None:
+        """Locks the folder for this process, until `release` or the end of the process, even by a kill."""
+        from filelock import FileLock, Timeout
+
+        self._lock = FileLock(self.folder / ".lock")
+        try:
+            # Not at once: `envoi runs` may be looking at whether it is locked.
+            self._lock.acquire(timeout=0.3, poll_interval=0.02)
+        except Timeout:
+            raise FolderTaken(
+                f"{self.folder}: another envoi train is writing here; wait for it to end, or give another --out"
+            ) from None
+
+    @property
+    def is_claimed(self) -> bool:
+        """True if a process, this one or another, holds the lock, and so is training."""
+        lock = self.folder / ".lock"
+        if not lock.exists():
+            return False
+        if fcntl is None:
+            return self._is_lock_taken()
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+    def _is_lock_taken(self) -> bool:
+        """Tries to lock the folder, on systems without `flock`."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.folder / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+STATES = ("running", "done", "interrupted", "failed")
+DEPTH = 4
+"""How many folders below the given one may hold runs."""
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run of `envoi train`."""
+
+    path: Path
+    state: str
+    env: str
+    algo: str
+    trials: int
+    best_return: float | None
+    env_steps: int
+    age_seconds: float
+    message: str = ""
+
+
+def list_runs(folder: str | Path) -> list[ListedRun]:
+    """Returns the runs in a folder and the folders below it, the last active first."""
+    root = Path(folder).expanduser()
+    if not root.exists():
+        raise envoi.EnvoiError(f"{root} does not exist; `envoi train` makes runs in runs/, or where --out says")
+    if not root.is_dir():
+        raise envoi.EnvoiError(f"{root} is a file; expected a folder that holds runs")
+    runs = [_listed(RunFolder(path)) for path in _run_folders(root)]
+    if not runs:
+        empty = "is empty" if not any(root.iterdir()) else "holds no run of envoi"
+        raise envoi.EnvoiError(f"{root} {empty}; start one with `envoi train ENV --out {root / 'NAME'}`")
+    return sorted(runs, key=lambda run: run.age_seconds)
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    for found, folders, files in os.walk(root):
+        here = Path(found)
+        # `state.json` or the lock too, as other programs write a config.yaml as well.
+        if "config.yaml" in files and {"state.json", ".lock", "train.log"} & {*files}:
+            folders.clear()
+            yield here
+        elif len(here.relative_to(root).parts) >= DEPTH:
+            folders.clear()
+        else:
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def _listed(run: RunFolder) -> ListedRun:
+    touched = max(path.stat().st_mtime for path in (run.config, run.progress, run.state) if path.exists())
+    age = max(0.0, time.time() - touched)
+    try:
+        settings = run.read_settings()
+        states = run.read_state(settings)
+        rows = run.read_progress()
+        ending = run.read_ending()
+    except envoi.EnvoiError as error:
+        return ListedRun(run.path, "failed", "", "", 0, None, 0, age, str(error))
+    message = ""
+    if run.is_claimed:
+        state = "running"
+    elif ending is not None:
+        state, message = ending
+    elif run.failure.exists():  # of an earlier version, which wrote no ending
+        state = "failed"
+    else:
+        state = "done" if all(one.reached is not None for one in states.values()) else "interrupted"
+    means = [float(row["return_mean"]) for row in rows if row["return_mean"] and int(row["episodes"]) >= 20]
+    steps = {row["trial"]: int(row["env_steps"]) for row in rows}
+    return ListedRun(
+        run.path,
+        state,
+        settings.env,
+        settings.algo,
+        len(settings.trials),
+        max(means, default=None),
+        sum(steps.values()),
+        age,
+        message,
+    )

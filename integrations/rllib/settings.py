@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import envoi
+from envoi.errors import UnknownName, nearest
 
 from .algorithms import find
 from .batched_runner import Runner, check_runner
 from .env_options import EnvOptions
-from .exact_resume.limits import check_exact
+from .exact_resume import check_exact
 from .multi_agent.grouping import check_way
-from .overrides import check_overrides
-from .search_space import SearchSpace, format_value
-from .sweep import SAMPLES, Trial, check_known, check_scheduler, sample_trials
+from .overrides import is_space, read_overrides, sample_trials, yaml_loader
 
 DEFAULT_STOP_STEPS = 1_000_000
 ARGUMENT = "env_config."
 """Prefix of the settings that are arguments of the env."""
-TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboardX"}
-"""The services that a job can report to, with the package that each needs."""
+TRACKERS = {"wandb": "wandb", "mlflow": "mlflow", "csv": "ray", "json": "ray", "tensorboard": "tensorboardX"}
+"""The loggers of Ray Tune that a job can report to, with the package that each needs."""
+SCHEDULERS = ("asha", "pbt")
+"""The schedulers of Ray Tune that can stop or change the trials of a job."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training run of a job."""
+
+    index: int
+    seed: int
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lr(self) -> Any:
+        """The learning rate; None is the algorithm's own."""
+        return self.overrides.get("lr")
 
 
 @dataclass(frozen=True)
@@ -33,9 +49,8 @@ class Settings:
     Args:
         env: Name of the env, as in `envoi.adapters.load`.
         algo: Name of an algorithm, see `envoi.integrations.rllib.ALGORITHMS`; any case.
-        lr: Learning rates to sweep; empty for the algorithm's own. Short for `set={"lr": "grid(…)"}`.
-        samples: Trials for each combination of the values of `lr` and of the grids in `set`, which differ by their
-            seed and by what they sample; None for 8 if a search space is sampled, and 1 otherwise.
+        samples: Trials for each combination of the grids in `set`, which differ by their seed and by what they sample;
+            `num_samples` of Ray Tune.
         num_env_runners: Processes that step envs; 0 steps them in the trial's own process.
         num_envs_per_runner: Envs that each of them steps together; None for the default of the algorithm, or the lanes
             of a batch.
@@ -56,16 +71,17 @@ class Settings:
         exact: Make checkpoints from which a resumed job continues bit for bit as if it had not stopped; see
             `envoi.integrations.rllib.exact_resume`.
         runner: "sync" samples by RLlib's own env runner, "batched" by envoi's, "auto" by envoi's where it is quicker.
-        set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model.fcnet_hiddens` is one of
-            the default networks, `env_config.size` an argument of the env. A value may be a text, and a search space
-            such as "log(1e-5,1e-3)", see `envoi.integrations.rllib.search_space`.
-        scheduler: Ray Tune's scheduler for the trials: "asha" and "median" stop poor ones early, "pbt" (population
-            based training) lets them go on with the weights and changed settings of good ones.
+        set: Any settings of RLlib's `AlgorithmConfig` by name, such as `clip_param`; `model_config.fcnet_hiddens` is
+            one of the default networks, `env_config.size` an argument of the env. A value may be the text of a search
+            space of Ray Tune, such as "loguniform(1e-5,1e-3)" or "grid_search([64,128])".
+        scheduler: Ray Tune's scheduler for the trials: "asha" stops poor ones early, "pbt" (population based training)
+            lets them go on with the weights and changed settings of good ones.
         evaluate_every: Evaluate the policy, without exploration, after each so many iterations; None for never.
         gpus: GPUs of each trial, divided among its learners; may be a fraction.
         num_learners: Processes that update the policy; 0 updates it in the trial's own process.
-        track: Services to report to, of `wandb`, `mlflow` and `tensorboard`; the last always receives events.
+        track: Loggers of Ray Tune, of `wandb`, `mlflow`, `csv`, `json` and `tensorboard`; the last is always on.
         module: A module of your own, as "python:module:Class", a class derived from RLlib's `RLModule`.
+        trials: The trials; empty for those that `set`, `samples` and `seed` make.
 
     Raises:
         envoi.EnvoiError: A value is out of its range, or an algorithm, setting, scheduler or tracker is unknown.
@@ -73,8 +89,7 @@ class Settings:
 
     env: str
     algo: str = "PPO"
-    lr: tuple[float, ...] = ()
-    samples: int | None = None
+    samples: int = 1
     num_env_runners: int = 0
     num_envs_per_runner: int | None = None
     seed: int = 0
@@ -98,7 +113,7 @@ class Settings:
     num_learners: int = 0
     track: tuple[str, ...] = ()
     module: str | None = None
-    trials: tuple[Trial, ...] = field(init=False, compare=False, repr=False)
+    trials: tuple[Trial, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._replace(algo=find(self.algo).name)
@@ -113,34 +128,58 @@ class Settings:
         if self.module is not None:
             check_reference(self.module)
         for tracker in self.track:
-            check_known("tracker", tracker, TRACKERS)
-        self._replace(set=check_overrides(self.set, self.algo, own_module=self.module is not None))
-        if self.lr and "lr" in self.set:
-            raise envoi.EnvoiError("lr is set twice, by --lr and by --set lr=…; give one of them")
-        if self.samples is None:
-            sampled = any(space.kind != "grid" for space in self.spaces.values())
-            self._replace(samples=SAMPLES if sampled else 1)
-        self._replace(trials=sample_trials(self.set, self.spaces, self.samples or 1, self.seed))
+            _check_known("tracker", tracker, TRACKERS)
+        self._replace(set=read_overrides(self.set))
+        if not self.trials:
+            chosen = sample_trials(self.set, self.samples, self.seed)
+            self._replace(trials=tuple(Trial(index, self.seed + index, one) for index, one in enumerate(chosen)))
         if self.scheduler is not None:
-            check_scheduler(self.scheduler, self.spaces, len(self.trials))
+            self._check_scheduler(self.scheduler)
 
     def _replace(self, **values: Any) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _check_scheduler(self, name: str) -> None:
+        _check_known("scheduler", name, SCHEDULERS)
+        space = "--set 'lr=loguniform(1e-5,1e-3)'"
+        if len(self.trials) < 2:
+            raise envoi.EnvoiError(
+                f"--scheduler {name} compares trials, and this job has one; give --samples, and a search space such as "
+                f"{space}"
+            )
+        if name == "pbt":
+            if not self.spaces:
+                raise envoi.EnvoiError(f"--scheduler pbt changes settings; give a search space such as {space}")
+            for setting in self.spaces:
+                if "." in setting or setting in ("num_envs_per_env_runner", "gym_env_vectorize_mode"):
+                    raise envoi.EnvoiError(
+                        f"--scheduler pbt cannot change {setting} while training, as the checkpoints of the trials "
+                        "would no longer fit one another; use --scheduler asha, or give it one value"
+                    )
+
     def _check_ranges(self) -> None:
-        leasts = {"samples": 1, "num_env_runners": 0, "num_envs_per_runner": 1, "seed": 0, "gpus": 0}
-        for name, least in (leasts | {"num_learners": 0, "evaluate_every": 1}).items():
+        leasts: dict[str, float] = {"samples": 1, "num_env_runners": 0, "num_envs_per_runner": 1, "seed": 0, "gpus": 0}
+        leasts |= {
+            "num_learners": 0,
+            "evaluate_every": 1,
+            "stop_steps": 1,
+            "stop_minutes": 1e-9,
+            "stop_return": float("-inf"),
+        }
+        for name, least in leasts.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise envoi.EnvoiError(f"{name} must be at least {least}, got {value}")
-        for name in ("stop_steps", "stop_minutes"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise envoi.EnvoiError(f"{name} must be positive, got {value}")
-        for rate in self.lr:
-            if not 0 < rate < 1:
-                raise envoi.EnvoiError(f"a learning rate must lie between 0 and 1, got {rate}")
+            if value is None:
+                continue
+            wanted = "a number" if name in ("gpus", "stop_minutes", "stop_return") else "a whole number"
+            if isinstance(value, float) and value.is_integer() and wanted == "a whole number":  # such as 1e5
+                value = int(value)
+                self._replace(**{name: value})
+            if isinstance(value, bool) or not isinstance(value, (int, float) if wanted == "a number" else int):
+                raise envoi.EnvoiError(f"{name}: expected {wanted}, got {value!r}")
+            if value < least:
+                must = "be positive" if 0 < least < 1 else f"be at least {least:g}"
+                raise envoi.EnvoiError(f"{name} must {must}, got {value}")
         EnvOptions.of(self)
         if self.exact:
             check_exact(self.algo)
@@ -159,10 +198,9 @@ class Settings:
         return f"{self.env}{'&' if '?' in self.env else '?'}{query}"
 
     @property
-    def spaces(self) -> dict[str, SearchSpace]:
-        """The search spaces of the sweep, by setting."""
-        rates = {"lr": SearchSpace("grid", self.lr)} if self.lr else {}
-        return rates | {name: value for name, value in self.set.items() if isinstance(value, SearchSpace)}
+    def spaces(self) -> dict[str, str]:
+        """The texts of the search spaces, by setting."""
+        return {name: value for name, value in self.set.items() if is_space(value)}
 
     @property
     def goal(self) -> str:
@@ -177,30 +215,19 @@ class Settings:
         return " or ".join(goals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the settings as plain values that YAML can hold, and the trials with what they sampled."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        values |= {"lr": list(self.lr), "track": list(self.track)}
-        values["set"] = {n: str(v) if isinstance(v, SearchSpace) else v for n, v in self.set.items()}
-        values["trials"] = [
-            {"seed": trial.seed, **{name: trial.overrides[name] for name in self.spaces}} for trial in self.trials
-        ]
+        """Returns the settings as plain values that YAML can hold, RLlib's beside envoi's, and the trials."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("set", "trials")}
+        values |= {"track": list(self.track), **self.set, "trials": [asdict(trial) for trial in self.trials]}
         return deepcopy(values)  # so that YAML needs no references between equal lists
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Returns the settings from the values of `to_dict`; unknown keys are ignored."""
-        known: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.init and f.name in values}
-        for name in ("lr", "track"):
-            known[name] = tuple(known.get(name) or ())
-        settings = cls(**known)
-        stored = values.get("trials")
-        if stored is not None:  # as they were sampled when the job began, by whichever version of numpy
-            trials = [
-                replace(trial, overrides={**trial.overrides, **{name: row[name] for name in settings.spaces}})
-                for trial, row in zip(settings.trials, stored, strict=True)
-            ]
-            settings._replace(trials=tuple(trials))
-        return settings
+        """Returns the settings from the values of `to_dict`."""
+        if "set" in values:
+            values = _upgrade(values)
+        # As they were sampled when the job began, by whichever versions of Ray and numpy.
+        trials = tuple(Trial(**stored) for stored in values.get("trials", ()))
+        return cls(**split_settings(values), trials=trials)
 
     def resumed(self, changes: Mapping[str, Any]) -> Settings:
         """Returns the settings that a resumed job runs with.
@@ -219,20 +246,68 @@ class Settings:
         if "algo" in changes:
             changes["algo"] = find(changes["algo"]).name
         if "set" in changes:
-            asked = check_overrides(changes["set"], self.algo, own_module=self.module is not None)
-            for name, value in asked.items():
+            for name, value in read_overrides(changes["set"]).items():
                 if name not in self.set or self.set[name] != value:
-                    before = format_value(self.set[name]) if name in self.set else "its default"
-                    raise _fixed(name, before, format_value(value))
+                    raise _fixed(name, self.set.get(name, "its default"), value)
             del changes["set"]
         for name, value in changes.items():
             if name not in free and value != getattr(self, name):
                 raise _fixed(name, getattr(self, name), value)
         if stops & changes.keys():
             changes = dict.fromkeys(stops) | changes
-        settings = replace(self, **changes)
-        settings._replace(trials=self.trials)
-        return settings
+        return replace(self, **changes)
+
+
+def split_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of `Settings` from options and settings of RLlib beside one another."""
+    known = {one.name for one in fields(Settings)} - {"set", "trials"}
+    options = {str(name).replace("-", "_"): value for name, value in values.items()}
+    settings = {name: value for name, value in options.items() if name in known}
+    rest = {name: value for name, value in options.items() if name not in {*known, "set", "trials", "versions"}}
+    if "track" in settings:
+        track = settings["track"]
+        settings["track"] = (track,) if isinstance(track, str) else tuple(track or ())
+    return settings | {"set": {**(values.get("set") or {}), **rest}}
+
+
+def _upgrade(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a run of envoi 0.2, which had those of RLlib under `set`; the trials keep its samples."""
+    fixed = read_overrides({name: one for name, one in values["set"].items() if not is_space(one)})
+    trials = [
+        {
+            "index": index,
+            "seed": row["seed"],
+            "overrides": fixed | read_overrides({k: v for k, v in row.items() if k != "seed"}),
+        }
+        for index, row in enumerate(values.get("trials", ()))
+    ]
+    kept = {name: one for name, one in values.items() if name not in ("set", "lr", "scheduler")}
+    return {**kept, **fixed, "trials": trials}
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """Reads the arguments of `Settings` from a YAML file, such as the `config.yaml` of a run."""
+    import yaml
+
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml_loader())  # noqa: S506 (a safe loader)
+    except OSError as error:
+        raise envoi.EnvoiError(f"--config {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise envoi.EnvoiError(f"--config {path}{line}: {problem}") from error
+    if not isinstance(values, dict | None):
+        raise envoi.EnvoiError(f"--config {path}: expected settings as `name: value`, got {type(values).__name__}")
+    return split_settings(values or {})
+
+
+def _check_known(kind: str, name: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
+    if name not in known:
+        near = nearest(name, known)
+        listing = f" There are: {', '.join(known)}" if near.endswith("?") else ""
+        raise UnknownName(f"no {kind} is called {name!r}; {near}{listing}")
 
 
 def _fixed(name: str, before: object, after: object) -> envoi.EnvoiError:
@@ -242,11 +317,7 @@ def _fixed(name: str, before: object, after: object) -> envoi.EnvoiError:
 
 
 def check_reference(reference: str) -> None:
-    """Checks that `python:module:Class` names a module that can be found, without importing it.
-
-    Raises:
-        envoi.EnvoiError: It is not of this form, or there is no such module.
-    """
+    """Checks that `python:module:Class` names a module that can be found, without importing it."""
     scheme, _, rest = reference.partition(":")
     name, _, attribute = rest.partition(":")
     if scheme != "python" or not name or not attribute:

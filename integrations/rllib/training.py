@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,15 +16,38 @@ import envoi
 from ..errors import describe
 from .algorithms import check_actions
 from .damaged_files import ADVICE, damaged
-from .interruption import Interruption
-from .job_report import Observer, Outcome
+from .job_process import Interruption, redirected, variables_set
 from .multi_agent.grouping import Grouping, group_spaces
-from .multi_agent.league_files import LeagueFiles
-from .output_redirection import redirected
-from .process_variables import variables_set
+from .overrides import apply_overrides
 from .run_folder import RunFolder
-from .settings import Settings
-from .trial_state import TrialState, best_trial
+from .settings import TRACKERS, Settings
+from .trial_state import Observer, TrialState, best_trial
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a job.
+
+    Args:
+        folder: The output folder.
+        settings: The settings that it ran with.
+        states: The progress of each trial, as of its last checkpoint, by index.
+        best: Index of the best trial; None if there is no checkpoint.
+        interrupted: True if the user stopped the job.
+        notes: Messages for the user: trials that failed, a plot that needs a missing package.
+    """
+
+    folder: RunFolder
+    settings: Settings
+    states: dict[int, TrialState]
+    best: int | None
+    interrupted: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def learned(self) -> bool:
+        """True if a policy was updated, in any trial."""
+        return any(state.learned for state in self.states.values())
 
 
 @dataclass(frozen=True)
@@ -143,12 +166,7 @@ class Job:
 
 
 class _Ending:
-    """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed.
-
-    Args:
-        folder: The output folder.
-        settings: The settings of the job.
-    """
+    """Writes how a job ended, and plots its learning curve, whether it is done, interrupted or failed."""
 
     def __init__(self, folder: RunFolder, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
@@ -209,14 +227,7 @@ def resume(out: str | Path, *, observe: Observer | None = None, **changes: Any) 
 
 
 def _step_back(folder: RunFolder, states: dict[int, TrialState], earlier: dict[int, TrialState]) -> list[str]:
-    """Replaces each damaged checkpoint by the one before it, which moves from `earlier` to `states`.
-
-    Returns:
-        A line for each damaged checkpoint.
-
-    Raises:
-        envoi.EnvoiError: There is no undamaged one before it.
-    """
+    """Replaces each damaged checkpoint by the one before it, which moves from `earlier` to `states`."""
     notes: list[str] = []
     for index, state in states.items():
         if state.checkpoint is None or state.reached is not None:  # not resumed
@@ -242,10 +253,17 @@ def _check(settings: Settings) -> Grouping | None:
     for package in ("ray", "torch"):
         if find_spec(package) is None:
             raise envoi.MissingBackend(f"{package} is not installed; pip install 'envoi[rllib]'")
+    if settings.set:
+        # Small networks are about nine times slower with a thread for each core; before RLlib imports torch.
+        with variables_set({}, {"OMP_NUM_THREADS": "1"}):
+            _check_set(settings)
+    for name in settings.track:
+        if find_spec(TRACKERS[name]) is None:
+            raise envoi.MissingBackend(
+                f"--track {name} needs the package {TRACKERS[name]}; pip install {TRACKERS[name]}"
+            )
     from .env_preflight import preflight
-    from .trackers import check_trackers
 
-    check_trackers(settings.track)
     observations, actions = preflight(
         settings.env_of(settings.trials[0].overrides),
         check_specs=settings.check_specs is not False,
@@ -256,6 +274,17 @@ def _check(settings: Settings) -> Grouping | None:
     grouping = group_spaces(settings.policies, observations, actions)
     check_actions(settings.algo, actions)
     return grouping
+
+
+def _check_set(settings: Settings) -> None:
+    """Lets RLlib check the settings of each trial, before a file is written."""
+    from .algorithm_config import load_algorithm
+
+    config = load_algorithm(settings.algo).get_default_config()
+    options = [one.name for one in fields(Settings)]
+    for trial in settings.trials:
+        own = config.copy(copy_frozen=False)
+        apply_overrides(own, trial.overrides, settings.algo, own_module=settings.module is not None, others=options)
 
 
 def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> list[str]:
@@ -274,9 +303,6 @@ def _plot(folder: RunFolder, settings: Settings, state: str, message: str) -> li
         settings.stop_return,
         ending="" if state == "done" else f"{state}: {message}".rstrip(": "),
     )
-    best = best_trial(folder.read_state(settings))
-    if best is not None:
-        LeagueFiles(folder.path).plot(best, title)
     return []
 
 

@@ -1,10 +1,12 @@
-"""The progress of a trial, as `state.json` keeps it."""
+"""The progress of a trial, as `state.json` keeps it, and what observers of a job receive."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from .settings import Trial
 
 STOPPED = "stopped by "
 """Beginning of `TrialState.reached` for trials that a scheduler has stopped."""
@@ -12,24 +14,7 @@ STOPPED = "stopped by "
 
 @dataclass
 class TrialState:
-    """The progress of a trial, as of its last checkpoint.
-
-    Args:
-        checkpoint: Path of the checkpoint relative to the folder; None before the first.
-        iteration: Iterations of RLlib.
-        env_steps: Steps of the env.
-        seconds: Training time.
-        episodes: Episodes that ended.
-        returns: Returns of the last episodes, at most 100; with several agents, the sum of theirs.
-        best: The highest mean return so far.
-        reached: The goal or the scheduler that stopped it; None if it can continue.
-        learned: True once a policy was updated.
-        overrides: The settings that it runs with, where they are no longer those that it began with.
-        perturbations: Changes of its settings while it trained: what it took over from which trial, and when.
-        rows: Number of its rows in `progress.csv`; None in folders of earlier versions.
-        shares: Returns of each agent and policy in the last episodes, at most 100 each, by `agent/<id>` and
-            `policy/<id>`; empty for one agent.
-    """
+    """The progress of a trial, as of its last checkpoint."""
 
     checkpoint: str | None = None
     iteration: int = 0
@@ -42,7 +27,6 @@ class TrialState:
     learned: bool = False
     shares: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     overrides: dict[str, Any] | None = None
-    perturbations: list[dict[str, Any]] = field(default_factory=list)
     rows: int | None = None
 
     @property
@@ -65,3 +49,22 @@ def best_trial(states: Mapping[int, TrialState]) -> int | None:
         return value if value is not None else float("-inf")
 
     return max(held, key=mean, default=None)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one iteration of a trial.
+
+    Args:
+        trial: The trial.
+        state: The progress of the trial.
+        steps_per_second: Env steps a second of training in this iteration.
+    """
+
+    trial: Trial
+    state: TrialState
+    steps_per_second: float
+
+
+Observer = Callable[[Report], None]
+"""Called after each iteration of each trial."""

@@ -6,28 +6,32 @@ A resumed job is a new Tune experiment whose trials load the checkpoints that `s
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-import time
+import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
+from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import envoi
+from envoi.errors import nearest
 
-from ..errors import describe
+from ..errors import describe, missing_rllib
+from .algorithms import find
 from .damaged_files import reading
-from .exact_resume.limits import HASH_SEED
-from .interruption import Interruption
-from .job_report import Observer
-from .process_variables import variables_set
+from .exact_resume import HASH_SEED
+from .job_process import Interruption, variables_set
+from .overrides import apply_overrides, config_key, make_space
 from .run_folder import RunFolder
-from .settings import Settings
-from .sweep import Trial
-from .trial_state import TrialState
+from .settings import DEFAULT_STOP_STEPS, TRACKERS, Settings, Trial
+from .trial_state import Observer, TrialState
 
 if TYPE_CHECKING:
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -35,23 +39,30 @@ if TYPE_CHECKING:
 try:
     import ray
     from ray import tune
+    from ray.rllib.core.rl_module.rl_module import RLModule
+    from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 
     from .algorithm_config import configure, load_algorithm
-    from .failure_file import write_failure
-    from .faults import shared_records
-    from .job_options import KeepRates, apply_job_options, check_gpus, load_module
-    from .recorder import Recorder
-    from .schedulers import make_scheduler
-    from .trial_configs import TrialConfigs
-    from .trial_errors import root_cause
+    from .faults import failure as records
+    from .recorder import Recorder, root_cause
+    from .registration import env_of_config, register_first_lane
 except ImportError as error:
-    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+    raise missing_rllib(error) from error
 
 _TUNE_VARIABLES = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the recorder writes these files itself
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # `make_trackers` makes those that are asked for
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # no return is known before the first episode ends
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # its handler drops the progress since the last checkpoint
 }
+
+RUNGS = 3
+"""Env steps at which `asha` compares trials: a 27th, a 9th and a 3rd of the budget."""
+PERTURBATIONS = 8
+"""Times that `pbt` compares trials within the budget."""
+PROJECT = "envoi"
+"""The project of wandb, and the experiment of MLflow, that jobs belong to unless the environment names another."""
+_HOOKS = ("setup", "log_trial_start", "log_trial_result", "log_trial_save", "log_trial_end", "on_experiment_end")
 
 
 def run(
@@ -64,43 +75,27 @@ def run(
     log_to_driver: bool,
     measured: Sequence[str] = (),
 ) -> tuple[dict[int, TrialState], bool, list[str]]:
-    """Runs the trials that have not reached their goal.
-
-    Args:
-        settings: The settings of the job.
-        folder: The output folder.
-        states: The progress of each trial.
-        observe: Called after each iteration of each trial.
-        interruption: Set once the user asks to stop.
-        log_to_driver: Send the workers' logs to this process's stdout.
-        measured: The agents and policies whose returns are recorded, see `Grouping.measured`.
-
-    Returns:
-        The progress of each trial as of its last checkpoint; True if the user interrupted; a line for each trial that
-        failed.
-
-    Raises:
-        envoi.EnvoiError: The env failed, or all trials did.
-    """
+    """Runs the trials that have not reached their goal."""
     todo = [trial for trial in settings.trials if states[trial.index].reached is None]
     overrides = {trial.seed: states[trial.index].overrides or trial.overrides for trial in todo}
-    configs = TrialConfigs(_shared_config(settings, folder, states, todo), settings, overrides)
+    space = param_space(_shared_config(settings, folder, states, todo), settings, overrides)
+    untracked: dict[str, str] = {}
     recorder = Recorder(settings, folder, states, observe, interruption, measured)
     defaults = {"RAY_USAGE_STATS_ENABLED": "0", **({HASH_SEED: "0"} if settings.exact else {})}
     with variables_set(_TUNE_VARIABLES, defaults), _ray(settings, interruption, log_to_driver):
-        check_gpus(settings)
+        _check_gpus(settings)
         tuner = tune.Tuner(
             load_algorithm(settings.algo),
-            param_space=configs.param_space(),
+            param_space=space,
             tune_config=tune.TuneConfig(
                 trial_dirname_creator=lambda t: f"trial_{t.config['seed'] - settings.seed}",
-                scheduler=make_scheduler(settings, recorder, configs),
+                scheduler=make_scheduler(settings, space),
             ),
             run_config=tune.RunConfig(
                 name=folder.new_session(),
                 storage_path=str(folder.tune.resolve()),
                 stop=recorder,
-                callbacks=[recorder],
+                callbacks=[recorder, *make_trackers(settings, folder, untracked)],
                 verbose=0,
                 # Two, as `state.json` names the last but one until it is replaced; more, as trials take others' over.
                 checkpoint_config=tune.CheckpointConfig(
@@ -109,8 +104,7 @@ def run(
             ),
         )
         try:
-            began = time.time()  # earlier records are of jobs that were killed
-            with interruption.patience(is_stuck=lambda: bool(shared_records.left_by(shared_records.SLOW, since=began))):
+            with interruption.patience(is_stuck=lambda: bool(records.left_by(records.SLOW))):
                 tuner.fit()
         except KeyboardInterrupt:
             pass  # the second Ctrl-C: the last checkpoints count
@@ -119,19 +113,17 @@ def run(
             raise envoi.EnvoiError(
                 f"the job failed: {root_cause(error)}; the full report is in {folder.log}"
             ) from error
-        finally:
-            recorder.close()
         recorder.raise_failure()
     failed = list(recorder.failures.values())
     if failed and len(failed) == len(todo):
         raise envoi.EnvoiError(f"{failed[0]}; the full report is in {folder.log}")
-    return recorder.saved, interruption.asked, [*failed, *recorder.tracker_failures]
+    return recorder.saved, interruption.asked, [*failed, *untracked.values()]
 
 
 def _shared_config(
     settings: Settings, folder: RunFolder, states: Mapping[int, TrialState], todo: list[Trial]
 ) -> AlgorithmConfig:
-    """Returns the config that all trials have in common, without what `settings.set` and `settings.lr` give."""
+    """Returns the config that all trials have in common, without what `settings.set` gives."""
     options = asdict(settings.env_options)
     if settings.module is not None and options["action_masks"] == "auto":
         options["action_masks"] = False  # a module of the user's own sees masks if they ask for these
@@ -148,7 +140,7 @@ def _shared_config(
         runner=settings.runner,
         module=None if settings.module is None else load_module(settings.module),
     )
-    apply_job_options(config, settings)
+    _apply_options(config, settings)
     held = {trial.seed: states[trial.index].checkpoint for trial in todo}
     checkpoints = {seed: folder.path.resolve() / path for seed, path in held.items() if path}
     restore = _Restore(checkpoints, folder.failure.resolve())
@@ -161,12 +153,7 @@ def _shared_config(
 
 
 class _Restore:
-    """Loads a trial's checkpoint when its algorithm is built; of a failure there Tune would not pass on the reason.
-
-    Args:
-        checkpoints: The folder of each trial's checkpoint, by the trial's seed.
-        failure: A file that an error is written to, see `write_failure`.
-    """
+    """Loads a trial's checkpoint when its algorithm is built; of a failure there Tune would not pass on the reason."""
 
     def __init__(self, checkpoints: dict[int, Path], failure: Path) -> None:
         self._checkpoints, self._failure = checkpoints, failure
@@ -179,7 +166,7 @@ class _Restore:
             with reading(path):
                 algorithm.restore_from_path(path)
         except envoi.EnvoiError as error:
-            write_failure(self._failure, describe(error), "".join(traceback.format_exception(error)))
+            records.Failure(describe(error), "".join(traceback.format_exception(error))).write(self._failure)
             raise
 
 
@@ -222,11 +209,244 @@ def _start(settings: Settings, log_to_driver: bool) -> None:
 
 
 def _reach(address: str) -> None:
-    """Checks within 10 s that a server listens at `host:port`; Ray would retry for minutes.
-
-    Raises:
-        OSError: No server listens there.
-    """
+    """Checks within 10 s that a server listens at `host:port`; Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def param_space(
+    base: AlgorithmConfig, settings: Settings, overrides: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Returns the search space for `ray.tune.Tuner`: a grid of the seeds, which fix the rest."""
+    whole = base.to_dict()
+    changed = {seed: _changed_entries(base, settings, values) for seed, values in overrides.items()}
+    space: dict[str, Any] = {**whole, "seed": tune.grid_search(list(changed))}
+    for name in dict.fromkeys(name for own in changed.values() for name in own):
+        of_seed = {seed: own.get(name, whole.get(name)) for seed, own in changed.items()}
+        space[name] = tune.sample_from(_OfSeed(of_seed))
+    return space
+
+
+def _changed_entries(base: AlgorithmConfig, settings: Settings, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entries of a config's dict that overrides change; checks them as RLlib does."""
+    config = base.copy(copy_frozen=False)
+    apply_overrides(config, overrides, settings.algo, own_module=settings.module is not None)
+    try:
+        config.copy(copy_frozen=False).validate()
+    except Exception as error:
+        given = ", ".join(f"{name}={value}" for name, value in overrides.items())
+        reason = " ".join(str(error).split()).partition(" To suppress all validation errors")[0]
+        raise envoi.EnvoiError(f"RLlib refuses these settings ({given or 'no --set'}): {reason}") from error
+    before, whole = _plain_entries(base), config.to_dict()
+    return {name: whole[name] for name, value in _plain_entries(config).items() if value != before.get(name)}
+
+
+class _OfSeed:
+    """Returns the value of a setting in the trial of a seed."""
+
+    def __init__(self, values: Mapping[int, Any]) -> None:
+        self._values = values
+
+    def __call__(self, spec: Any) -> Any:
+        return self._values[spec.config.seed]
+
+
+def _plain_entries(config: AlgorithmConfig) -> dict[str, str]:
+    """Returns the entries of a config's dict that are plain values, as text to compare."""
+    entries: dict[str, str] = {}
+    for name, value in config.to_dict().items():
+        try:
+            entries[name] = json.dumps(asdict(value) if is_dataclass(value) else value, sort_keys=True)  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError):
+            continue
+    return entries
+
+
+def _apply_options(config: AlgorithmConfig, settings: Settings) -> None:
+    """Sets learners, GPUs and evaluations of a job on a config."""
+    config.learners(
+        num_learners=settings.num_learners, num_gpus_per_learner=settings.gpus / max(1, settings.num_learners)
+    )
+    if settings.evaluate_every is not None:
+        # One env: of several at once, RLlib would take the episodes that end first, which are the short ones.
+        one_env: dict[str, Any] = {"num_envs_per_env_runner": 1}
+        env = env_of_config(config)
+        if env is not None and env.is_batch(config.env_config):
+            one_env |= {"env": register_first_lane(env).name, "gym_env_vectorize_mode": "sync"}
+        config.evaluation(
+            evaluation_interval=settings.evaluate_every,
+            evaluation_duration_unit="episodes",
+            evaluation_config=config.overrides(explore=False, **one_env),
+        )
+
+
+def load_module(reference: str) -> type[RLModule]:
+    """Returns the class that `python:module:Class` names."""
+    _, name, attribute = reference.split(":", 2)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = import_module(name)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise envoi.EnvoiError(f"--module {reference}: {name} cannot be imported: {reason}") from error
+    found: Any = getattr(module, attribute, None)
+    if found is None:
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise envoi.EnvoiError(f"--module {reference}: {name} has no {attribute!r}; {nearest(attribute, classes)}")
+    if not isinstance(found, type) or not issubclass(found, RLModule):
+        raise envoi.EnvoiError(
+            f"--module {reference}: expected a class derived from RLlib's RLModule, such as TorchRLModule; "
+            f"got {found!r}"
+        )
+    return found
+
+
+def _check_gpus(settings: Settings) -> None:
+    """Checks that Ray has the GPUs of a trial; without them it would wait for ever."""
+    held = float(ray.cluster_resources().get("GPU", 0))
+    if settings.gpus > held:
+        raise envoi.EnvoiError(f"--gpus: a trial asks for {settings.gpus:g}, and Ray found {held:g} here")
+
+
+class KeepRates:
+    """Keeps the learning rates that an algorithm is built with, as a checkpoint would bring those of its own trial."""
+
+    def note(self, *, algorithm: Any, **_: Any) -> None:
+        """Notes the rates of a new algorithm; for `on_algorithm_init`."""
+        algorithm.learner_group.foreach_learner(_note_rates)
+
+    def set_again(self, *, algorithm: Any, **_: Any) -> None:
+        """Sets the rates again; for `on_checkpoint_loaded`."""
+        algorithm.learner_group.foreach_learner(_set_rates)
+
+
+def _groups(learner: Any) -> list[Any]:
+    module_ids = learner.module.keys()
+    return [
+        group
+        for module_id in module_ids
+        for _, optimizer in learner.get_optimizers_for_module(module_id)
+        for group in optimizer.param_groups
+    ]
+
+
+def _note_rates(learner: Any) -> None:
+    learner.envoi_rates = [group["lr"] for group in _groups(learner)]
+
+
+def _set_rates(learner: Any) -> None:
+    for group, rate in zip(_groups(learner), learner.envoi_rates, strict=True):
+        group["lr"] = rate
+
+
+def make_scheduler(settings: Settings, config: Mapping[str, Any]) -> TrialScheduler:
+    """Returns the scheduler of a job, whose budget is `stop_steps`, or else 1,000,000 env steps."""
+    budget = settings.stop_steps or DEFAULT_STOP_STEPS
+    ends: dict[str, Any] = {
+        "time_attr": "num_env_steps_sampled_lifetime",
+        "metric": "env_runners/episode_return_mean",
+        "mode": "max",
+    }
+    if settings.scheduler == "asha":
+        first = max(1, budget // 3**RUNGS)
+        return ASHAScheduler(max_t=budget, grace_period=first, reduction_factor=3, stop_last_trials=False, **ends)
+    if settings.scheduler == "pbt":
+        return _Population(
+            perturbation_interval=max(1, budget // PERTURBATIONS),
+            hyperparam_mutations=_mutations(settings, config),
+            log_config=False,
+            require_attrs=False,  # no return is known before the first episode ends
+            **ends,
+        )
+    return FIFOScheduler()
+
+
+def _mutations(settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the spaces of the settings by their keys in a config; those of several values as lists."""
+    found: dict[str, Any] = {}
+    for name, text in settings.spaces.items():
+        space = make_space(text)
+        values = space["grid_search"] if isinstance(space, dict) else getattr(space, "categories", space)
+        for one in find(settings.algo).rates if name == "lr" else (name,):
+            found[config_key(one, config)] = values
+    return found
+
+
+class _Population(PopulationBasedTraining):
+    """Population based training inside the search spaces, and with a seed of its own for each trial."""
+
+    def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        config, operations = super()._get_new_config(trial, trial_to_clone)
+        for name, space in self._hyperparam_mutations.items():
+            low, high = getattr(space, "lower", None), getattr(space, "upper", None)
+            if low is not None and high is not None:  # Tune multiplies by 0.8 or 1.2
+                config[name] = min(max(config[name], low), high)
+        return {**config, "seed": trial.config["seed"]}, operations
+
+    def _exploit(self, tune_controller: Any, trial: Any, trial_to_clone: Any) -> None:
+        saving = trial.temporary_state.saving_to
+        if saving is not None:
+            # Pausing a trial that is being saved, Ray Tune would stop it for good after its next checkpoint.
+            saving.resolve()
+            trial.temporary_state.saving_to = None
+        super()._exploit(tune_controller, trial, trial_to_clone)
+
+
+def make_trackers(settings: Settings, folder: RunFolder, failures: dict[str, str]) -> list[tune.Callback]:
+    """Makes the loggers of a job; one that fails is left out, and named in `failures`."""
+    names = {*settings.track, *(["tensorboard"] if find_spec(TRACKERS["tensorboard"]) else [])}
+    made: list[tune.Callback] = []
+    for name in sorted(names):
+        try:
+            made.append(_forgiving(_make(name, folder), name, failures))
+        except Exception as error:
+            failures[name] = _describe(name, error)
+    return made
+
+
+def _make(name: str, folder: RunFolder) -> Any:
+    if name == "wandb":
+        from ray.air.integrations.wandb import WandbLoggerCallback
+
+        return WandbLoggerCallback(project=os.environ.get("WANDB_PROJECT", PROJECT), group=folder.path.name)
+    if name == "mlflow":
+        from ray.air.integrations.mlflow import MLflowLoggerCallback
+
+        return MLflowLoggerCallback(
+            os.environ.get("MLFLOW_TRACKING_URI"),
+            experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT),
+            tags={"run": folder.path.name},
+        )
+    if name == "tensorboard":
+        events: Any = TBXLoggerCallback()
+        writer, place = events._summary_writer_cls, folder.tensorboard
+        # Beside Tune's folder of the trial, which a resumed job replaces.
+        events._summary_writer_cls = lambda path, **options: writer(str(place / Path(path).name), **options)
+        return events
+    return {"csv": CSVLoggerCallback, "json": JsonLoggerCallback}[name]()
+
+
+def _forgiving(tracker: Any, name: str, failures: dict[str, str]) -> Any:
+    """Makes a tracker note its first error and rest, in place of ending the job."""
+
+    def guard(hook: Callable[..., Any]) -> Callable[..., None]:
+        @wraps(hook)
+        def call(*arguments: Any, **named: Any) -> None:
+            if name not in failures:
+                try:
+                    hook(*arguments, **named)
+                except Exception as error:
+                    failures[name] = _describe(name, error)
+
+        return call
+
+    for hook in _HOOKS:
+        setattr(tracker, hook, guard(getattr(tracker, hook)))
+    return tracker
+
+
+def _describe(name: str, error: Exception) -> str:
+    return f"{name} took no more reports: {' '.join(str(error).split())}"

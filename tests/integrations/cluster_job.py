@@ -16,7 +16,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from envoi.integrations.rllib import configure
-from envoi.integrations.rllib.multi_agent.mapping import opponents
+from envoi.integrations.rllib.multi_agent.grouping import opponents
 
 SECONDS = 60
 """Longest wait for an env runner that is restarted."""

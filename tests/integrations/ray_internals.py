@@ -25,14 +25,13 @@ GROUP = f"{RLLIB}.env.env_runner_group:EnvRunnerGroup"
 BUFFER = f"{RLLIB}.env.utils.infinite_lookback_buffer:InfiniteLookbackBuffer"
 SCALING = f"{RLLIB}.connectors.module_to_env.normalize_and_clip_actions:NormalizeAndClipActions"
 PBT = "ray.tune.schedulers.pbt:PopulationBasedTraining"
-PBT_STATE = "ray.tune.schedulers.pbt:_PBTTrialState"
 STORE = "ray.experimental.internal_kv"
 
 AS_RLLIB = 'compare the runner with RLlib\'s new one, line by line; until then `runner="rllib"` works'
 RESUME = "find what holds this state now, or exact checkpoints leave it out"
-EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/episodes.py and multi_agent_runner/episode_steps.py make episodes that differ"
+EPISODES = "compare with RLlib's `add_env_step`; until then batched_runner/rollout.py and multi_agent_connectors.py make episodes that differ"
 MASKS = "find where the module makes its logits now, or masks do nothing"
-POPULATION = "read how synchronous population based training decides now; see test_population.py"
+POPULATION = "read how population based training changes a trial now; see tuning.py"
 
 METHODS = [
     # (owner, name, parameters that envoi passes or receives, what to do when a new Ray moves it)
@@ -68,7 +67,6 @@ METHODS = [
     (SINGLE_RUNNER, "_make_on_episode_callback", "which idx episodes", AS_RLLIB),
     (SINGLE_RUNNER, "_reset_envs", "episodes shared_data explore", AS_RLLIB),
     (SINGLE_RUNNER, "_increase_sampled_metrics", "num_steps num_episodes_completed", AS_RLLIB),
-    (SINGLE_RUNNER, "_log_episode_metrics", "length ret sec", AS_RLLIB),
     (MULTI_RUNNER, "_sample", "num_timesteps num_episodes explore random_actions force_reset", AS_RLLIB),
     (MULTI_RUNNER, "_new_episode", "env_index episodes", AS_RLLIB),
     (MULTI_RUNNER, "_make_on_episode_callback", "which idx episodes", AS_RLLIB),
@@ -86,7 +84,7 @@ METHODS = [
     (f"{RLLIB}.core.models.catalog:Catalog", "_get_encoder_config", "observation_space model_config_dict action_space", "find where catalogs choose encoders now"),
     (f"{RLLIB}.core.models.base:Model", "_forward", "input_dict", "find what encoders define now"),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "_forward", "inputs", "find what encoders define now"),
-    (ALGORITHM, "_report_class_trainable_checkpoint", "checkpoint_dir", "find what copies a checkpoint to a trial's folder, for faults/checkpoint_writes.py"),
+    (ALGORITHM, "_report_class_trainable_checkpoint", "checkpoint_dir", "find what copies a checkpoint to a trial's folder, for faults/results.py"),
     (PBT, "_exploit", "tune_controller trial trial_to_clone", POPULATION),
     (PBT, "_get_new_config", "trial trial_to_clone", POPULATION),
 ]  # fmt: skip
@@ -106,8 +104,8 @@ ATTRIBUTES = [
     (SCALING, "_action_space_struct normalize_actions clip_actions", "compare ActionsByEnv with the connector; RLlib's own runs where it has another class"),
     (f"{RLLIB}.connectors.connector_pipeline_v2:ConnectorPipelineV2", "connectors input_observation_space input_action_space", "find the parts of pipelines elsewhere"),
     (f"{RLLIB}.env.vector.sync_vector_multi_agent_env:SyncVectorMultiAgentEnv", "_autoreset_envs envs copy num_envs", "compare SyncForms with RLlib's vector env"),
-    (ALGORITHM, "_storage", "name the folder of a trial otherwise in faults/checkpoint_writes.py"),
-    ("ray.train._internal.storage:StorageContext", "trial_fs_path", "name the folder of a trial otherwise in faults/checkpoint_writes.py"),
+    (ALGORITHM, "_storage", "name the folder of a trial otherwise in faults/results.py"),
+    ("ray.train._internal.storage:StorageContext", "trial_fs_path", "name the folder of a trial otherwise in faults/results.py"),
     (ALGORITHM, "env_runner_group eval_env_runner_group learner_group local_replay_buffer", RESUME),
     (f"{RLLIB}.utils.replay_buffers.episode_replay_buffer:EpisodeReplayBuffer", "rng", RESUME),
     (f"{RLLIB}.core.models.torch.encoder:TorchLSTMEncoder", "tokenizer", "find how the encoder calls its tokenizer now"),
@@ -116,8 +114,8 @@ ATTRIBUTES = [
     (CONFIG, "evaluation_config gym_env_vectorize_mode in_evaluation normalize_actions num_envs_per_env_runner _is_frozen", "find its new name for configuration/"),
     (CONFIG, "restart_failed_sub_environments episode_lookback_horizon count_steps_by batch_mode", "find its new name"),
     (f"{RLLIB}.env.multi_agent_env:MultiAgentEnv", "_agent_ids", "sort the agents of an env that names them in a set otherwise"),
-    (PBT, "_trial_state _next_perturbation_sync _perturbation_interval", POPULATION),
-    (PBT_STATE, "last_train_time last_perturbation_time last_result", POPULATION),
+    (PBT, "_hyperparam_mutations", POPULATION),
+    ("ray.tune.logger.tensorboardx:TBXLoggerCallback", "_summary_writer_cls", "write events into the folder of the run otherwise"),
     ("ray.tune.experiment.trial:Trial", "temporary_state pickled_error_file", "find it elsewhere"),
     ("ray.tune.experiment.trial:_TemporaryTrialState", "saving_to", POPULATION),
 ]  # fmt: skip
@@ -130,7 +128,7 @@ TEXTS = [
     (f"{RLLIB}.env.env_runner", "config.copy(copy_frozen=False)", "let RunnerProcess.may_restart change the config of a runner otherwise"),
     (f"{RLLIB}.env.env_runner", "self.config.restart_failed_sub_environments", "end restarts otherwise in RunnerProcess.may_restart"),
     (f"{RLLIB}.env.multi_agent_env_runner", 'self._shared_data["vector_env_episodes_map"]', AS_RLLIB),
-    (f"{RLLIB}.connectors.common.agent_to_module_mapping", 'shared_data["memorized_map_structure"]', "find where rows are noted now, for multi_agent_runner/connectors.py"),
+    (f"{RLLIB}.connectors.common.agent_to_module_mapping", 'shared_data["memorized_map_structure"]', "find where rows are noted now, for batched_runner/multi_agent_connectors.py"),
     ("ray.tune.tune", "TUNE_DISABLE_SIGINT_HANDLER", "keep Ray Tune from handling Ctrl-C otherwise"),
     ("ray.tune.utils.callback", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "keep Ray Tune from writing its own logs otherwise"),
     ("ray.tune.execution.tune_controller", "TUNE_DISABLE_STRICT_METRIC_CHECKING", "let results come without a return otherwise"),

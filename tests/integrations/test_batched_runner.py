@@ -18,7 +18,6 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.connectors.env_to_module import MeanStdFilter
-from ray.rllib.core.models.torch.encoder import TorchMLPEncoder
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -185,26 +184,6 @@ def test_random_actions_first_as_algorithms_with_a_replay_buffer_ask(algo):
             np.testing.assert_array_equal(one[name][0], other[name][0])
             assert one[name][1] == other[name][1]  # the rows to look back on
     assert_same(ours[2], theirs[2])
-
-
-def test_default_policies_are_computed_by_their_layers_alone_unless_a_hook_listens(monkeypatch):
-    def config(hidden=(8,)):
-        return config_of().rl_module(
-            model_config={"fcnet_hiddens": list(hidden), "vf_share_layers": bool(len(hidden) > 1)}
-        )
-
-    compare(partial(config, (8, 4)), [{}, {}, {"num_episodes": 3, "explore": False}])
-    heard, runner = [], BatchedEnvRunner(config=config())
-    runner.module.encoder.register_forward_hook(lambda *_: heard.append(1))
-    runner.sample(num_timesteps=12)
-    assert len(heard) >= 4
-    runner.stop()
-
-    def unused(*_, **__):
-        raise AssertionError("the encoder was called")
-
-    monkeypatch.setattr(TorchMLPEncoder, "_forward", unused)
-    BatchedEnvRunner(config=config()).sample(num_timesteps=12)
 
 
 def test_a_policy_that_is_not_finite_fails_as_in_rllibs_runner():
@@ -497,30 +476,3 @@ def test_configure_chooses_the_runner():
     assert configure("envoi:rps").env_runner_cls is not BatchedEnvRunner
     with pytest.raises(envoi.EnvoiError, match="did you mean 'sync'"):
         Settings("envoi:cartpole", runner="synk")
-
-
-PRIVATE = {
-    SingleAgentEnvRunner: (
-        "_sample _reset_envs _new_episode _make_on_episode_callback _try_env_reset _try_env_step _log_env_steps "
-        "_log_episode_metrics _increase_sampled_metrics _reset_envs_and_episodes"
-    ),
-    TorchRLModule: "_forward_exploration _forward_inference",
-    SingleAgentEpisode: "_start_time _last_step_time _custom_data",
-}
-"""The private methods and attributes of RLlib that the batched runner uses or replaces."""
-
-RUNNERS_STATE = (
-    "_env_to_module _module_to_env _needs_initial_reset _ongoing_episodes _done_episodes_for_metrics "
-    "_ongoing_episodes_for_metrics _weights_seq_no _metrics_num_env_steps_sampled"
-)
-
-
-def test_rllib_has_the_private_names_that_the_batched_runner_uses():
-    todo = "compare batched_env_runner.py with the new SingleAgentEnvRunner._sample, and episodes.py with its episodes"
-    for owner, names in PRIVATE.items():
-        missing = [name for name in names.split() if not hasattr(owner, name)]
-        assert not missing, f"{owner.__name__} lacks {missing}: {todo}"
-    runner = SingleAgentEnvRunner(config=config_of())
-    missing = [name for name in RUNNERS_STATE.split() if not hasattr(runner, name)]
-    assert not missing, f"SingleAgentEnvRunner has no {missing}: {todo}"
-    assert vars(InfiniteLookbackBuffer()).keys() == {"data", "lookback", "finalized", "_space", "_space_struct"}, todo

@@ -55,7 +55,6 @@ BAD = {
     "unknown algorithm": (["train", "envoi:catch", "--algo", "PPOO"], "PPO"),
     "no env": (["train"], "which env?"),
     "no folder to resume": (["train", "--resume"], "--out"),
-    "rates": (["train", "envoi:catch", "--lr", "fast"], "1e-4,1e-3"),
     "samples": (["train", "envoi:catch", "--samples", "0"], "at least 1"),
     "option": (["train", "envoi:catch", "--stop-retrun", "3"], "--stop-return"),
     "option of another command": (["runs", "--jso"], "did you mean '--json'"),

@@ -18,10 +18,11 @@ from rich.console import Console
 
 import envoi
 from envoi.adapters import SCHEMES, load, names_of
-from envoi.integrations.cli import keyboard, pictures
+from envoi.integrations.cli import pictures
+from envoi.integrations.cli.commands import play
+from envoi.integrations.cli.commands.info import describe_spec, describe_specs, shorten_numbers
 from envoi.integrations.cli.console import Spinning
 from envoi.integrations.cli.env_list import list_envs
-from envoi.integrations.cli.spec_text import describe_spec, describe_specs, shorten_numbers
 from envoi.models import Catch
 
 
@@ -152,7 +153,7 @@ def test_scheme_whose_package_is_missing_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "bsuite.sweep", None)
     (found,) = list_envs(["bsuite"])
     assert found.names == ()
-    assert "pip install bsuite" in found.missing
+    assert "pip install 'envoi[bsuite]'" in found.missing
 
 
 def test_envs_prints_names_and_json(cli):
@@ -232,7 +233,7 @@ def test_bad_input_is_one_line_and_leaves_no_file(cli, tmp_path, monkeypatch, ca
     assert list(tmp_path.iterdir()) == []
 
 
-# The keyboard.
+# The play.
 
 
 def test_play_without_a_display_shows_random_actions_and_says_why(cli, monkeypatch):
@@ -272,22 +273,22 @@ def test_play_of_an_env_without_pictures_is_in_words(cli, name, words):
 def test_who_can_be_played_by_the_keyboard(monkeypatch, name, why):
     monkeypatch.setenv("DISPLAY", ":0")
     env = load(name)
-    reason = keyboard.why_not(env)
+    reason = play.why_not(env)
     assert reason is None if why is None else why in reason
     env.close()
 
 
 def test_keys_are_described():
-    keys = keyboard.keys_of(load("gymnasium:CartPole-v1"))
-    assert keyboard.describe_keys(keys) == "left arrow = 0, right arrow = 1"
-    digits = keyboard.keys_of(load("envoi:catch"))
-    assert keyboard.describe_keys(digits) == "1 = 0, 2 = 1, 3 = 2"
+    keys = play.keys_of(load("gymnasium:CartPole-v1"))
+    assert play.describe_keys(keys) == "left arrow = 0, right arrow = 1"
+    digits = play.keys_of(load("envoi:catch"))
+    assert play.describe_keys(digits) == "1 = 0, 2 = 1, 3 = 2"
 
     class WithKeys(Catch):
         def get_keys_to_action(self):
             return {(): 1, (ord("a"),): 0, "d": 2}
 
-    assert keyboard.describe_keys(keyboard.keys_of(WithKeys())) == "no key = 1, a = 0, d = 2"
+    assert play.describe_keys(play.keys_of(WithKeys())) == "no key = 1, a = 0, d = 2"
 
 
 def test_a_person_plays_in_a_window(tmp_path):
@@ -327,7 +328,7 @@ def test_short_taps_of_keys_are_steps_each():
     """Taps keys that are over before the next picture, all at once, and counts the steps."""
     code = """
 import pygame, threading, time
-from envoi.integrations.cli.keyboard import play_by_keys
+from envoi.integrations.cli.commands.play import play_by_keys
 from envoi.models import Catch
 actions = []
 class Seen(Catch):
@@ -353,7 +354,7 @@ print(actions)
 def test_episodes_of_a_person_are_those_of_the_seed():
     code = """
 import pygame, threading, time
-from envoi.integrations.cli.keyboard import play_by_keys
+from envoi.integrations.cli.commands.play import play_by_keys
 from envoi.models import Catch
 starts = []
 class Seen(Catch):
@@ -397,7 +398,6 @@ def complete(words):
         ("envoi tr", "train"),
         ("envoi train envoi:ca", "envoi:catch"),
         ("envoi train envoi:catch --algo D", "DQN"),
-        ("envoi train envoi:catch --set clip_", "clip_param="),
         ("envoi train envoi:catch --runner b", "batched"),
         ("envoi evaluate r --form g", "gymnasium"),
     ],
@@ -420,7 +420,7 @@ main(["--show-completion"])
     assert "_ENVOI_COMPLETE=complete_" in done.stdout, done.stderr
 
 
-COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "compare", "evaluate")
+COMMANDS = ("", "envs", "info", "check", "bench", "play", "render", "train", "runs", "evaluate")
 
 
 @pytest.mark.parametrize("columns", [40, 79, 80])
@@ -472,7 +472,7 @@ def test_progress_that_begins_while_output_is_redirected_gives_stdout_back():
 
 
 def test_losses_of_the_only_installed_framework_stay_beside_its_name():
-    from envoi.integrations.cli.info import _common_first
+    from envoi.integrations.cli.commands.info import _common_first
 
     one = {"dm_env": "dm_env is not installed", "tf_agents": ["reward: narrowed"]}
     assert _common_first(one) == one
@@ -499,7 +499,7 @@ def test_completion_offers_frameworks_that_are_not_in_the_list_yet():
 
 def test_a_report_in_a_narrow_terminal_keeps_its_words():
     from envoi.integrations.check import check_env
-    from envoi.integrations.cli.check_display import print_report
+    from envoi.integrations.cli.commands.check import print_report
 
     report = check_env("envoi:pursuit", frameworks=["dm_env", "pettingzoo"], episodes=1, steps=20)
     out = io.StringIO()
@@ -518,7 +518,7 @@ def test_a_report_in_a_narrow_terminal_keeps_its_words():
 
 def test_runs_in_a_narrow_terminal_keep_their_names(capsys, monkeypatch, tmp_path):
     from envoi.integrations.cli import runs_display
-    from envoi.integrations.rllib.run_list import ListedRun
+    from envoi.integrations.rllib.run_folder import ListedRun
 
     run = ListedRun(Path("runs") / ("a" * 30), "done", "envoi:catch", "PPO", 1, 0.5, 22_528, 70.0, "")
     monkeypatch.setattr(runs_display, "list_runs", lambda folder: [run])

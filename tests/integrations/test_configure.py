@@ -3,7 +3,11 @@
 import inspect
 import math
 import pickle
+import re
+import sys
 import warnings
+from pathlib import Path
+from types import ModuleType
 
 import gymnasium
 import pytest
@@ -26,9 +30,10 @@ with warnings.catch_warnings():
 
 import envoi
 from envoi.errors import UnknownName
+from envoi.integrations.errors import missing_rllib
 from envoi.integrations.rllib import EnvOptions, Settings, configure, register
 from envoi.integrations.rllib.callbacks import EnvoiCallbacks
-from envoi.integrations.rllib.faults.guarded_envs import GuardedEnv
+from envoi.integrations.rllib.faults.guard import GuardedEnv
 from envoi.integrations.rllib.registration import env_of_config, registered
 
 
@@ -214,6 +219,32 @@ def test_factories_of_one_name_are_different_envs():
     assert len({config.env for config in configs}) == 3
 
 
+def _loaded_elsewhere(config):
+    """The config as another process loads it, in which nothing is registered."""
+    pickled = cloudpickle.dumps(config)
+    _global_registry.unregister(ENV_CREATOR, config.env)
+    return cloudpickle.loads(pickled)
+
+
+@pytest.mark.parametrize("env", ["envoi:catch", lambda: envoi.models.Catch()])
+def test_env_travels_with_its_config(env):
+    config = _loaded_elsewhere(PPOConfig().update_from_dict(configure(PPOConfig(), env, step_timeout=5).to_dict()))
+    assert isinstance(_made(config).unwrapped.core.unwrapped, envoi.models.Catch)
+    assert env_of_config(config).options == EnvOptions(step_timeout=5)
+
+
+def test_env_that_is_missing_elsewhere_names_the_call(monkeypatch):
+    monkeypatch.setitem(sys.modules, "local_envs", module := ModuleType("local_envs"))
+    exec("import envoi\nclass Own(envoi.models.Catch): pass", vars(module))
+    config = configure(PPOConfig(), module.Own)
+    pickled = cloudpickle.dumps(config)
+    monkeypatch.delitem(sys.modules, "local_envs")
+    _global_registry.unregister(ENV_CREATOR, config.env)
+    config = cloudpickle.loads(pickled)
+    with pytest.raises(envoi.EnvoiError, match=r"No module named 'local_envs'.*call .*register\('envoi-Own', env\)"):
+        _made(config)
+
+
 @pytest.mark.parametrize(
     ("kind", "env", "message"),
     [
@@ -251,6 +282,28 @@ def test_frozen_config_is_refused_with_the_way_out():
     with pytest.raises(envoi.EnvoiError, match="copy_frozen=False"):
         configure(config, "envoi:catch")
     configure(config.copy(copy_frozen=False), "envoi:catch")
+
+
+@pytest.mark.parametrize("old", [(False, False), (True, False), (False, True)])
+def test_old_api_stack_is_refused(old):
+    config = PPOConfig().api_stack(enable_rl_module_and_learner=old[0], enable_env_runner_and_connector_v2=old[1])
+    new = "api_stack(enable_rl_module_and_learner=True, enable_env_runner_and_connector_v2=True)"
+    with pytest.raises(envoi.EnvoiError, match=re.escape(f"call config.{new}")):
+        configure(config, "envoi:catch")
+
+
+def test_supported_versions_of_ray_are_named():
+    root = Path(__file__).parents[2]
+    version = re.search(r"ray\[rllib\]>=([\d.]+)", (root / "pyproject.toml").read_text())[1]
+    error = missing_rllib(ImportError("No module named 'ray'"))
+    for text in (str(error), (root / "README.md").read_text(), (root / "docs" / "rllib.md").read_text()):
+        assert f"Ray {version}" in text
+
+
+@pytest.mark.parametrize(("name", "kin"), [("A2C", "PPO"), ("a3c", "PPO"), ("TD3", "SAC"), ("PP0", "PPO")])
+def test_algorithms_of_other_libraries_have_a_kin(name, kin):
+    with pytest.raises(UnknownName, match=f"'{name}'; did you mean '{kin}'"):
+        configure("envoi:catch", name)
 
 
 @pytest.mark.parametrize("function", [configure, register, Settings])

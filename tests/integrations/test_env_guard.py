@@ -25,13 +25,9 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 import envoi
 from envoi.integrations.errors import EnvFailure, describe
 from envoi.integrations.rllib import configure, register
-from envoi.integrations.rllib.failure_file import read_failure
-from envoi.integrations.rllib.faults.batch_guard import BatchGuard
-from envoi.integrations.rllib.faults.env_guard import EnvGuard
-from envoi.integrations.rllib.faults.losses import check_losses
-from envoi.integrations.rllib.faults.nan import has_nan
-from envoi.integrations.rllib.faults.runner_process import CALM_SECONDS, in_a_row
-from envoi.integrations.rllib.faults.value_checks import EVERY
+from envoi.integrations.rllib.faults.failure import read_failure
+from envoi.integrations.rllib.faults.guard import CALM_SECONDS, EVERY, BatchGuard, EnvGuard, has_nan, in_a_row
+from envoi.integrations.rllib.faults.results import check_losses
 from envoi.integrations.rllib.faults.watchdog import SLOW_SECONDS
 
 pytestmark = pytest.mark.filterwarnings(
@@ -134,15 +130,15 @@ def test_nan_in_a_batch_names_the_lane():
 @pytest.mark.parametrize(
     ("env", "lanes", "place"),
     [
-        (partial(Failing, "spec", at=14), None, "worker 0, step 4 of episode 2"),
-        (partial(Failing, "spec", at=14), 3, "worker 0, lane 0, step 4 of episode 2"),
+        (partial(Failing, "spec", at=20), None, "worker 0, step 10 of episode 2"),
+        (partial(Failing, "spec", at=20), 3, "worker 0, lane 0, step 10 of episode 2"),
     ],
 )
 @pytest.mark.parametrize("check_specs", [True, "sample"])
 def test_message_names_the_step_once(env, lanes, place, check_specs, tmp_path):
     form = made(env, lanes, check_specs=check_specs, failure=tmp_path / "failure.json")
     with pytest.raises(envoi.SpecError):
-        play(form, 20)
+        play(form, 22)
     message = read_failure(tmp_path / "failure.json")
     assert message.endswith(f"; env 'envoi-guarded', {place}")
     assert message.count("step") == 1
@@ -153,10 +149,29 @@ def test_values_are_not_checked_where_the_user_says_so():
     play(made(partial(Failing, "spec"), check_specs=False), 30)
 
 
+@pytest.mark.parametrize("at", [1, 10, 20])
 @pytest.mark.parametrize("lanes", [None, 3])
-def test_sample_checks_the_specs_of_all_early_steps(lanes):
+def test_sample_checks_where_first_episodes_begin_and_end(lanes, at):
     with pytest.raises(envoi.SpecError, match=r"observation\['cart'\]\[1\]: 5.0 is above"):
-        play(made(partial(Failing, "spec", at=14), lanes), 20)
+        play(made(partial(Failing, "spec", at=at), lanes), 35)
+
+
+@pytest.fixture
+def validated(monkeypatch):
+    """The paths of the values that specs have checked one by one."""
+    checked, validate = [], envoi.Array.validate
+
+    def noting(self, value, path="value"):
+        checked.append(path)
+        validate(self, value, path)
+
+    monkeypatch.setattr(envoi.Array, "validate", noting)
+    return checked
+
+
+def test_sample_checks_the_lanes_of_a_batch_at_once(validated):
+    play(made(envoi.models.CartPole, lanes=64), 200)
+    assert validated == []
 
 
 def test_sample_checks_the_specs_of_a_game():
@@ -168,13 +183,9 @@ def test_sample_checks_the_specs_of_a_game():
         env.step({"player_0": 0, "player_1": 1})
 
 
-def test_sample_checks_one_step_in_a_thousand_later_on(monkeypatch):
-    env = made(envoi.models.Catch)
-    play(env, 40)
-    checked = []
-    monkeypatch.setattr(env.guard._checks.validated, "check", lambda result, **_: checked.append(result))
-    play(env, 20_000)
-    assert 20_000 / EVERY / 2 < len(checked) < 20_000 / EVERY * 2
+def test_sample_checks_one_step_in_a_thousand(validated):
+    play(made(envoi.models.Pendulum), 20_000)
+    assert 20_000 / EVERY / 2 < validated.count("observation") < 20_000 / EVERY * 2
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=5), st.sampled_from(["f4", "f8"]))
@@ -221,7 +232,7 @@ import ctypes, itertools, sys
 from pathlib import Path
 from envoi.integrations.rllib import register
 from envoi.integrations.rllib.faults import watchdog
-from envoi.integrations.rllib.faults.env_guard import EnvGuard
+from envoi.integrations.rllib.faults.guard import EnvGuard
 
 class Native:
     def wait(self, _):

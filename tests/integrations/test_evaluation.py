@@ -224,7 +224,8 @@ def test_run_without_a_checkpoint_names_the_resume_command(cli, tmp_path):
     assert "--resume" in err
 
 
-def test_policy_equals_rllib_env_runner(trained):
+@pytest.mark.parametrize("folder", [".", "checkpoint"])
+def test_policy_equals_rllib_env_runner(trained, folder):
     """The policy without Ray chooses the same actions as an env runner of RLlib with the same checkpoint."""
     import numpy as np
     import torch
@@ -232,7 +233,7 @@ def test_policy_equals_rllib_env_runner(trained):
 
     from envoi.integrations.rllib import load_policy
 
-    policy = load_policy(trained)
+    policy = load_policy(trained / folder)
     rng = np.random.default_rng(0)
     for _ in range(20):
         observation = rng.random(policy.observation_space.shape, np.float32)

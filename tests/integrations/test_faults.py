@@ -3,7 +3,6 @@
 import contextlib
 import re
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 from envoi.integrations.errors import EnvFailure
 from envoi.integrations.rllib import configure
-from envoi.integrations.rllib.faults import shared_records
+from envoi.integrations.rllib.faults import failure as records
 
 pytestmark = [
     pytest.mark.usefixtures("ray_session"),
@@ -46,17 +45,17 @@ def train(algorithm, iterations):
 
 def failure_of(config, iterations=30):
     """Trains until the env fails; returns the error."""
-    kinds = (shared_records.SLOW, shared_records.FAILURE)
-    before = [shared_records.left_by(kind) for kind in kinds]  # jobs of other tests in this Ray were killed
+    kinds = (records.SLOW, records.FAILURE)
+    before = [records.left_by(kind) for kind in kinds]  # jobs of other tests in this Ray were killed
     algorithm = config.build_algo()
     try:
         with pytest.raises(EnvFailure) as raised:
             train(algorithm, iterations)
-        assert shared_records.left_by(shared_records.SLOW) == before[0]
+        assert records.left_by(records.SLOW) == before[0]
         return str(raised.value)
     finally:
         algorithm.stop()
-        assert [shared_records.left_by(kind) for kind in kinds] == before
+        assert [records.left_by(kind) for kind in kinds] == before
 
 
 def test_error_in_the_process_of_the_algorithm():
@@ -113,20 +112,6 @@ def test_error_in_a_process_of_gymnasiums():
     message = failure_of(config).partition("\n")[0]
     assert "ZeroDivisionError: the pole has no length" in message
     assert re.search(r"worker 1, lane [01], step 5 of episode 3$", message)
-
-
-def test_records_of_killed_jobs_are_not_those_of_the_next_job_and_expire(monkeypatch):
-    began = time.time()
-    monkeypatch.setattr(shared_records.time, "time", lambda: began - 1)
-    shared_records.put(shared_records.SLOW, "hangs", "killed")
-    assert shared_records.left_by(shared_records.SLOW)["killed"] == "hangs"
-    assert "killed" not in shared_records.left_by(shared_records.SLOW, since=began)
-    monkeypatch.setattr(shared_records.time, "time", lambda: began + shared_records.EXPIRY - 2)
-    shared_records.remove_expired()
-    assert shared_records.get(shared_records.SLOW, "killed") == "hangs"
-    monkeypatch.setattr(shared_records.time, "time", lambda: began + shared_records.EXPIRY)
-    shared_records.remove_expired()
-    assert shared_records.get(shared_records.SLOW, "killed") is None
 
 
 @pytest.mark.deep

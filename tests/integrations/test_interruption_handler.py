@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from envoi.integrations.rllib.interruption import Interruption
+from envoi.integrations.rllib.job_process import Interruption
 
 
 def press() -> None:

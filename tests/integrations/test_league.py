@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from envoi.integrations.rllib.multi_agent.grouping import SLOTS
-from envoi.integrations.rllib.multi_agent.league import GAMES, League, Member, elo_ratings
-from envoi.integrations.rllib.multi_agent.league_files import LeagueFiles
-from envoi.integrations.rllib.multi_agent.mapping import LEARNER, opponents
-from envoi.integrations.rllib.multi_agent.matches import Match, matches
+from envoi.integrations.rllib.multi_agent.grouping import LEARNER, SLOTS, opponents
+from envoi.integrations.rllib.multi_agent.league import GAMES, League, LeagueFile, Match, Member, elo_ratings, matches
 
 
 @given(arrays(float, st.integers(2, 6), elements=st.floats(-400, 400)))
@@ -70,23 +67,19 @@ def test_version_that_loses_or_has_not_met_all_members_stays_out():
     assert not league.is_due
 
 
-def test_files_hold_every_trial_and_games_of_each_pair(tmp_path):
+def test_file_holds_every_trial_and_games_of_each_pair(tmp_path):
     league = League.new(2)
     league.record({0: [1.0, 0.5], 1: [1.0, 1.0]})
-    files = LeagueFiles(tmp_path)
-    elo = files.write(1, league)
+    elo = LeagueFile(tmp_path).write(1, league)
     assert elo > 0
-    LeagueFiles(tmp_path).write(0, League.new(2))
-    held = LeagueFiles(tmp_path).read()
+    LeagueFile(tmp_path).write(0, League.new(2))
+    held = LeagueFile(tmp_path).read()
     assert set(held) == {"0", "1"}
     assert held["1"]["games"] == [[0, 4], [4, 0]]
     assert held["1"]["points"] == [[0, 0.5], [3.5, 0]]
-    lines = files.csv.read_text().splitlines()
-    assert lines[0] == "trial,version,name,env_steps,elo,games,score,slots"
-    assert lines[-2:] == ["1,0,untrained,0,0.0,4,0.125,0 1", f"1,1,learning,,{elo},4,0.875,"]
-    files.plot(1, "PPO on a game")
-    assert files.picture.read_bytes().startswith(b"\x89PNG")
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    learner = {"version": 1, "name": "learning", "env_steps": None, "elo": elo, "games": 4, "score": 0.875, "slots": []}
+    assert held["1"]["versions"][1] == learner
+    assert [path.name for path in tmp_path.iterdir()] == ["league.json"]
 
 
 def test_matches_count_the_games_against_each_version_and_name_it():
@@ -162,7 +155,7 @@ def test_algorithm_freezes_versions_everywhere_and_continues_its_league_from_a_c
 def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session, cli, tmp_path):
     from envoi.adapters import to_rllib
     from envoi.integrations.rllib import RunFolder, load_policy
-    from envoi.integrations.rllib.multi_agent.play import play
+    from envoi.integrations.rllib.multi_agent.joint_policy import play
 
     out = tmp_path / "run"
     code, text, err = cli("train", "envoi:nim", "--policies", "self-play", "--stop-steps", 20_000, "--out", out)
@@ -175,7 +168,6 @@ def test_self_play_learns_both_sides_of_nim_rises_in_elo_and_resumes(ray_session
     elo = [float(row["elo"]) for row in RunFolder(out).read_progress()]
     assert elo[-1] > elo[len(elo) // 2] > elo[0] + 50
     assert len(whole["versions"]) > len(half["versions"]) > 2
-    assert (out / "league.png").read_bytes().startswith(b"\x89PNG")
 
     # Against moves at random, from either side.
     policy = load_policy(out)

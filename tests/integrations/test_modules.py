@@ -42,7 +42,7 @@ with warnings.catch_warnings():
     from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 
 from envoi.integrations.rllib import configure  # noqa: E402
-from envoi.integrations.rllib.configuration.networks import UnmaskedWarning  # noqa: E402
+from envoi.integrations.rllib.configuration import UnmaskedWarning  # noqa: E402
 from envoi.integrations.rllib.modules import (  # noqa: E402
     MaskedAPPOModule,
     MaskedDQNModule,

@@ -25,19 +25,12 @@ from ray.rllib.examples.envs.classes.multi_agent.tic_tac_toe import TicTacToe  #
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule  # noqa: E402
 from ray.tune.registry import register_env  # noqa: E402
 
-import envoi  # noqa: E402
-from envoi.adapters import load, to_rllib  # noqa: E402
+from envoi.adapters import to_rllib  # noqa: E402
 from envoi.adapters.rllib import EnvCreator  # noqa: E402
 from envoi.adapters.shared.introspection import Content  # noqa: E402
 from envoi.integrations.rllib import configure  # noqa: E402
-from envoi.integrations.rllib.batched_runner import why_not  # noqa: E402
-from envoi.integrations.rllib.callbacks import EnvoiCallbacks  # noqa: E402
-from envoi.integrations.rllib.exact_resume.runner_state import _layers as layers_of  # noqa: E402
-from envoi.integrations.rllib.multi_agent_runner import BatchedMultiAgentEnvRunner  # noqa: E402
-from envoi.integrations.rllib.multi_agent_runner.model_lanes import ModelLanes  # noqa: E402
-from envoi.integrations.rllib.multi_agent_runner.vector_env import SyncForms  # noqa: E402
-from envoi.integrations.rllib.registration import register  # noqa: E402
-from envoi.models import Pursuit  # noqa: E402
+from envoi.integrations.rllib.batched_runner import BatchedMultiAgentEnvRunner, why_not  # noqa: E402
+from envoi.integrations.rllib.exact_resume.checkpoint import layers_of  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -219,42 +212,10 @@ CHUNKS = [{"num_timesteps": 40}, {"num_timesteps": 25}, {"num_episodes": 4}]
 
 @pytest.mark.parametrize("name", ["nim", "rps", "pursuit"])
 def test_models_of_envoi_are_sampled_as_by_rllib(name):
-    made = config(lambda: load(f"envoi:{name}"))
-    register("envoi-multi-runner", f"envoi:{name}", vectorize=False)
-    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
-    check_equal(made, CHUNKS)
+    check_equal(config(f"envoi:{name}"), CHUNKS)
 
 
-class Chase(Pursuit, envoi.MultiBatchModel):
-    """Pursuit without random numbers, from places that differ between the lanes by their contexts."""
-
-    context_space = envoi.ContextSpace([*Pursuit.context_space.features.values(), envoi.UniformInteger("at", 0, 80, 0)])
-    made = 0
-
-    def __init__(self, ends=20):
-        Chase.made += 1
-        self.context = {"at": Chase.made % 3, "stumble": 0, "max_steps": ends}
-
-    def initial(self, rng, context, size=None):
-        state = super().initial(rng, context, size)
-        at = np.asarray(context["at"])[..., None]
-        places = np.stack([(at + np.array([3, 40, 77])) % 9, np.array([1, 5, 7]) + 0 * at], -1)
-        return state._replace(places=places)
-
-    def info(self, state):
-        return {"prey": {"row": state.places[..., 2, 0]}, "__common__": {"step": state.step}}
-
-
-@pytest.mark.parametrize("game", [lambda: load("envoi:rps"), Chase], ids=["rps", "chase"])
-@pytest.mark.parametrize("randomly", [False, True])
-def test_models_that_step_as_one_batch_give_the_episodes_of_environments_stepped_one_by_one(game, randomly):
-    calls = [*CHUNKS, {"num_timesteps": 7}, {}, {"num_timesteps": 30, "force_reset": True, "explore": False}]
-    made = config(game, lanes=4)
-    check_equal(made, [{**call, "random_actions": randomly} for call in calls], begin=lambda: setattr(Chase, "made", 0))
-    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is ModelLanes
-
-
-def test_callbacks_read_the_state_of_their_lane_in_the_model():
+def test_callbacks_read_the_state_of_their_lane():
     def state(*, episode, env, env_index, **_):
         form = env.envs[env_index].unwrapped
         assert form.core.agents == (() if episode.is_done else form.core.possible_agents)
@@ -269,7 +230,6 @@ def test_callbacks_read_the_state_of_their_lane_in_the_model():
     made = config("envoi:pursuit", callbacks={"on_episode_step": state, "on_episode_end": state})
     one = runner(BatchedMultiAgentEnvRunner, made)
     one.sample(num_timesteps=600)
-    assert type(one.env) is ModelLanes
     assert max(seen) > 1
 
 
@@ -295,59 +255,6 @@ def test_snapshots_of_an_env_runner_hold_the_lanes(game):
     went_on = list(steps())
     content.put_back(layers_of(one.env))
     assert list(steps()) == went_on
-
-
-@pytest.mark.parametrize(
-    ("lane", "words"), [(0, "lane 0, step 3 of"), (2, "lane 2, step 3 of"), (None, "one of its 3 lanes")]
-)
-def test_failures_of_a_batch_come_out_of_the_wrappers_of_the_lane_that_fails(lane, words, tmp_path):
-    class Broken(Chase, envoi.MultiBatchModel):
-        """Fails in its third step, in a lane that is known by its limit, or only in a batch."""
-
-        fails = None
-
-        def __init__(self):
-            super().__init__(ends=20 + Chase.made)
-
-        def transition(self, state, actions, rng):
-            is_failing = np.size(state.limit) > 1 if lane is None else np.any(state.limit == self.fails)
-            if np.any(state.step == 2) and is_failing:
-                raise RuntimeError("broken")
-            return super().transition(state, actions, rng)
-
-    made = config(Broken, callbacks={"callbacks_class": EnvoiCallbacks})
-    register("envoi-multi-runner", Broken, failure=tmp_path / "failure")
-    one = runner(BatchedMultiAgentEnvRunner, made)
-    assert type(one.env) is ModelLanes
-    Broken.fails = one.env.envs[lane or 0].unwrapped.core.context["max_steps"]
-    with pytest.raises(RuntimeError) as caught:
-        one.sample(num_timesteps=30)
-    assert "broken" in str(caught.value.__cause__)
-    assert words in (tmp_path / "failure").read_text()
-
-
-def test_environments_that_cannot_step_as_one_batch_are_stepped_one_by_one():
-    class Scaled(Pursuit):
-        made = []
-
-        def __init__(self):
-            self.factor = len(self.made)
-            self.made.append(1)
-
-    class Rewarded(Pursuit):
-        def __init__(self):
-            self.rewarder = 2 * self.rewarder
-
-    class Single(Pursuit):
-        def transition(self, state, actions, rng):
-            assert np.ndim(state.step) == 0
-            return super().transition(state, actions, rng)
-
-    for env in (Scaled, Rewarded, Single, Crowd, lambda: envoi.ValidatedMulti(load("envoi:rps"))):
-        assert type(runner(BatchedMultiAgentEnvRunner, config(env)).env) is SyncForms
-    made = config("envoi:rps")
-    register_env("envoi-multi-runner", to_rllib("envoi:rps", validate=True))
-    assert type(runner(BatchedMultiAgentEnvRunner, made).env) is SyncForms
 
 
 def test_masked_observations_are_sampled_as_by_rllib():

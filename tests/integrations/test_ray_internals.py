@@ -112,7 +112,7 @@ def test_default_connectors_are_those_that_the_runners_replace():
     from ray.rllib.algorithms.ppo import PPOConfig
 
     from envoi.integrations.rllib.batched_runner.array_connectors import TO_ENV, TO_MODULE
-    from envoi.integrations.rllib.multi_agent_runner.connectors import custom_connectors
+    from envoi.integrations.rllib.batched_runner.multi_agent_connectors import custom_connectors
 
     spaces = {
         name: (gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2))

@@ -3,7 +3,7 @@ import pytest
 import envoi
 from envoi.atomic_write import write_atomically
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.progress_table import COLUMNS
+from envoi.integrations.rllib.run_folder import COLUMNS
 from envoi.integrations.rllib.trial_state import TrialState
 
 SETTINGS = Settings("envoi:catch", stop_return=1.0)

@@ -1,4 +1,4 @@
-"""The runs in a folder with their state, and their comparison over seeds."""
+"""The runs in a folder with their state."""
 
 import json
 import os
@@ -7,14 +7,11 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder, Settings
-from envoi.integrations.rllib.comparison import compare_runs, interquartile_mean
-from envoi.integrations.rllib.progress_table import COLUMNS
-from envoi.integrations.rllib.run_list import list_runs
+from envoi.integrations.rllib.run_folder import COLUMNS, list_runs
 from envoi.integrations.rllib.trial_state import TrialState
 
 
@@ -131,89 +128,6 @@ def test_runs_prints_json(cli, tmp_path):
     assert (run["state"], run["best_return"], run["env_steps"]) == ("done", 3, 200)
 
 
-def test_interquartile_mean_leaves_out_the_ends():
-    assert interquartile_mean(np.array([[0.0], [1.0], [2.0], [100.0]])) == 1.5
-    assert interquartile_mean(np.array([[0.0], [3.0], [6.0]])) == 3
-    assert interquartile_mean(np.arange(8.0)[:, None]) == 3.5
-
-
-def test_seeds_of_several_runs_are_one_group(tmp_path):
-    for seed in range(4):
-        make_run(tmp_path / f"s{seed}", Settings("envoi:catch", stop_steps=300, seed=seed), [[0, seed]])
-    make_run(tmp_path / "other", Settings("envoi:catch", stop_steps=300, set={"gamma": 0.9}), [[0, 9]])
-    comparison = compare_runs(sorted(tmp_path.iterdir()))
-    best, seeds = comparison.groups
-    assert (best.label, best.final.iqm, best.final.low) == ("other", 9, None)
-    assert seeds.seeds == (0, 1, 2, 3)
-    assert seeds.final.iqm == 1.5
-    assert 0 <= seeds.final.low <= 1.5 <= seeds.final.high <= 3
-    assert comparison.common_steps == 200
-
-
-def test_interval_is_a_bootstrap_over_seeds(tmp_path):
-    values = np.random.default_rng(0).normal(10, 2, 20)
-    for seed, value in enumerate(values):
-        make_run(tmp_path / f"s{seed}", Settings("envoi:catch", stop_steps=300, seed=seed), [[value, value]])
-    (group,) = compare_runs(sorted(tmp_path.iterdir())).groups
-    assert group.final.low < group.final.iqm < group.final.high
-    # The standard error of the IQM of normal values is about 1.2 times that of the mean.
-    assert group.final.high - group.final.low == pytest.approx(2 * 1.96 * 1.2 * values.std() / np.sqrt(20), rel=0.4)
-    assert compare_runs(sorted(tmp_path.iterdir())).groups[0].final == group.final
-
-
-def test_label_of_a_trial_in_a_sweep_is_what_differs(tmp_path):
-    swept = Settings("envoi:catch", set={"lr": "grid(1e-4,1e-3)", "gamma": 0.9}, samples=2, stop_steps=300)
-    make_run(tmp_path / "sweep", swept, [[0, 1], [0, 3], [0, 2], [0, 5]])
-    groups = compare_runs([tmp_path / "sweep"]).groups
-    assert [(group.label, len(group.seeds), group.final.iqm) for group in groups] == [
-        ("lr=0.001", 2, 4), ("lr=0.0001", 2, 1.5),
-    ]  # fmt: skip
-
-
-def test_trial_at_its_goal_stays_there_while_others_train(tmp_path):
-    make_run(tmp_path / "a", Settings("envoi:catch", seed=0, stop_return=5), [[1, 5]], reached="mean return 5")
-    make_run(tmp_path / "b", Settings("envoi:catch", seed=1, stop_return=5), [[1, 1, 1, 3]])
-    (group,) = compare_runs([tmp_path / "a", tmp_path / "b"]).groups
-    assert group.steps[-1] == 400
-    assert group.final.iqm == 4
-
-
-def test_compare_prints_a_table_and_writes_a_picture(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make_run(tmp_path / "a", CATCH, [[1, 3, 4]])
-    make_run(tmp_path / "b", Settings("envoi:catch", stop_steps=300, lr=(1e-3,)), [[1, 2]])
-    code, out, err = cli("compare", "a", "b")
-    assert (code, err) == (0, "")
-    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
-    assert "at 200 steps" in out
-    assert out.index("\na ") < out.index("\nb ")
-    code, out, err = cli("compare", ".", "--json")
-    document = json.loads(out)
-    assert [group["label"] for group in document["groups"]] == ["a", "b"]
-    assert document["common_steps"] == 200
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (("gone",), "does not exist"),
-        (("a", "empty"), "is empty"),
-        (("a", "--out", "picture.jpg"), ".png"),
-        (("a", "--out", "gone/picture.png"), "there is no folder"),
-        (("fresh",), "no episode has ended"),
-    ],
-)
-def test_runs_that_cannot_be_compared(cli, tmp_path, monkeypatch, arguments, hint):
-    monkeypatch.chdir(tmp_path)
-    make_run(tmp_path / "a", CATCH, [[1, 3, 4]])
-    make_run(tmp_path / "fresh", CATCH, [[]])
-    (tmp_path / "empty").mkdir()
-    code, _, err = cli("compare", *arguments)
-    assert code == 2
-    assert hint in err
-    assert err.count("\n") == 1
-
-
 def test_learning_curve_of_any_number_of_trials_is_a_picture(tmp_path):
     from envoi.integrations.rllib.learning_curve import plot_learning_curve
 
@@ -226,53 +140,6 @@ def test_learning_curve_of_any_number_of_trials_is_a_picture(tmp_path):
         path = tmp_path / f"{count}.png"
         plot_learning_curve(rows, path, "PPO", 3.0, ending="failed: the env broke")
         assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_label_names_only_what_differs_and_is_no_default(tmp_path):
-    for seed in (0, 1):
-        make_run(tmp_path / f"a{seed}", Settings("envoi:catch", stop_steps=300, seed=seed), [[0, 9]])
-        changed = Settings("envoi:catch", stop_steps=300, seed=seed, num_env_runners=1, set={"gamma": 0.9})
-        make_run(tmp_path / f"b{seed}", changed, [[0, 5]])
-    labels = [group.label for group in compare_runs(sorted(tmp_path.iterdir())).groups]
-    assert labels == ["PPO on envoi:catch", "gamma=0.9, num_env_runners=1"]
-
-
-def test_trial_of_population_based_training_is_no_seed_of_one_with_fixed_settings(tmp_path):
-    space = {"lr": "grid(1e-4,1e-3)"}
-    make_run(tmp_path / "fixed", Settings("envoi:catch", stop_steps=300, set=space), [[0, 9], [0, 8]])
-    changing = Settings("envoi:catch", stop_steps=300, set=space, scheduler="pbt")
-    make_run(tmp_path / "changing", changing, [[0, 7], [0, 6]])
-    assert all(len(group.runs) == 1 for group in compare_runs(sorted(tmp_path.iterdir())).groups)
-
-
-def test_comparison_breaks_no_word_at_80_columns_and_notes_several_envs(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    for seed in (0, 1):
-        wide = Settings("envoi:catch", stop_steps=300, seed=seed, set={"train_batch_size_per_learner": 512})
-        make_run(tmp_path / f"wide{seed}", wide, [[0, 9]])
-        make_run(tmp_path / f"other{seed}", Settings("envoi:gridworld", stop_steps=300, seed=seed), [[0, 9, 1]])
-    code, out, _ = cli("compare", ".", "--out", "picture.png")
-    assert code == 0
-    assert "train_batch_size_per_learner=512" in out
-    assert "whose returns do not compare" in out
-    assert max(map(len, out.splitlines())) <= 80
-
-
-def test_legend_of_long_labels_covers_no_curve(tmp_path, monkeypatch):
-    from envoi.integrations.rllib import comparison_plot
-
-    for seed in (0, 1):
-        long = {"train_batch_size_per_learner": 512, "model.fcnet_hiddens": [16, 16], "gamma": 0.9}
-        make_run(tmp_path / f"long{seed}", Settings("envoi:catch", seed=seed, set=long), [[0, 9]])
-        make_run(tmp_path / f"short{seed}", Settings("envoi:catch", seed=seed), [[0, 5]])
-    seen = {}
-    monkeypatch.setattr(comparison_plot, "save", lambda figure, path: seen.update(figure=figure))
-    comparison_plot.plot_comparison(compare_runs(sorted(tmp_path.iterdir())), tmp_path / "picture.png")
-    figure = seen["figure"]
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    assert axes.get_legend().get_window_extent().y1 <= axes.get_window_extent().y0
 
 
 def test_folder_of_a_job_that_failed_at_once_is_to_be_removed(tmp_path):

@@ -5,14 +5,19 @@ from envoi.integrations.rllib import ALGORITHMS, Settings
 from envoi.integrations.rllib.algorithms import find
 
 
-def test_sweep_is_the_grid_of_rates_and_samples_with_distinct_seeds():
-    trials = Settings("envoi:catch", lr=(1e-4, 1e-3), samples=2, seed=5).trials
-    assert [(t.lr, t.seed) for t in trials] == [(1e-4, 5), (1e-3, 6), (1e-4, 7), (1e-3, 8)]
-
-
 def test_settings_round_trip_through_a_file():
-    settings = Settings("envoi:catch", lr=(1e-3,), stop_return=3.0, num_env_runners=2)
+    settings = Settings("envoi:catch", set={"lr": 1e-3}, stop_return=3.0, num_env_runners=2)
     assert Settings.from_dict(settings.to_dict()) == settings
+
+
+def test_settings_of_an_earlier_version_are_read():
+    stored = {"env": "envoi:catch", "lr": [], "samples": 2, "scheduler": "median", "stop_return": 1.0, "versions": {}}
+    stored |= {"set": {"model.fcnet_hiddens": [8], "gamma": "uniform(0.9,0.99)", "lr": "log(1e-5,1e-3)"}}
+    stored |= {"trials": [{"seed": 0, "gamma": 0.9, "lr": 1e-4}, {"seed": 1, "gamma": 0.91, "lr": 1e-3}]}
+    settings = Settings.from_dict(stored)
+    assert settings.set == {"model_config.fcnet_hiddens": [8]}
+    assert [trial.overrides["gamma"] for trial in settings.trials] == [0.9, 0.91]
+    assert settings.trials[1].lr == 1e-3
 
 
 def test_job_without_a_goal_gets_the_default():
@@ -29,7 +34,9 @@ def test_job_without_a_goal_gets_the_default():
         {"num_envs_per_runner": 0},
         {"stop_steps": 0},
         {"stop_minutes": -1.0},
-        {"lr": (0.0,)},
+        {"seed": "many"},
+        {"stop_steps": 1.5},
+        {"stop_return": True},
         {"algo": "nope"},
     ],
 )

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import envoi
 from envoi.integrations.rllib import Settings
-from envoi.integrations.rllib.multi_agent.grouping import SLOTS, group_agents
-from envoi.integrations.rllib.multi_agent.mapping import LEARNER, SelfPlayMapping, opponents
+from envoi.integrations.rllib.multi_agent.grouping import LEARNER, SLOTS, SelfPlayMapping, group_agents, opponents
 
 SMALL, LARGE = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (3,), np.float32)
 TWO, THREE = spaces.Discrete(2), spaces.Discrete(3)
@@ -164,7 +163,7 @@ def runner():
 def test_returns_of_agents_and_policies_are_those_of_whole_episodes_wherever_they_are_cut(
     runner, env, policies, zero_sum
 ):
-    from envoi.integrations.rllib.multi_agent.returns import AGENT_RETURNS, POLICY_RETURNS
+    from envoi.integrations.rllib.multi_agent.league import AGENT_RETURNS, POLICY_RETURNS
 
     sampling = runner(f"envoi:{env}", policies=policies)
     for count in (7, 5, 3, 1, 1, 2, 9, 61, 200):

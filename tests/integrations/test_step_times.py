@@ -115,17 +115,6 @@ def test_progress_says_what_is_measured(monkeypatch):
     assert shown[-1] == "round 2 of 2: gymnasium"
 
 
-def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(tmp_path, capsys):
-    for arguments, message in [
-        (["--json", str(tmp_path / "no" / "x.json")], "expected a file in a folder that exists"),
-        (["--out", str(tmp_path / "x.txt")], "expected a name that ends in .png or .svg"),
-    ]:
-        assert main(["bench", "envoi:catch", *arguments]) == 2
-        found = capsys.readouterr()
-        assert message in found.err
-        assert not found.out
-
-
 def test_wrong_settings_are_refused():
     with pytest.raises(UnknownName, match="did you mean 'gymnasium'"):
         step_times(Counted, ["gymnasum"])
@@ -133,23 +122,20 @@ def test_wrong_settings_are_refused():
         step_times(Counted, rounds=1)
 
 
-def test_the_command_prints_a_table_and_writes_its_files(tmp_path, capsys, monkeypatch):
+def test_the_command_prints_a_table_or_json(capsys, monkeypatch):
     monkeypatch.setattr("envoi.integrations.step_times.ROUND", 0.001)
-    file, picture = tmp_path / "times.json", tmp_path / "times.png"
     forms = [part for name in ("gymnasium", "dm_env") for part in ("--form", name)]
-    assert main(["bench", "envoi:catch", *forms, "--rounds", "3", "--json", str(file), "--out", str(picture)]) == 0
+    assert main(["bench", "envoi:catch", *forms, "--rounds", "3"]) == 0
     shown = capsys.readouterr().out
     assert "quartiles of added" in shown
     assert "dm_env" in shown
-    report = json.loads(file.read_text())
+    assert main(["bench", "envoi:catch", *forms, "--rounds", "3", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
     assert report["env"] == "envoi:catch"
     assert report["base"] == "core"
     assert [row["form"] for row in report["forms"]] == ["core", "gymnasium", "dm_env"]
     assert len(report["forms"][1]["added"]) == 3
     assert {"envoi", "numpy", "gymnasium"} <= report["versions"].keys()
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert main(["bench", "envoi:catch", "--form", "gymnasium", "--rounds", "2", "--json", "-"]) == 0
-    assert [row["form"] for row in json.loads(capsys.readouterr().out)["forms"]] == ["core", "gymnasium"]
     assert main(["bench", "envoi:cach"]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert main(["bench", "envoi:catch", "--form", "gymnasum"]) == 2

@@ -11,11 +11,9 @@ import pytest
 
 import envoi
 from envoi.integrations.rllib import RunFolder
-from envoi.integrations.rllib.faults.checkpoint_writes import name_unwritable
 from envoi.integrations.rllib.faults.driver_watch import DriverWatch
-from envoi.integrations.rllib.faults.losses import has_learned
-from envoi.integrations.rllib.faults.nothing_learned import Progress
-from envoi.integrations.rllib.progress_table import COLUMNS
+from envoi.integrations.rllib.faults.results import Progress, has_learned, name_unwritable
+from envoi.integrations.rllib.run_folder import COLUMNS
 from envoi.integrations.rllib.trial_state import TrialState
 
 

@@ -776,7 +776,7 @@ WRONG = {
     LineAliased: {"observation-stays"},
     LineNoReward: {"reward-given"},
     LineDiscountTwo: {"discount-in-spec"},
-    WritesState: {"snapshots"},
+    WritesState: {"snapshots", "state-stays"},
     CoreDtype: {"observation-dtype"},
     silently_restarting: {"after-the-end"},
     resets_all_lanes: {"lanes-apart"},

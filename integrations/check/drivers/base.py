@@ -73,9 +73,6 @@ class Reply:
 class Driver(ABC):
     """Plays one environment by its own API.
 
-    Args:
-        env: The environment.
-
     Attributes:
         env: The environment.
         possible_agents: Every agent that may ever be in play.
@@ -107,61 +104,34 @@ class Driver(ABC):
 
     @abstractmethod
     def reset(self, seed: Any = None, options: Mapping[str, Any] | None = None) -> Reply:
-        """Starts an episode.
-
-        Args:
-            seed: Seed of the environment; None for a reset without a seed. A batch also takes a list of one per lane.
-            options: Options of the reset, passed on as they are.
-        """
+        """Starts an episode."""
 
     @abstractmethod
     def step(self, actions: Mapping[Agent, Any]) -> Reply:
         """Steps once, with the very objects in `actions`, by agent, as `encode_action` made them."""
 
     def step_starts_episode(self, action: Any) -> bool:
-        """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`.
-
-        Raises:
-            NotAvailable: The API has no such step.
-        """
+        """Returns True if a step with `action` starts an episode, for an API that `restarts_itself`."""
         raise NotAvailable
 
     def encode_action(self, agent: Agent, action: Any) -> Any:
-        """Converts an action to the API's own type, in memory of its own.
-
-        Args:
-            agent: The agent that acts.
-            action: A value of the agent's action spec.
-        """
+        """Converts an action to the API's own type, in memory of its own."""
         encode = self._encoders.get(agent)
         return copy.deepcopy(action) if encode is None else encode(action)
 
     def action_mask(self, agent: Agent, reply: Reply) -> Any:
-        """Returns an agent's action mask from its info or observation; None where there is none.
-
-        Args:
-            agent: The agent.
-            reply: The last reply.
-        """
+        """Returns an agent's action mask from its info or observation; None where there is none."""
         for place in (reply.infos.get(agent), reply.observations.get(agent)):
             if isinstance(place, Mapping) and MASK in place:
                 return place[MASK]
         return None
 
     def sample_actions(self) -> None:
-        """Makes the environment sample actions, which must not change the episode.
-
-        Raises:
-            NotAvailable: The environment samples none.
-        """
+        """Makes the environment sample actions, which must not change the episode."""
         raise NotAvailable
 
     def inspect(self) -> None:
-        """Reads everything that can be read between steps, which must not change the episode.
-
-        Raises:
-            NotAvailable: There is nothing to read.
-        """
+        """Reads everything that can be read between steps, which must not change the episode."""
         if not self._read_available(self.render):
             raise NotAvailable
 
@@ -177,11 +147,7 @@ class Driver(ABC):
         return available
 
     def render(self) -> Any:
-        """Renders the environment.
-
-        Raises:
-            NotAvailable: The environment was made without a render mode, or would open a window.
-        """
+        """Renders the environment."""
         if self.render_mode in (None, "human"):
             raise NotAvailable
         return self.env.render()
@@ -201,12 +167,7 @@ class Driver(ABC):
         """Returns a getter for each space or spec, by its name; a getter called twice gives equal spaces."""
 
     def same_space(self, one: Any, other: Any) -> bool:
-        """Returns True if two results of one getter of `spaces` are the same space, as the API requires.
-
-        Args:
-            one: The first result.
-            other: The second result.
-        """
+        """Returns True if two results of one getter of `spaces` are the same space, as the API requires."""
         return one is other
 
     @property
@@ -221,11 +182,7 @@ class Driver(ABC):
         return other
 
     def core_env(self) -> Env | MultiEnv:
-        """Returns the environment as a core one.
-
-        Raises:
-            envoi.LossyConversion: The core cannot express its spaces.
-        """
+        """Returns the environment as a core one."""
         return from_env(self.env)
 
     def close(self) -> None:
@@ -233,12 +190,7 @@ class Driver(ABC):
         self.env.close()
 
     def label(self, name: str, agent: Agent) -> str:
-        """Returns the name of an agent's value for a message, such as `reward['anna']`.
-
-        Args:
-            name: Name of the value.
-            agent: The agent that it belongs to.
-        """
+        """Returns the name of an agent's value for a message, such as `reward['anna']`."""
         if agent is SINGLE and self.kind == "single":
             return name
         return f"{name} in lane {agent}" if self.kind == "batch" else f"{name}[{agent!r}]"
@@ -255,16 +207,7 @@ class Driver(ABC):
 
 
 def unpack(reply: Any, count: int, call: str) -> tuple[Any, ...]:
-    """Returns the parts of a reply.
-
-    Args:
-        reply: The value that the call returned.
-        count: Number of parts that the API requires.
-        call: "reset" or "step".
-
-    Raises:
-        BadReply: It is no tuple of so many parts.
-    """
+    """Returns the parts of a reply."""
     if not isinstance(reply, tuple) or len(reply) != count:
         names = {
             ("reset", 2): "(observation, info)",

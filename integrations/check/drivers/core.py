@@ -133,16 +133,7 @@ class BatchDriver(CoreDriver):
         )
 
     def split(self, spec: SpecTree, values: Any, name: str) -> dict[Agent, Any]:
-        """Splits the values of a batch by lane.
-
-        Args:
-            spec: Spec of one lane's value.
-            values: The values, lanes first.
-            name: Name of the values for a message.
-
-        Raises:
-            BadReply: The leading axis is not one of the lanes.
-        """
+        """Splits the values of a batch by lane."""
         try:
             return {index: lane(spec, values, index) for index in range(self.env.batch_size)}
         except (IndexError, KeyError, TypeError) as error:

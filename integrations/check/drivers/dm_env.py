@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 class DmEnvDriver(Driver):
-    """Plays a `dm_env.Environment`, seeded as its importer would.
-
-    Args:
-        env: The environment.
-        importer: An importer of it that knows how to seed it; None for a new one.
-    """
+    """Plays a `dm_env.Environment`, seeded as its importer would."""
 
     api = "dm_env"
     returns_infos = False

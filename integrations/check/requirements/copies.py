@@ -1,24 +1,24 @@
-"""Requirements on copies, pickles and snapshots of an environment."""
+"""Requirements on copies and snapshots of an environment, and on the lanes of a batch."""
 
 from __future__ import annotations
 
 import copy
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envoi import SnapshotUnsupported
+import numpy as np
 
-from ..differences import traces_differ
-from ..drivers.core import BatchDriver, core_driver
-from ..outcome import PASSED, Outcome, failed, failed_if, remark
-from ..requirement import Requirement
-from .agents import AGENT_KEYS
+from envoi import Env, Lanes, SnapshotUnsupported
+from envoi import batch as make_batch
+
+from ..drivers.base import SINGLE
+from ..drivers.core import BatchDriver, CoreDriver, core_driver
+from ..env_under_test import EnvUnderTest
+from ..requirement import PASSED, Outcome, failed, remark, requirement, skipped
+from ..transitions import Transition, copy_reply, traces_differ, values_differ
 from .randomness import REPRODUCIBLE
-from .values import VALUE_KEYS
-
-if TYPE_CHECKING:
-    from ..env_under_test import EnvUnderTest
+from .values import AGENT_KEYS, VALUE_KEYS
 
 COPIERS: dict[str, Callable[[Any], Any]] = {
     "copy.deepcopy": copy.deepcopy,
@@ -26,10 +26,15 @@ COPIERS: dict[str, Callable[[Any], Any]] = {
 }
 STEPS_BEFORE = 5
 """Calls before an environment is copied."""
+LANES = 3
+"""Lanes of the batch that a single-agent environment becomes."""
+CALLS = 60
+"""Most calls of a batch that is compared with its lanes alone."""
 
 
+@requirement("copies", 27, needs=(REPRODUCIBLE,), unless=("instances-apart",), on_forms=True)
 def copies(env: EnvUnderTest) -> Outcome:
-    """A copy taken in an episode continues as the original does, and neither changes the other."""
+    """A copy taken in an episode continues as the original, and neither changes the other."""
     unsupported: list[str] = []
     if any(kind.__name__ == "EzPickle" for layer in env.driver.layers() for kind in type(layer).__mro__):
         return remark("a copy is a new environment outside of the episode, as its class is an EzPickle")
@@ -58,8 +63,9 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 100 else text[:97] + "…"
 
 
+@requirement("snapshots", 27, needs=(REPRODUCIBLE,), unless=("instances-apart", *VALUE_KEYS, *AGENT_KEYS))
 def snapshots(env: EnvUnderTest) -> Outcome:
-    """A snapshot holds everything that later steps depend on."""
+    """A snapshot restores everything that later steps depend on."""
     with env.temporary_driver() as own_driver:
         core: Any = own_driver.core_env()
         driver = core_driver(core)
@@ -79,16 +85,86 @@ def snapshots(env: EnvUnderTest) -> Outcome:
             driver.ended = ended
         second = [restored.advance(env.trace_limit) for _ in range(2 * env.trace_limit)]
     difference = traces_differ(first, second, driver)
-    return failed_if(None if difference is None else f"after restore() it continues differently: {difference}")
+    return PASSED if difference is None else failed(f"after restore() it continues differently: {difference}")
 
 
-COPIES = (
-    Requirement(
-        "copies", "A copy taken in an episode continues as the original, and neither changes the other.", (27,),
-        copies, needs=(REPRODUCIBLE,), unless=("instances-apart",), on_forms=True,
-    ),
-    Requirement(
-        "snapshots", "A snapshot restores everything that later steps depend on.", (27,), snapshots,
-        needs=(REPRODUCIBLE,), unless=("instances-apart", *VALUE_KEYS, *AGENT_KEYS),
-    ),
-)  # fmt: skip
+@requirement(
+    "lanes-like-alone",
+    47,
+    kinds=("single", "batch"),
+    needs=(REPRODUCIBLE, "no-global-generator"),
+    unless=("instances-apart", *VALUE_KEYS),
+)
+def lanes_like_alone(env: EnvUnderTest) -> Outcome:
+    """Each lane of a batch gives the trace that its environment gives alone, with the lane's seed."""
+    if env.driver.kind == "single":
+        if not env.independent:
+            return skipped("the only environment cannot be copied; give a function that makes it")
+        lanes = make_batch(lambda: _core_env(env), LANES)
+        alone: Callable[[int], Env] = lambda index: _core_env(env)  # noqa: E731
+    else:
+        lanes: Any = env.new_driver().env
+        if not isinstance(lanes, Lanes):
+            return skipped("its lanes are not environments of their own")
+        alone = lambda index: env.new_driver().env.envs[index]  # noqa: E731
+    if not isinstance(lanes, Lanes):
+        return skipped("one random stream serves all lanes, so a lane alone gets other random numbers")
+    seeds = [env.extent.seed + index for index in range(lanes.batch_size)]
+    collector = env.collector(BatchDriver(lanes), seed=seeds)
+    calls = min(CALLS, 2 * env.trace_limit)
+    trace = [collector.advance(calls) for _ in range(calls)]
+    for index in range(lanes.batch_size):
+        difference = _difference_alone(trace, index, CoreDriver(alone(index)), seeds[index])
+        if difference is not None:
+            return failed(f"lane {index} of a batch differs from the environment alone: {difference}")
+    return PASSED
+
+
+def _core_env(env: EnvUnderTest) -> Env:
+    core = env.new_driver().core_env()
+    assert isinstance(core, Env)
+    return core
+
+
+def _difference_alone(trace: list[Transition], index: int, driver: CoreDriver, seed: int) -> str | None:
+    for number, transition in enumerate(trace):
+        batch = transition.reply_copy
+        parts = ["observation", "reward", "terminated", "truncated", "discount"]
+        if transition.step == 0 or index in batch.restarted:
+            alone = copy_reply(driver.reset(seed if transition.step == 0 else None))
+            parts = ["observation"]
+        else:
+            alone = copy_reply(driver.step({SINGLE: transition.actions[index]}))
+        for part in parts:
+            name = part if part.endswith("ated") else f"{part}s"
+            difference = values_differ(getattr(alone, name)[SINGLE], getattr(batch, name)[index], part)
+            if difference is not None:
+                return f"{difference} (call {number})"
+    return None
+
+
+@requirement("lanes-apart", 48, kinds=("batch",))
+def lanes_apart(env: EnvUnderTest) -> Outcome:
+    """Resetting one lane does not change the others."""
+    with env.temporary_driver() as driver:
+        assert isinstance(driver, BatchDriver)
+        n = len(driver.possible_agents)
+        if n < 2:
+            return skipped("there is one lane")
+        collector = env.collector(driver)
+        for _ in range(3):
+            transition = collector.advance(env.trace_limit)
+        mask = np.zeros(n, bool)
+        mask[0] = True
+        observations, _ = driver.env.reset(mask=mask)
+        after = driver.split(driver.env.observation_spec, observations, "observation")
+        for index in range(1, n):
+            before = transition.reply_copy.observations[index]
+            difference = values_differ(before, after[index], f"observation in lane {index}")
+            if difference is not None:
+                return failed(f"reset(mask=…) of lane 0 changes another: {difference}")
+    return PASSED
+
+
+COPIES = (copies, snapshots)
+LANE_REQUIREMENTS = (lanes_like_alone, lanes_apart)

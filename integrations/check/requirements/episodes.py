@@ -1,24 +1,20 @@
-"""Requirements on episodes: how they start, how they end, and steps outside of them."""
+"""Requirements on episodes, steps outside of them, spaces, metadata, closing and rendering."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from envoi import EpisodeError
 
-from ..collector import Collector
-from ..drivers.base import Driver
+from ..drivers.base import Driver, NotAvailable
 from ..drivers.core import BatchDriver, CoreDriver
-from ..observers.spec_violation import spec_violation
-from ..outcome import PASSED, Outcome, failed, remark, skipped
-from ..requirement import Requirement
-from ..transition import Transition
-
-if TYPE_CHECKING:
-    from ..env_under_test import EnvUnderTest
+from ..env_under_test import EnvUnderTest
+from ..observers import spec_violation
+from ..requirement import PASSED, Outcome, failed, remark, requirement, skipped
+from ..transitions import Collector, Transition, copy_value, values_differ
 
 LIMITS = ("max_episode_steps", "_max_episode_steps", "max_steps", "_max_steps", "max_cycles", "horizon", "time_limit")
 """Attributes in which environments keep their time limits."""
@@ -28,6 +24,7 @@ LIMIT_EPISODES = 3
 """Episodes under other seeds and actions that decide whether a length is a limit."""
 
 
+@requirement("resets-twice", 20, unless=("observation-in-spec",))
 def resets_twice(env: EnvUnderTest) -> Outcome:
     """The second of two resets in a row starts an episode as the first does."""
     with env.temporary_driver() as driver:
@@ -44,6 +41,7 @@ def resets_twice(env: EnvUnderTest) -> Outcome:
     return PASSED
 
 
+@requirement("ends")
 def ends(env: EnvUnderTest) -> Outcome:
     """Episodes terminate, or are truncated."""
     if env.driver.kind == "batch":
@@ -59,8 +57,9 @@ def ends(env: EnvUnderTest) -> Outcome:
     return PASSED
 
 
+@requirement("limit-truncates", 1, kinds=("single", "multi"))
 def no_limit_as_termination(env: EnvUnderTest) -> Outcome:
-    """A time limit truncates, and does not terminate.
+    """A time limit sets `truncated`, and not `terminated`.
 
     The check is careful. An environment that declares a limit L fails if every episode that reached L, under other
     seeds and policies too, was terminated at exactly L. One that declares none gets a remark if all episodes were
@@ -124,8 +123,9 @@ def _collector_at_end(env: EnvUnderTest, driver: Driver) -> Collector | None:
     return collector
 
 
+@requirement("after-the-end", 31, on_forms=True)
 def after_the_end(env: EnvUnderTest) -> Outcome:
-    """A step after the end is an error; in dm_env it starts another episode."""
+    """A step after the end is an error (in dm_env another episode), never a silent step."""
     with env.temporary_driver() as driver:
         if isinstance(driver, BatchDriver):
             return _after_the_end_of_a_lane(env, driver)
@@ -165,8 +165,9 @@ def _is_refused(driver: Driver, step: Callable[[], Any], when: str) -> Outcome:
     return failed(reason) if core else remark(reason)
 
 
+@requirement("before-the-reset", 31, on_forms=True)
 def before_the_reset(env: EnvUnderTest) -> Outcome:
-    """A step before the first reset is an error; in dm_env it starts an episode."""
+    """A step before the first reset is an error (in dm_env it starts an episode)."""
     if not env.independent:
         return skipped("the only environment was reset before")
     with env.temporary_driver() as driver:
@@ -179,28 +180,72 @@ def before_the_reset(env: EnvUnderTest) -> Outcome:
         return _is_refused(driver, lambda: driver.step(actions), "before the first reset")
 
 
-EPISODES = (
-    Requirement(
-        "resets-twice", "The second of two resets in a row starts an episode as the first does.", (20,), resets_twice,
-        unless=("observation-in-spec",),
-    ),
-    Requirement("ends", "Episodes terminate, or are truncated.", (), ends),
-    Requirement(
-        "limit-truncates", "A time limit sets `truncated`, and not `terminated`.", (1,), no_limit_as_termination,
-        kinds=("single", "multi"),
-    ),
-    Requirement(
-        "after-the-end",
-        "A step after the end is an error (in dm_env another episode), never a silent step.",
-        (31,),
-        after_the_end,
-        on_forms=True,
-    ),
-    Requirement(
-        "before-the-reset",
-        "A step before the first reset is an error (in dm_env it starts an episode).",
-        (31,),
-        before_the_reset,
-        on_forms=True,
-    ),
-)  # fmt: skip
+@requirement("same-spaces", 18, on_forms=True)
+def same_spaces(env: EnvUnderTest) -> Outcome:
+    """A space is the same object in each call (in dm_env an equal one)."""
+    driver = env.driver
+    for name, get in driver.spaces().items():
+        if not driver.same_space(get(), get()):
+            return failed(f"{name} is a new object in each call; seeding it has no effect")
+    return PASSED
+
+
+@requirement("metadata-stays", 29)
+def metadata_stays(env: EnvUnderTest) -> Outcome:
+    """Building, playing and closing an environment do not change the metadata."""
+    before = copy_value(env.driver.metadata)
+    if env.independent:
+        with env.temporary_driver() as driver:
+            env.collector(driver).collect(1, 3)
+    difference = values_differ(before, env.driver.metadata, "metadata")
+    if difference is None:
+        return PASSED
+    return failed(f"{difference}, after another environment was built, played and closed")
+
+
+@requirement("closes-twice", 26, on_forms=True)
+def closes_twice(env: EnvUnderTest) -> Outcome:
+    """close() can be called again."""
+    if not env.independent:
+        return skipped("the only environment stays open")
+    driver = env.new_driver()
+    driver.reset(env.extent.seed)
+    driver.close()
+    try:
+        driver.close()
+    except Exception as error:
+        return failed(f"the second close() raises {type(error).__name__}: {error}")
+    return PASSED
+
+
+@requirement("renders", 29)
+def renders(env: EnvUnderTest) -> Outcome:
+    """render() returns a value of the render mode."""
+    mode = env.driver.render_mode
+    with env.temporary_driver() as driver:
+        collector = env.collector(driver)
+        for _ in range(3):
+            collector.advance(env.trace_limit)
+            try:
+                image = driver.render()
+            except NotAvailable:
+                return skipped("a window would open" if mode == "human" else "it was made without a render mode")
+            if mode == "rgb_array":
+                if driver.kind != "batch" and not _is_rgb(image):
+                    expected = "uint8 of shape (height, width, 3)"
+                    return failed(f"render() in the mode rgb_array: expected {expected}, got {_described(image)}")
+            elif image is None:
+                return failed(f"render() in the mode {mode!r} returns None")
+    return PASSED
+
+
+def _is_rgb(image: Any) -> bool:
+    return isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 3 and image.dtype == np.uint8
+
+
+def _described(image: Any) -> str:
+    return f"{image.dtype} of shape {image.shape}" if isinstance(image, np.ndarray) else repr(image)
+
+
+EPISODES = (resets_twice, ends, no_limit_as_termination, after_the_end, before_the_reset)
+INTERFACE = (same_spaces, metadata_stays, closes_twice, renders)

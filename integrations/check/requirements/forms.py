@@ -6,18 +6,62 @@ from collections.abc import Mapping
 from typing import Any
 
 from envoi import AgentLanes, Env, LossyConversion, MissingBackend, MultiEnv, SpecError, spec_equal
-from envoi.adapters import FRAMEWORKS, Loss, losses
+from envoi import batch as make_batch
+from envoi.adapters import FRAMEWORKS, Loss, convert, losses
+from envoi.adapters.shared.agent_count import several_agents
 
-from ..collector import Collector
-from ..differences import traces_differ, values_differ
+from ..drivers import framework_driver
 from ..drivers.base import Driver
 from ..drivers.core import BatchDriver, core_driver
-from ..drivers.selection import framework_driver
 from ..env_under_test import EnvUnderTest, Extent
-from ..form_conversion import bring_back, counterpart, make_form
-from ..outcome import PASSED, Outcome, Status, failed, skipped
-from ..transition import Transition
+from ..requirement import PASSED, Outcome, Status, failed, skipped
+from ..transitions import Collector, Transition, traces_differ, values_differ
 from .randomness import REPRODUCIBLE
+
+LANES = 2
+"""Lanes of the batch that a single-agent environment becomes where a framework has batches only."""
+
+
+def make_form(framework: str, core: Env | MultiEnv, exact: bool = False) -> Any:
+    """Makes the form of a core environment."""
+    if FRAMEWORKS[framework].only_lanes and isinstance(core, Env) and core.batch_size is None:
+        return convert(core, framework, n=LANES)
+    if framework == "rllib":
+        creator = convert(lambda: core, framework, **({"canonical": False} if exact else {}))
+        # In evaluation the same seed gives the same episode.
+        return creator({"in_evaluation": True})
+    return convert(core, framework)
+
+
+def bring_back(framework: str, form: Any, simultaneous: bool = False) -> Env | MultiEnv:
+    """Imports a form as if it were a foreign environment, rather than return its core."""
+    if simultaneous and framework == "pettingzoo_aec":
+        return _importer(framework, form)(form, simultaneous=True)
+    return _importer(framework, form)(form)
+
+
+def _importer(framework: str, form: Any) -> Any:
+    """Returns the class of core environments that represent a framework's environments of the shape of a form."""
+    if framework == "rllib":
+        if isinstance(form.core, MultiEnv):
+            from envoi.adapters.rllib.multi_source import FromRLlibMulti
+
+            return FromRLlibMulti
+        framework = "gymnasium" if form.core.batch_size is None else "gymnasium_vector"
+    adapter: Any = FRAMEWORKS[framework].load()
+    return adapter.FromTFAgentsBatch if getattr(form, "batched", False) else adapter.IMPORTER
+
+
+def counterpart(returned: Env | MultiEnv, core: Env | MultiEnv) -> Env | MultiEnv:
+    """Converts a core environment to the shape in which it was brought back: several agents, or lanes."""
+    if isinstance(returned, MultiEnv):
+        return several_agents(core)
+    if returned.batch_size is None:
+        return core
+    if isinstance(core, MultiEnv):
+        return AgentLanes(core)
+    return core if core.batch_size is not None else make_batch(core, LANES)
+
 
 FLOAT32 = 1e-6
 """Largest relative difference of numbers that were rounded to float32."""
@@ -35,13 +79,7 @@ FORM_REQUIREMENTS = {
 
 
 class FormUnderTest:
-    """The form of an environment in one framework.
-
-    Args:
-        framework: Name of the framework.
-        env: The environment itself.
-        statuses: Status of each requirement on the environment itself.
-    """
+    """The form of an environment in one framework."""
 
     def __init__(self, framework: str, env: EnvUnderTest, statuses: Mapping[str, Status]) -> None:
         self.framework, self.env, self._statuses = framework, env, statuses
@@ -49,11 +87,7 @@ class FormUnderTest:
         self._is_env_itself = False
 
     def make(self, exact: bool = False) -> Any:
-        """Makes a form, of a new environment where that is possible.
-
-        Args:
-            exact: Convert no spaces for the framework's convenience.
-        """
+        """Makes a form, of a new environment where that is possible."""
         return make_form(self.framework, self.env.new_driver().core_env(), exact)
 
     def constructs(self) -> Outcome:

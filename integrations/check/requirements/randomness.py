@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
-from ..collector import GlobalSeeds
-from ..differences import traces_differ
 from ..drivers.base import Driver, NotAvailable
-from ..outcome import PASSED, Outcome, failed, remark, skipped
-from ..requirement import Check, Requirement
-
-if TYPE_CHECKING:
-    from ..env_under_test import EnvUnderTest
+from ..env_under_test import EnvUnderTest
+from ..requirement import PASSED, Check, Outcome, failed, remark, requirement, skipped
+from ..transitions import GlobalSeeds, traces_differ
 
 REPRODUCIBLE = "repeats-anew"
 """Key of the requirement without which no two traces can be compared."""
 
 
+@requirement("seed-reaches", 24)
 def seed_reaches(env: EnvUnderTest) -> Outcome:
-    """A seed can reach the environment."""
+    """There is a way for a seed to reach the environment."""
     reason = env.driver.unseeded_reason
     return remark(reason) if reason else PASSED
 
 
 def _if_seeded(check: Check) -> Check:
     """Makes a check that is skipped where no seed reaches the environment."""
-    return lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env)
+    return wraps(check)(lambda env: skipped("see seed-reaches") if env.driver.unseeded_reason else check(env))
 
 
+@requirement(REPRODUCIBLE, 20, 24)
 def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
     """Two new environments give equal traces under the same seed and actions."""
     difference = traces_differ(env.reference, env.trace(), env.driver)
@@ -44,8 +43,10 @@ def repeats_in_new_envs(env: EnvUnderTest) -> Outcome:
     return failed(f"two new environments, both reset(seed={env.extent.seed}), differ: {difference}")
 
 
+@requirement("seed-repeats", 20)
+@_if_seeded
 def seed_repeats(env: EnvUnderTest) -> Outcome:
-    """The same environment repeats its episode under the same seed."""
+    """The same environment starts the same episode whenever it gets the same seed."""
     seed = env.extent.seed
     with env.temporary_driver() as driver:
         first = env.trace(driver, 1)
@@ -59,8 +60,10 @@ def seed_repeats(env: EnvUnderTest) -> Outcome:
     return PASSED if difference is None else remark(f"equal except for infos: {difference}")
 
 
+@requirement("seed-lasts", 20, needs=("seed-repeats",))
+@_if_seeded
 def seed_lasts(env: EnvUnderTest) -> Outcome:
-    """The seed also fixes the episodes after plain resets."""
+    """A seed also fixes the episodes that plain resets start after it."""
     with env.temporary_driver() as driver:
         first, again = env.trace(driver), env.trace(driver)
     difference = traces_differ(first, again, driver)
@@ -69,6 +72,8 @@ def seed_lasts(env: EnvUnderTest) -> Outcome:
     return failed(f"after reset(seed={env.extent.seed}) the episodes of plain resets differ: {difference}")
 
 
+@requirement("seed-zero", 21, needs=(REPRODUCIBLE,))
+@_if_seeded
 def seed_zero(env: EnvUnderTest) -> Outcome:
     """The seed 0 fixes the episode as any other seed does."""
     one, other = env.trace(episodes=1, seed=0), env.trace(episodes=1, seed=0)
@@ -76,6 +81,8 @@ def seed_zero(env: EnvUnderTest) -> Outcome:
     return PASSED if difference is None else failed(f"two times reset(seed=0): {difference}")
 
 
+@requirement("seeds-differ", 20, needs=(REPRODUCIBLE,))
+@_if_seeded
 def seeds_differ(env: EnvUnderTest) -> Outcome:
     """Another seed gives other episodes."""
     seed = env.extent.seed
@@ -84,8 +91,9 @@ def seeds_differ(env: EnvUnderTest) -> Outcome:
     return remark(f"the seeds {seed} and {seed + 1} give the same episodes; fine for a deterministic environment")
 
 
+@requirement("no-global-generator", 20, needs=(REPRODUCIBLE,))
 def no_global_generator(env: EnvUnderTest) -> Outcome:
-    """The process-wide generators have no influence, and are not used."""
+    """The process-wide generators `random` and `np.random` have no influence, and are not changed."""
     used = [
         name
         for name, seeds in (("np.random", GlobalSeeds(numpy=1)), ("random", GlobalSeeds(python=1)))
@@ -124,24 +132,30 @@ def _generator_states() -> tuple[Any, Any]:
     return (name, words.tolist(), rest), random.getstate()
 
 
-def _without_influence(activity: str, act: Callable[[Driver], None]) -> Check:
-    """Makes a check that an activity between the steps does not change the trace."""
-
-    def check(env: EnvUnderTest) -> Outcome:
-        try:
-            trace = env.trace(between=act)
-        except NotAvailable:
-            return skipped("there is nothing to read")
-        difference = traces_differ(env.reference, trace, env.driver)
-        return (
-            PASSED if difference is None else failed(f"{activity} between the steps changes later steps: {difference}")
-        )
-
-    return check
+def _act_between(env: EnvUnderTest, activity: str, act: Callable[[Driver], None]) -> Outcome:
+    try:
+        trace = env.trace(between=act)
+    except NotAvailable:
+        return skipped("there is nothing to read")
+    difference = traces_differ(env.reference, trace, env.driver)
+    return PASSED if difference is None else failed(f"{activity} between the steps changes later steps: {difference}")
 
 
+@requirement("sampling-is-free", 18, needs=(REPRODUCIBLE,))
+def sampling_is_free(env: EnvUnderTest) -> Outcome:
+    """Sampling actions does not change later steps."""
+    return _act_between(env, "sampling actions", lambda driver: driver.sample_actions())
+
+
+@requirement("looking-is-free", 22, needs=(REPRODUCIBLE,))
+def looking_is_free(env: EnvUnderTest) -> Outcome:
+    """Rendering, and reading observation and state, do not change later steps."""
+    return _act_between(env, "rendering, or reading observation or state,", lambda driver: driver.inspect())
+
+
+@requirement("instances-apart", 22, 49, needs=(REPRODUCIBLE,))
 def instances_apart(env: EnvUnderTest) -> Outcome:
-    """Two environments that are played in turn give the traces that each gives alone."""
+    """Building and stepping another environment of the same kind has no influence."""
     if not env.independent:
         return skipped("the only environment cannot be copied; give a function that makes it")
     seed, limit = env.extent.seed, env.trace_limit
@@ -165,52 +179,6 @@ def instances_apart(env: EnvUnderTest) -> Outcome:
 
 
 RANDOMNESS = (
-    Requirement("seed-reaches", "There is a way for a seed to reach the environment.", (24,), seed_reaches),
-    Requirement(
-        REPRODUCIBLE, "Two new environments give equal traces under the same seed and actions.", (20, 24),
-        repeats_in_new_envs,
-    ),
-    Requirement(
-        "seed-repeats", "The same environment starts the same episode whenever it gets the same seed.", (20,),
-        _if_seeded(seed_repeats),
-    ),
-    Requirement(
-        "seed-lasts", "A seed also fixes the episodes that plain resets start after it.", (20,),
-        _if_seeded(seed_lasts), needs=("seed-repeats",),
-    ),
-    Requirement(
-        "seed-zero", "The seed 0 fixes the episode as any other seed does.", (21,), _if_seeded(seed_zero),
-        needs=(REPRODUCIBLE,),
-    ),
-    Requirement(
-        "seeds-differ", "Another seed gives other episodes.", (20,), _if_seeded(seeds_differ), needs=(REPRODUCIBLE,)
-    ),
-    Requirement(
-        "no-global-generator",
-        "The process-wide generators `random` and `np.random` have no influence, and are not changed.",
-        (20,),
-        no_global_generator,
-        needs=(REPRODUCIBLE,),
-    ),
-    Requirement(
-        "sampling-is-free",
-        "Sampling actions does not change later steps.",
-        (18,),
-        _without_influence("sampling actions", lambda driver: driver.sample_actions()),
-        needs=(REPRODUCIBLE,),
-    ),
-    Requirement(
-        "looking-is-free",
-        "Rendering, and reading observation and state, do not change later steps.",
-        (22,),
-        _without_influence("rendering, or reading observation or state,", lambda driver: driver.inspect()),
-        needs=(REPRODUCIBLE,),
-    ),
-    Requirement(
-        "instances-apart",
-        "Building and stepping another environment of the same kind has no influence.",
-        (22, 49),
-        instances_apart,
-        needs=(REPRODUCIBLE,),
-    ),
+    seed_reaches, repeats_in_new_envs, seed_repeats, seed_lasts, seed_zero, seeds_differ, no_global_generator,
+    sampling_is_free, looking_is_free, instances_apart,
 )  # fmt: skip

@@ -1,24 +1,22 @@
-"""Requirements on values: observations, rewards, discounts, flags, infos, actions and options."""
+"""Requirements on values (observations, rewards, infos, actions, options), and on the agents that receive them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import os
+import pickle
+import subprocess
+import sys
+from itertools import islice
+from typing import Any
+
+from envoi import SpecError
+from envoi.authoring.unchanged_states import unchanged_states
 
 from ...errors import describe
-from ..outcome import PASSED, Outcome, failed, skipped
-from ..requirement import Requirement, no_violation, of_rollout
-
-if TYPE_CHECKING:
-    from ..env_under_test import EnvUnderTest
-    from ..rollout import Rollout
-
-
-def plays(rollout: Rollout) -> Outcome:
-    """Resets and steps raise no error."""
-    if rollout.error is None:
-        return PASSED
-    error, when = rollout.error
-    return failed(f"{describe(error)} (in {when})")
+from ..env_under_test import EnvUnderTest, Rollout, new_driver
+from ..observers import ENDED, MASKED, ZERO_SUM, declares_zero_sum
+from ..requirement import PASSED, Outcome, failed, observed, requirement, skipped
 
 
 def _no_infos(rollout: Rollout) -> str:
@@ -29,8 +27,18 @@ def _no_discounts(rollout: Rollout) -> str:
     return "" if rollout.driver.discount_specs else f"{rollout.driver.api} has no discounts"
 
 
+@requirement("plays", on_forms=True)
+def plays(env: EnvUnderTest) -> Outcome:
+    """Resets and steps raise no error."""
+    if env.rollout.error is None:
+        return PASSED
+    error, when = env.rollout.error
+    return failed(f"{describe(error)} (in {when})")
+
+
+@requirement("options-stay", 8, 25, on_forms=True)
 def options_stay(env: EnvUnderTest) -> Outcome:
-    """A reset does not change the options that are passed to it."""
+    """The environment does not change the options that are passed to it."""
     if not env.driver.takes_options:
         return skipped(f"{env.driver.api} takes no options")
     options: dict[str, Any] = {}
@@ -41,77 +49,146 @@ def options_stay(env: EnvUnderTest) -> Outcome:
     return failed(f"options: {{}} became {options!r}") if options else PASSED
 
 
-PLAYS = Requirement("plays", "Resets and steps raise no error.", (), of_rollout(plays), on_forms=True)
+@requirement("state-stays", 8)
+def state_stays(env: EnvUnderTest) -> Outcome:
+    """No function of a model changes a state in place."""
+    if env.driver.api != "envoi":
+        return skipped(f"{env.driver.api} has no models")
+    with env.temporary_driver() as driver:
+        try:
+            with unchanged_states(driver.env):
+                env.collector(driver).collect(1, env.trace_limit)
+        except SpecError as error:
+            return failed(str(error)) if "in place" in str(error) else PASSED
+    return PASSED
 
-VALUES = (
-    PLAYS,
-    Requirement(
+
+_REPAIRED = (
+    plays,
+    observed(
         "observation-in-spec",
         "Every observation lies in its declared space, at resets, in episodes and at their ends.",
-        (14, 16),
-        no_violation("observation-in-spec"),
-        on_forms=True,
+        *(14, 16),
     ),
-    Requirement(
-        "observation-dtype",
-        "Every observation is of the declared type and dtype.",
-        (14,),
-        no_violation("observation-dtype"),
-        on_forms=True,
+    observed("observation-dtype", "Every observation is of the declared type and dtype.", 14),
+    observed("reward-given", "Every step gives a reward, never None and never nan.", 5),
+    observed("reward-in-spec", "Every reward lies in its spec.", 4),
+    observed("discount-in-spec", "Every discount is a number that lies in its spec.", 3, no_case=_no_discounts),
+    observed("flags-are-bools", "`terminated` and `truncated` are bools.", 1),
+    observed("info-is-dict", "Every info is a dict.", 6, no_case=_no_infos),
+    observed(
+        "info-stays", "Every info is a new dict, which later steps and resets do not change.", 8, 9, no_case=_no_infos
     ),
-    Requirement(
-        "reward-given", "Every step gives a reward, never None and never nan.", (5,), no_violation("reward-given"),
-        on_forms=True,
-    ),
-    Requirement(
-        "reward-in-spec", "Every reward lies in its spec.", (4,), no_violation("reward-in-spec"), on_forms=True
-    ),
-    Requirement(
-        "discount-in-spec",
-        "Every discount is a number that lies in its spec.",
-        (3,),
-        no_violation("discount-in-spec", _no_discounts),
-        on_forms=True,
-    ),
-    Requirement(
-        "flags-are-bools",
-        "`terminated` and `truncated` are bools.",
-        (1,),
-        no_violation("flags-are-bools"),
-        on_forms=True,
-    ),
-    Requirement(
-        "info-is-dict", "Every info is a dict.", (6,), no_violation("info-is-dict", _no_infos), on_forms=True
-    ),
-    Requirement(
-        "info-stays",
-        "Every info is a new dict, which later steps and resets do not change.",
-        (8, 9),
-        no_violation("info-stays", _no_infos),
-        on_forms=True,
-    ),
-    Requirement(
+    observed(
         "observation-stays",
         "Later steps and resets do not change an observation that was returned, a final one included.",
-        (9,),
-        no_violation("observation-stays"),
-        on_forms=True,
+        9,
     ),
-    Requirement(
-        "action-stays",
-        "The environment does not change the action that is passed to it.",
-        (8,),
-        no_violation("action-stays"),
-        on_forms=True,
-    ),
-    Requirement(
-        "options-stay",
-        "The environment does not change the options that are passed to it.",
-        (8, 25),
-        options_stay,
-        on_forms=True,
-    ),
-)  # fmt: skip
-
-VALUE_KEYS = tuple(requirement.key for requirement in VALUES)
+    observed("action-stays", "The environment does not change the action that is passed to it.", 8),
+    options_stay,
+)
+VALUE_KEYS = tuple(one.key for one in _REPAIRED)
 """Keys of requirements whose violations an importer repairs or refuses."""
+
+VALUES = (*_REPAIRED, state_stays)
+
+
+def _no_masks(rollout: Rollout) -> str:
+    return "" if rollout.counts.get(MASKED) else "it has no action masks"
+
+
+def _no_ends(rollout: Rollout) -> str:
+    return "" if rollout.counts.get(ENDED) else "no agent ended"
+
+
+def _not_zero_sum(rollout: Rollout) -> str:
+    if not declares_zero_sum(rollout.driver):
+        return f"its metadata do not have {ZERO_SUM!r}"
+    return "" if rollout.ends else "no episode ended"
+
+
+@requirement("hash-order", 38, kinds=("multi",))
+def hash_order(env: EnvUnderTest) -> Outcome:
+    """The order of agents is the same under every hash seed of Python."""
+    agents, origin = list(env.driver.possible_agents), env.origin
+    if len(agents) < 2 or not all(isinstance(agent, str) for agent in agents):
+        return skipped("its agents are not two or more strings, whose hashes differ between processes")
+    try:
+        if origin is None or getattr(origin, "__module__", "") == "__main__":
+            raise TypeError
+        message = json.dumps(sys.path).encode() + b"\n" + pickle.dumps(origin)
+    except Exception:
+        return skipped("this needs a name, or an importable function that makes the environment")
+    # The order of a set also depends on that in which it was filled, wherever hashes collide.
+    order = f"a = {agents!r}; print(any(list(set(one)) == a for one in (a, a[::-1], sorted(a))))"
+    seeds = (str(seed) for seed in range(1, 40))
+    # A process without envoi takes milliseconds.
+    apart = [*islice((seed for seed in seeds if _run("-S", order, seed).strip() == b"False"), 2)]
+    if not apart:
+        return skipped("no hash seed makes a difference to a set of these agents")
+    for seed in apart:
+        found = _run("-u", f"from {__name__} import print_agents; print_agents()", seed, message).splitlines()
+        if not found:
+            return skipped("it could not be played in another process")
+        there = json.loads(found[-1])
+        if there != agents:
+            hashes = "where Python's hashes of strings differ"
+            return failed(f"possible_agents: {agents} in one process, {there} in another, {hashes}")
+    return PASSED
+
+
+def _run(option: str, code: str, hash_seed: str, message: bytes = b"") -> bytes:
+    """Returns what code prints in a process under another hash seed; nothing if it fails."""
+    settings: dict[str, Any] = {"env": {**os.environ, "PYTHONHASHSEED": hash_seed}, "input": message, "timeout": 120}
+    try:
+        run = subprocess.run([sys.executable, option, "-c", code], capture_output=True, check=True, **settings)  # noqa: S603 (the code above)
+    except subprocess.SubprocessError:
+        return b""
+    return run.stdout
+
+
+def print_agents() -> None:
+    """Prints the agents of an environment, in the other process."""
+    # The path first, as unpickling the rest needs it.
+    sys.path[:] = json.loads(sys.stdin.buffer.readline())
+    driver = new_driver(pickle.load(sys.stdin.buffer))  # noqa: S301 (from the process that started this one)
+    sys.stdout.write("\n" + json.dumps(driver.possible_agents) + "\n")
+
+
+_MULTI: Any = {"kinds": ("multi",)}
+
+AGENTS = (
+    observed("agents-in-order", "Agents are among `possible_agents`, and in that order.", 38, **_MULTI),
+    hash_order,
+    observed(
+        "agents-complete",
+        "Each agent in play has values in each step until it ends, and an observation before it acts.",
+        *(34, 39),
+        **_MULTI,
+    ),
+    observed(
+        "ended-are-silent",
+        "An agent that has ended has no more values in the episode.",
+        36,
+        no_case=_no_ends,
+        **_MULTI,
+    ),
+    observed("final-observation", "Each agent that ends has a final observation.", 34, 35, no_case=_no_ends, **_MULTI),
+    observed("turn", "While agents are in play, at least one of them acts.", 41, **_MULTI),
+    observed(
+        "mask-legal",
+        "An action mask has one entry per action, and allows an action to each agent that acts.",
+        42,
+        no_case=_no_masks,
+        **_MULTI,
+    ),
+    observed(
+        "zero-sum",
+        "Where the metadata have 'zero_sum', the rewards of all agents sum to 0 in each episode.",
+        33,
+        no_case=_not_zero_sum,
+        **_MULTI,
+    ),
+)
+AGENT_KEYS = tuple(one.key for one in AGENTS)
+"""Keys of requirements on agents, whose violations importers refuse."""

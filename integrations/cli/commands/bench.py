@@ -1,14 +1,17 @@
-"""The command `envoi bench`."""
+"""The command `envoi bench`: measures what each form adds to a step, and prints a table."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import statistics
+from functools import partial
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from ..app import command
-from ..option_types import Debug, EnvName, whole
+from ..console import output_console, print_json, working
+from ..option_types import Debug, EnvName, Json, whole
 
 
 @command("bench")
@@ -19,10 +22,7 @@ def _bench(
     ] = [],  # noqa: B006 (typer copies it)
     rounds: Annotated[int, whole("Interleaved rounds.")] = 9,
     lanes: Annotated[int, whole("Lanes in forms of many lanes.")] = 16,
-    json: Annotated[
-        Path | None, typer.Option(help="A file for all times and the machine; - for stdout.", metavar="FILE")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="A bar chart, a PNG or SVG file.", metavar="FILE")] = None,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Measure an env: the time that each form adds to a step.
@@ -31,6 +31,32 @@ def _bench(
     included; rounds are interleaved, and the table shows medians and quartiles.
     """
     del debug
-    from ..bench_display import run_bench
+    from envoi.adapters import load
 
-    run_bench(env, form, rounds, lanes, json, out)
+    from ...errors import one_line
+    from ...machine_facts import machine_facts
+    from ...step_times import step_times
+
+    with one_line(), working() as show:
+        load(env).close()  # a wrong name is an error before anything else
+        times = step_times(partial(load, env), form or None, rounds=rounds, lanes=lanes, show=show)
+    if json:
+        rows = [
+            {"form": one.form, **({"refused": one.refused} if one.refused else {"ns": one.ns, "added": one.added})}
+            for one in times
+        ]
+        print_json({"env": env, "base": times[0].form, **machine_facts(), "forms": rows})
+        return
+    table = Table(box=None, pad_edge=False)
+    for index, title in enumerate(("form", "ns a step", "added", "quartiles of added")):
+        table.add_column(title, justify="right" if index else "left")
+    for one in times:
+        if not one.refused:
+            low, middle, high = statistics.quantiles(one.added, n=4)
+            added = ("base", "") if one is times[0] else (f"{middle:,.0f}", f"{low:,.0f} to {high:,.0f}")
+            table.add_row(one.form, f"{statistics.median(one.ns):,.0f}", *added)
+    console = output_console()
+    console.print(table)
+    for one in times:
+        if one.refused:
+            console.print(f"{one.form}: refused: {one.refused}", markup=False)

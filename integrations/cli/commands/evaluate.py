@@ -1,14 +1,21 @@
-"""The command `envoi evaluate`."""
+"""The command `envoi evaluate`: runs a trained policy with live progress, and prints its result."""
 
 from __future__ import annotations
 
+import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from ..app import command
+from ..console import print_json, terminal_console
 from ..option_types import Debug, Json, env_names, flag, one_of, whole
+
+if TYPE_CHECKING:
+    from ...evaluation import Episode, Evaluation, Form
 
 FORMS = ("core", "gymnasium", "both")
 
@@ -42,7 +49,55 @@ def _evaluate(
     Where the env has a set of contexts, episodes take them in turn.
     """
     del debug
-    from ..evaluation_display import run_evaluation
+    from rich.progress import track
 
-    asked = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "form": form, "max_steps": max_steps}
-    run_evaluation(folder, **asked, as_json=json)
+    from ...rllib import RunFolder
+    from ...rllib.job_process import redirected
+
+    run = RunFolder(folder)
+    run.read_settings()  # a wrong folder is an error before the slow imports
+    run.refuse_without_checkpoint()
+    with terminal_console() as console:
+        with redirected(run.log):
+            from ...evaluation import evaluate, evaluation_file
+        forms = cast("tuple[Form, ...]", ("gymnasium", "core") if form == "both" else (form,))
+        shown = range(episodes * len(forms))
+        ticks = iter(track(shown, "episodes", console=console, transient=True, disable=not console.is_terminal))
+        next(ticks, None)
+
+        def tick(_: Episode) -> None:
+            next(ticks, None)
+
+        asked = {"env": env, "episodes": episodes, "seed": seed, "explore": explore, "max_steps": max_steps}
+        with redirected(run.log):
+            evaluation = evaluate(folder, **asked, forms=forms, observe=tick)  # pyright: ignore[reportArgumentType]
+        if json:
+            print_json(json_module.loads(evaluation_file(run, env).read_text(encoding="utf-8")))
+            return
+        _print_evaluation(evaluation, console, "sampled" if explore else "greedy")
+        console.print(f"written to {escape(str(evaluation_file(run, env)))}")
+
+
+def _print_evaluation(evaluation: Evaluation, console: Console, how: str) -> None:
+    from ...evaluation import context_labels
+
+    console.print(
+        f"{evaluation.algo} on {escape(evaluation.env)}, {len(evaluation.episodes)} whole episodes, {how}, "
+        f"{evaluation.form} form"
+    )
+    console.print(f"return [bold]{evaluation.episode_return}[/bold]  (95 % interval, Student's t)")
+    console.print(f"length {evaluation.length}")
+    for what, estimates in (("policy", evaluation.policies), ("agent", evaluation.agents)):
+        for name, returns in (estimates or {}).items():
+            console.print(f"    {what} {escape(name)}: return {returns}")
+    for match in evaluation.matches or ():
+        console.print(
+            f"    against {match.opponent}: {match.wins} won, {match.ties} tied, {match.losses} lost "
+            f"({match.points:.0%} of the points)"
+        )
+    contexts = evaluation.contexts or {}
+    for label, returns in zip(context_labels(contexts), contexts.values(), strict=True):
+        console.print(f"    in context {escape(label)}: return {returns}")
+    if evaluation.forms_agree:
+        same = "[bold green]same episodes[/bold green]: returns, lengths and observations"
+        console.print(f"the gymnasium and the core form gave the {same}")

@@ -1,15 +1,320 @@
-"""The command `envoi info`."""
+"""The command `envoi info`: the specs, seeds and losses of an env, in words."""
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+import envoi
+from envoi import Array, Discrete, Foreign, MultiBinary, MultiDiscrete
+from envoi.spec.base import frozen
+from envoi.tree import leaves
+from envoi.wrapping.wrapper import Wrapper
+
+from ...errors import one_line
 from ..app import command
+from ..console import output_console, print_json
 from ..option_types import Debug, EnvName, Json
+
+STEPS = 20
+NARROW = 60
+"""Columns of a terminal below which losses stand below their framework, not beside it."""
 
 
 @command("info")
 def _info(env: EnvName, json: Json = False, debug: Debug = False) -> None:
     """Show an env: its specs, its seeds, and its losses in each framework."""
     del debug
-    from ..info import print_info
+    from envoi.adapters import load
 
-    print_info(env, as_json=json)
+    with one_line():
+        made = load(env)
+        try:
+            facts, lost, seeds = _facts(made), _losses(made), _seeds(made)
+        finally:
+            made.close()
+    if json:
+        rows = {key: [{"of": of, "is": text} if of else text for of, text in rows] for key, rows in facts.items()}
+        print_json({"env": env, **rows, "seeds": seeds, "losses": lost})
+        return
+    console = output_console()
+    console.print(Text(env, style="bold"))
+    console.print(_table(facts, seeds))
+    console.print()
+    shown = _common_first(lost)
+    if console.width < NARROW:
+        for target, lines in shown.items():
+            console.print(Text(target, style="dim"))
+            console.print(Padding(_loss_text(lines), (0, 0, 0, 2)))
+        return
+    console.print(_loss_table(shown))
+
+
+def _table(facts: Mapping[str, list[tuple[str, str]]], seeds: str) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, rows in facts.items():
+        for index, (of, text) in enumerate(rows):
+            table.add_row("" if index else name, Text(f"{of}: {text}" if of else text))
+    table.add_row("seeds", Text(seeds, style="red" if "two different" in seeds else ""))
+    return table
+
+
+def _loss_table(lost: Mapping[str, list[str] | str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("framework", no_wrap=True)
+    table.add_column("losses")
+    for target, lines in lost.items():
+        table.add_row(target, _loss_text(lines))
+    return table
+
+
+def _common_first(lost: Mapping[str, list[str] | str]) -> dict[str, list[str] | str]:
+    """Returns the losses with those of all frameworks, such as what an import lacks, once and first.
+
+    Where one framework alone is installed, its losses stay beside its name.
+    """
+    lists = [lines for lines in lost.values() if not isinstance(lines, str)]
+    if len(lists) < 2:
+        return dict(lost)
+    common = [line for line in (lists[0] if lists else ()) if all(line in lines for lines in lists)]
+    rest = {
+        target: lines if isinstance(lines, str) else [line for line in lines if line not in common]
+        for target, lines in lost.items()
+    }
+    return {"all": common, **rest} if common else rest
+
+
+def _loss_text(lines: list[str] | str) -> Text:
+    """Returns the losses in a framework as text; of a framework that is not installed, how to install it."""
+    if isinstance(lines, str):
+        return Text(lines, style="dim", overflow="fold")
+    return Text("\n".join(_together(lines)) or "nothing", style="" if lines else "green", overflow="fold")
+
+
+def _together(lines: list[str]) -> list[str]:
+    """Returns losses with those that differ in their path alone, as of agents with equal specs, in one line."""
+    paths: dict[str, list[str]] = {}
+    for line in lines:
+        path, _, loss = line.partition(": ")
+        paths.setdefault(loss, []).append(path)
+    return [f"{', '.join(of)}: {loss}" for loss, of in paths.items()]
+
+
+def _facts(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[tuple[str, str]]]:
+    """Returns what is known of an env: rows of a part's name, which may be empty, and its description."""
+    facts: dict[str, list[tuple[str, str]]] = {}
+    if isinstance(env, envoi.MultiEnv):
+        facts["agents"] = [("", ", ".join(map(str, env.possible_agents)))]
+    for name in ("observation", "action", "reward", "discount"):
+        spec = getattr(env, f"{name}_spec")
+        shares = _shares(spec) if isinstance(env, envoi.MultiEnv) else [("", spec)]
+        facts[name] = [
+            (" ".join(filter(None, (agents, path))), text)
+            for agents, share in shares
+            for path, text in describe_specs(share, name)
+        ]
+    facts["state"] = [("", "not described")] if env.state_spec is None else describe_specs(env.state_spec, "state")
+    space = getattr(env, "context_space", None)
+    if space is not None:
+        facts["context"] = [
+            (name, shorten_numbers(f"{feature}, {feature.default_value!r} by default"))
+            for name, feature in space.features.items()
+        ]
+    limit = _time_limit(env)
+    if limit is not None:
+        facts["episode"] = [("", f"at most {limit:,} steps")]
+    facts["lanes"] = [("", _lanes(env))]
+    modes = ", ".join(env.metadata.get("render_modes", ())) or "none"
+    rate = env.metadata.get("render_fps")
+    facts["rendering"] = [
+        ("", f"{modes}; {rate:g} frame{'' if rate == 1 else 's'} a second" if rate and modes != "none" else modes)
+    ]
+    return facts
+
+
+def _time_limit(env: Any) -> int | None:
+    """Returns the number of steps after which an env truncates its episodes; None if it does not tell."""
+    limits: list[Any] = []
+    while env is not None:
+        limits += [getattr(env, "max_episode_steps", None)] if isinstance(env, envoi.TimeLimit) else []
+        limits.append(getattr(getattr(getattr(env, "source", None), "spec", None), "max_episode_steps", None))
+        env = getattr(env, "env", None)
+    return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+
+def _lanes(env: envoi.Env | envoi.MultiEnv) -> str:
+    """Returns how a batch of the env steps its lanes, and why."""
+    from envoi.batching.kernel_steps import KernelSteps
+    from envoi.compiling.compilation import numba_version
+
+    if isinstance(env, envoi.MultiEnv):
+        return "interpreted: several agents"
+    try:
+        batch: Any = envoi.batch(env, 2)
+    except envoi.EnvoiError as error:
+        return f"one at a time: {error}"
+    while isinstance(batch, Wrapper):
+        batch = batch.env
+    if isinstance(batch, KernelSteps):
+        reason = batch.obstacle()
+        return "compiled, once that is worth the time" if not reason else f"interpreted: {reason}"
+    is_model = isinstance(batch, envoi.ModelBatch) or isinstance(getattr(batch, "envs", (None,))[0], envoi.Model)
+    if is_model and numba_version() is None:
+        return "interpreted: numba is not installed; pip install 'envoi[numba]'"
+    return "a loop: only models are compiled"
+
+
+def _shares(specs: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    """Returns each spec once, with the names of the agents that share it; without names where all share one."""
+    shares: dict[Any, tuple[list[str], Any]] = {}
+    for agent, spec in specs.items():
+        shares.setdefault(frozen(spec), ([], spec))[0].append(str(agent))
+    if len(shares) == 1:
+        return [("", spec) for _, spec in shares.values()]
+    return [(", ".join(agents), spec) for agents, spec in shares.values()]
+
+
+def _trace(env: envoi.Env, seed: int) -> str:
+    """Returns a hash of an episode's first steps under actions that follow from the seed."""
+    digest = hashlib.sha256(pickle.dumps(env.reset(seed=seed).observation))
+    for _ in range(STEPS):
+        step = env.step(env.sample_action())
+        digest.update(pickle.dumps((step.observation, step.reward)))
+        if step.terminated or step.truncated:
+            break
+    return digest.hexdigest()
+
+
+def _multi_trace(env: envoi.MultiEnv, seed: int) -> str:
+    """Returns a hash of the first steps of an env of several agents."""
+    observations, infos = env.reset(seed=seed)
+    digest = hashlib.sha256(pickle.dumps(observations))
+    for _ in range(STEPS):
+        if not env.agents:
+            break
+        step = env.step(env.sample_actions(infos))
+        infos = step.infos
+        digest.update(pickle.dumps((step.observations, step.rewards)))
+    return digest.hexdigest()
+
+
+def _seeds(env: envoi.Env | envoi.MultiEnv) -> str:
+    if isinstance(env, envoi.MultiEnv):
+        multi = envoi.ValidatedMulti(env)
+        first, again, other = (_multi_trace(multi, seed) for seed in (0, 0, 1))
+    else:
+        checked = envoi.Validated(env)
+        first, again, other = (_trace(checked, seed) for seed in (0, 0, 1))
+    if first != again:
+        return "the same seed gave two different episodes"
+    if first == other:
+        return "the same seed gives the same episode; seeds 0 and 1 give the same one too"
+    return "the same seed gives the same episode, another seed another one"
+
+
+def _losses(env: envoi.Env | envoi.MultiEnv) -> dict[str, list[str] | str]:
+    """Returns the losses in each framework, or the reason why they are not known."""
+    from envoi.adapters import TARGETS, losses
+
+    lost: dict[str, list[str] | str] = {}
+    for target in TARGETS:
+        try:
+            lost[target] = [str(loss) for loss in losses(env, target)]
+        except envoi.MissingBackend as error:
+            lost[target] = str(error)
+    return lost
+
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(?:e[+-]?\d+)?")
+
+SHORT = 6
+"""The most elements whose bounds are listed one by one."""
+
+
+def describe_specs(specs: Any, name: str) -> list[tuple[str, str]]:
+    """Returns each leaf of nested specs in words, by its path."""
+    found: list[tuple[str, str]] = []
+    for path, spec in leaves(specs, name):
+        own = getattr(spec, "name", None)
+        called = "" if own is None or str(own) in path else f" ({own})"
+        found.append((path.removeprefix(name), describe_spec(spec) + called))
+    return found
+
+
+def shorten_numbers(text: str) -> str:
+    """Returns a text in which numbers with many decimals have four significant digits."""
+    return _LONG_NUMBER.sub(lambda found: _number(float(found[0])), text)
+
+
+def describe_spec(spec: Any) -> str:
+    """Returns a spec in words: how many values of what kind, and their bounds if these are short."""
+    if isinstance(spec, Discrete):
+        first, last = int(spec.start), int(spec.start) + int(spec.n) - 1
+        return f"{first} or {last}" if spec.n == 2 else f"one of {spec.n:,}: {_range(first, last)}"
+    if isinstance(spec, MultiDiscrete):
+        lows, highs = spec.start.ravel(), spec.last.ravel()
+        return f"{_count(spec.shape)} whole numbers, {_bounds(lows, highs)}"
+    if isinstance(spec, MultiBinary):
+        return f"{_count(spec.shape)} values of 0 or 1"
+    if isinstance(spec, Array):
+        return _array(spec)
+    if isinstance(spec, Foreign):
+        origin = spec.origin if isinstance(spec.origin, type) else type(spec.origin)
+        return f"a value of {origin.__name__}"
+    return str(spec)
+
+
+def _array(spec: Array) -> str:
+    kind = "whole number" if spec.dtype.kind in "iu" else "truth value" if spec.dtype.kind == "b" else "number"
+    size = int(np.prod(spec.shape))
+    what = f"one {kind}" if spec.shape == () else f"{_count(spec.shape)} {kind}{'' if size == 1 else 's'}"
+    if spec.dtype.kind in "bc":
+        return f"{what} ({spec.dtype})"
+    ends = (spec.low_or_inf, -np.inf), (spec.high_or_inf, np.inf)
+    low, high = (np.broadcast_to(free if end is None else end, spec.shape).ravel() for end, free in ends)
+    return f"{what} ({spec.dtype}), {_bounds(low, high)}"
+
+
+def _count(shape: tuple[int, ...]) -> str:
+    return " x ".join(f"{size:,}" for size in shape) or "one"
+
+
+def _bounds(low: Any, high: Any) -> str:
+    """Returns bounds in words: one range that all elements share, each element's, or what they span."""
+    pairs = list(zip(low.tolist(), high.tolist(), strict=True))
+    if not pairs:
+        return "none"
+    if len(set(pairs)) == 1:
+        return _range(*pairs[0])
+    if len(pairs) <= SHORT:
+        return "each: " + "; ".join(_range(*pair) for pair in pairs)
+    free = sum(np.isinf(one).any() for one in np.array(pairs, float))
+    finite = [number for pair in pairs for number in pair if np.isfinite(number)]
+    own = f"bounds of their own within {_number(min(finite))} … {_number(max(finite))}"
+    return f"{own}, {free:,} without" if free else own
+
+
+def _range(low: float, high: float) -> str:
+    if low == -np.inf and high == np.inf:
+        return "any"
+    if low == -np.inf:
+        return f"at most {_number(high)}"
+    if high == np.inf:
+        return f"at least {_number(low)}"
+    return _number(low) if low == high else f"{_number(low)} … {_number(high)}"
+
+
+def _number(value: float) -> str:
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.4g}"

@@ -1,16 +1,26 @@
-"""The command `envoi play`."""
+"""The command `envoi play`: an env by the keyboard, in the window of `gymnasium.utils.play`, or random actions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.text import Text
 
 import envoi
+from envoi.tree import leaves
 
 from ..app import command
+from ..console import output_console
 from ..option_types import Debug, EnvName, flag, real, whole
+
+DIGITS = "1234567890"
+NUMBERS = 8
+"""The most numbers of an array that are printed."""
 
 
 @command("play")
@@ -33,10 +43,8 @@ def _play(
     words if the env renders none.
     """
     del debug
-    from ..keyboard import describe_keys, keys_of, play_by_keys, why_not
     from ..pictures import MODE, load_drawing
-    from ..render_display import check_extent, run_render
-    from ..transcript import print_transcript
+    from .render import check_extent, run_render
 
     check_extent(gif, episodes, steps, fps)
     if gif is None:
@@ -50,8 +58,139 @@ def _play(
             if reason is not None:
                 typer.echo(f"random actions, because {reason}", err=True)
             if MODE not in loaded.metadata.get("render_modes", ()) and not isinstance(loaded, envoi.BatchEnv):
-                print_transcript(loaded, episodes=episodes, steps=steps, seed=seed)
+                _print_episodes(loaded, episodes, steps, seed)
                 return
         finally:
             loaded.close()
     run_render(env, gif=gif, policy="random", episodes=episodes, steps=steps, seed=seed, fps=fps)
+
+
+def why_not(env: Any) -> str | None:
+    """Returns the reason why a person cannot play an env by the keyboard; None if they can."""
+    from ..pictures import MODE, has_display
+
+    if isinstance(env, envoi.MultiEnv | envoi.BatchEnv):
+        return "the env has several agents or lanes"
+    if MODE not in env.metadata.get("render_modes", ()):
+        return "the env renders no picture"
+    if keys_of(env) is None:
+        return "the env has no keys of its own, and its actions are not one of at most ten"
+    if find_spec("gymnasium") is None or find_spec("pygame") is None:
+        return "the window needs pygame; pip install 'envoi[play]'"
+    return None if has_display() else "there is no display"
+
+
+def keys_of(env: Any) -> dict[Any, Any] | None:
+    """Returns the action of each combination of keys; None if there is none.
+
+    The env's own, as gymnasium's `get_keys_to_action` gives them; else the arrows left and right for two actions, and
+    the digits from 1 for up to ten.
+    """
+    own = getattr(env.unwrapped, "get_keys_to_action", None)
+    if callable(own):
+        found: Any = own()
+        return dict(found)
+    spec = env.action_spec
+    if not isinstance(spec, envoi.Discrete) or spec.n > len(DIGITS):
+        return None
+    if spec.n == 2:
+        return {("LEFT",): 0, ("RIGHT",): 1}
+    return {(DIGITS[action],): action for action in range(int(spec.n))}
+
+
+def describe_keys(keys: Mapping[Any, Any]) -> str:
+    """Returns a line that says which keys are which actions."""
+    words = {"LEFT": "left arrow", "RIGHT": "right arrow"}
+    parts: list[str] = []
+    for combination, action in keys.items():
+        single = [combination] if isinstance(combination, str | int) else list(combination)
+        names = [one if isinstance(one, str) else chr(one) if 32 < one < 127 else f"key {one}" for one in single]
+        parts.append(f"{'+'.join(words.get(name, name) for name in names) or 'no key'} = {action}")
+    return ", ".join(parts)
+
+
+def play_by_keys(env: Any, seed: int, fps: float | None) -> None:
+    """Opens gymnasium's window, in which a person plays; it ends when the window is closed or Escape is pressed."""
+    from unittest.mock import patch
+
+    import gymnasium
+    import pygame
+    from gymnasium.utils import play as gymnasium_play
+
+    from envoi.adapters import to_gymnasium
+
+    keys = keys_of(env) or {}
+    arrows = {"LEFT": pygame.K_LEFT, "RIGHT": pygame.K_RIGHT}
+    codes: Any = {_codes(combination, arrows): action for combination, action in keys.items()}
+    own = callable(getattr(env.unwrapped, "get_keys_to_action", None))
+
+    unseen_keys: set[int] = set()
+
+    class Game(gymnasium_play.PlayableGame):
+        """Keeps a key pressed until a step has seen it, because a tap can be over before the next picture."""
+
+        def process_event(self, event: Any) -> None:
+            key: Any = getattr(event, "key", None)
+            if key in unseen_keys:
+                pygame.event.post(event)  # comes back after the next picture
+                return
+            if event.type == pygame.KEYDOWN and key in self.relevant_keys:
+                unseen_keys.add(key)
+            super().process_event(event)
+
+    class Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
+        """Seeds the first episode alone, where `play` would begin them all alike."""
+
+        begun = False
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            seed, self.begun = None if self.begun else seed, True
+            return super().reset(seed=seed, options=options)
+
+    # Without keys of its own an env has no action that does nothing, so it waits for a key.
+    noop = keys.get("", keys.get((), 0))
+    with patch.object(gymnasium_play, "PlayableGame", Game):
+        gymnasium_play.play(
+            Episodes(to_gymnasium(env)), keys_to_action=codes, seed=seed, noop=noop, wait_on_player=not own,
+            fps=None if fps is None else round(fps), zoom=None, callback=lambda *_: unseen_keys.clear(),
+        )  # fmt: skip
+
+
+def _codes(combination: Any, arrows: Mapping[str, int]) -> tuple[Any, ...]:
+    single: list[Any] = [combination] if isinstance(combination, int) else list(combination)
+    return tuple(arrows.get(one, ord(one) if isinstance(one, str) and len(one) == 1 else one) for one in single)
+
+
+def _print_episodes(env: Any, episodes: int, steps: int, seed: int) -> None:
+    """Prints a line for each step of random episodes: actions, rewards and observations."""
+    from ...errors import one_line
+
+    console, several = output_console(), isinstance(env, envoi.MultiEnv)
+    for episode in range(episodes):
+        with one_line():
+            observed, info = env.reset(seed=seed + episode)
+        console.print(Text(f"episode {episode + 1}", style="bold"))
+        console.print(Text(f"reset: {_shown(observed)}"))
+        for step in range(1, steps + 1):
+            with one_line():
+                action = env.sample_actions(info) if several else env.sample_action()
+                taken: Any = env.step(action)
+            if several:
+                observed, reward, info, over = taken.observations, taken.rewards, taken.infos, not env.agents
+            else:
+                observed, reward, over = taken.observation, taken.reward, taken.terminated or taken.truncated
+            console.print(Text(f"{step:,}: action {_shown(action)}; reward {_shown(reward)}; {_shown(observed)}"))
+            if over:
+                break
+
+
+def _shown(value: Any) -> str:
+    """Returns nested values in one line; of a long array its first elements."""
+    parts: list[str] = []
+    for path, leaf in leaves(value):
+        array = np.asarray(leaf)
+        first = array.ravel()[:NUMBERS].tolist()
+        numbers = ", ".join(f"{one:.4g}" if isinstance(one, float) else str(one) for one in first)
+        text = f"[{numbers}{', …' if array.size > NUMBERS else ''}]" if array.ndim else numbers
+        parts.append(f"{path} {text}".strip())
+    return ", ".join(parts)

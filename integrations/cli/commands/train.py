@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +15,15 @@ import envoi
 
 from ...rllib.algorithms import ALGORITHMS, find
 from ...rllib.multi_agent.grouping import WAYS
-from ...rllib.run_folder import RunFolder
-from ...rllib.settings import DEFAULT_STOP_STEPS, TRACKERS, Settings
-from ...rllib.sweep import SCHEDULERS
+from ...rllib.overrides import parse_assignments
+from ...rllib.run_folder import FolderTaken, RunFolder
+from ...rllib.settings import DEFAULT_STOP_STEPS, SCHEDULERS, TRACKERS, Settings, read_config_file
 from ...rllib.training import Job
 from ..app import Command, command
 from ..option_types import ENV_EXAMPLES, Debug, completion, env_argument, flag, one_of, real, whole
-from ..train_options import SPEC_CHECKS, given_settings, new_job, rates, setting_names, spell_out
 
+SPEC_CHECKS: Mapping[str, Any] = {"full": True, "sample": "sample", "off": False}
+"""The values of `--check-specs`, and those of `Settings.check_specs`."""
 _STOP: dict[str, Any] = {"rich_help_panel": "When to stop", "show_default": False}
 _LEARN: dict[str, Any] = {"rich_help_panel": "How to learn"}
 _SWEEP: dict[str, Any] = {"rich_help_panel": "Sweeps"}
@@ -64,10 +68,9 @@ def _train(
         _text(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of RLlib, such as train_batch_size_per_learner=4096, model.fcnet_hiddens=[64,64] or "
+            help="A setting of RLlib, such as train_batch_size_per_learner=4096, model_config.fcnet_hiddens=[64,64] or "
             "env_config.size=5; several times for several.",
             show_default=False,
-            autocompletion=setting_names,
             **_LEARN,
         ),
     ] = None,
@@ -75,7 +78,7 @@ def _train(
         str | None,
         _text(
             metavar="X[,X…]",
-            help="Learning rate; several are tried one by one, such as 1e-4,1e-3.",
+            help="Short for --set lr=X; several for grid_search.",
             show_default="the algorithm's",
             **_LEARN,
         ),
@@ -94,14 +97,7 @@ def _train(
             **_LEARN,
         ),
     ] = None,
-    samples: Annotated[
-        int | None,
-        whole(
-            "Trials for each combination of values, with seeds of their own.",
-            show_default="1, or 8 if --set samples",
-            **_SWEEP,
-        ),
-    ] = None,
+    samples: Annotated[int, whole("Trials for each combination of the grids, with seeds of their own.", **_SWEEP)] = 1,
     scheduler: Annotated[
         str | None,
         _text(
@@ -184,7 +180,7 @@ def _train(
         list[str] | None,
         _text(
             metavar="SERVICE",
-            help="Report to wandb or mlflow too; tensorboard has its events in any case.",
+            help="Report by a logger of Ray Tune too: wandb, mlflow, csv or json; tensorboard has its events anyway.",
             show_default=False,
             autocompletion=completion(lambda: TRACKERS),
             **_REPORT,
@@ -198,8 +194,8 @@ def _train(
     Ctrl-C saves and stops; --resume continues, also after a kill, from the last checkpoint, which is at most some 15 s
     old, or from the one before it if files of the last are damaged.
 
-    A sweep: --set lr=log(1e-5,1e-3) samples each trial's rate. The search spaces are log(low,high), uniform(low,high),
-    int(low,high), choice(a,b,…) and grid(a,b,…).
+    A sweep: --set lr=loguniform(1e-5,1e-3) samples each trial's rate. The search spaces are those of Ray Tune by their
+    names, such as uniform(low,high), randint(low,high), choice([a,b]) and grid_search([a,b]).
 
     The exit code is 0 if a goal was reached or time ran out after the first iteration, 1 if nothing was learned (time
     ran out before the first iteration ended, or no policy was updated), 2 for bad input, an env that fails or a damaged
@@ -209,7 +205,6 @@ def _train(
     options: dict[str, Any] = {
         "env": env,
         "algo": algo,
-        "lr": rates(lr),
         "samples": samples,
         "num_env_runners": num_env_runners,
         "num_envs_per_runner": num_envs_per_runner,
@@ -237,7 +232,7 @@ def _train(
     if resume and out is None:
         raise envoi.EnvoiError("--resume needs the folder of the run to continue: --out FOLDER")
     given = [name for name in options if _given(context, name)]
-    values = given_settings(options, given, assignments or (), config)
+    values = given_settings(options, given, assignments or (), lr, config)
     if values.get("env") is None and not resume:
         raise envoi.EnvoiError(f"which env? Give its name, {ENV_EXAMPLES}")
     find(algo)
@@ -247,10 +242,55 @@ def _train(
         job = Job.existing(out, values)
     else:
         settings = Settings(**values)
-        job = new_job(settings) if out is None else Job.new(settings, out)
+        job = _new_job(settings) if out is None else Job.new(settings, out)
     raise typer.Exit(run_training(job))
 
 
 def _given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def spell_out(arguments: Sequence[str]) -> list[str]:
+    """Returns the arguments of `envoi train` with a value for each `--check-specs`.
+
+    It was a flag once, and still can be: alone it is `--check-specs=full`, and `--no-check-specs` is
+    `--check-specs=off`. What follows it is its value, unless that is another option or an env, which has a colon.
+    """
+    spelt: list[str] = []
+    for index, argument in enumerate(arguments):
+        following = arguments[index + 1] if index + 1 < len(arguments) else "-"
+        if argument == "--no-check-specs":
+            spelt.append("--check-specs=off")
+        elif argument == "--check-specs" and (following.startswith("-") or ":" in following):
+            spelt.append("--check-specs=full")
+        else:
+            spelt.append(argument)
+    return spelt
+
+
+def given_settings(
+    options: Mapping[str, Any], given: Sequence[str], assignments: Sequence[str], lr: str | None, config: Path | None
+) -> dict[str, Any]:
+    """Returns the settings that a user has given, of which those on the command line win over those of a file."""
+    settings = {} if config is None else read_config_file(config)
+    overrides: dict[str, Any] = {**settings.pop("set", {}), **parse_assignments(assignments)}
+    if lr is not None:
+        if any(one.partition("=")[0].strip() == "lr" for one in assignments):
+            raise envoi.EnvoiError("lr is set twice, by --lr and by --set lr=…; give one of them")
+        overrides["lr"] = f"grid_search([{lr}])" if "," in lr else lr
+    settings |= {name: options[name] for name in given}
+    return settings | ({"set": overrides} if overrides else {})
+
+
+def _new_job(settings: Settings) -> Job:
+    """Makes a job in `runs/cartpole-v1-ppo`, or with a number after it if that folder is taken."""
+    env = settings.env
+    kept = [c if c.isalnum() or c in "-_" else "-" for c in env.partition(":")[2] or env]
+    name = f"{''.join(kept).strip('-')}-{settings.algo}".lower()
+    for number in itertools.count(1):
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not path.exists():
+            with suppress(FolderTaken):  # by a job that started a moment earlier
+                return Job.new(settings, path)
+    raise AssertionError

@@ -1,10 +1,11 @@
 """Chooses the env runner of an RLlib config: RLlib's own, or one that collects the steps of all lanes as arrays.
 
-`BatchedEnvRunner` is in `batched_env_runner`, which imports Ray.
+`BatchedEnvRunner` and `BatchedMultiAgentEnvRunner`, of several agents, are in modules that import Ray.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from envoi import EnvoiError
@@ -12,8 +13,17 @@ from envoi.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
     from .batched_env_runner import BatchedEnvRunner
+    from .multi_agent_env_runner import BatchedMultiAgentEnvRunner
 
-__all__ = ["RUNNERS", "BatchedEnvRunner", "Runner", "check_runner", "use_runner", "why_not"]
+__all__ = [
+    "RUNNERS",
+    "BatchedEnvRunner",
+    "BatchedMultiAgentEnvRunner",
+    "Runner",
+    "check_runner",
+    "use_runner",
+    "why_not",
+]
 
 Runner = Literal["auto", "sync", "batched"]
 """The name of an env runner: RLlib's own ("sync"), envoi's ("batched"), or envoi's where it is quicker ("auto")."""
@@ -23,11 +33,7 @@ RUNNERS: tuple[str, ...] = get_args(Runner)
 
 
 def check_runner(runner: str) -> None:
-    """Checks the name of an env runner; imports nothing of Ray's.
-
-    Raises:
-        envoi.UnknownName: There is none of that name.
-    """
+    """Checks the name of an env runner; imports nothing of Ray's."""
     if runner not in RUNNERS:
         raise UnknownName(f"runner: expected one of {', '.join(RUNNERS)}, got {runner!r}; {nearest(runner, RUNNERS)}")
 
@@ -36,15 +42,6 @@ def use_runner(config: Any, runner: Runner = "auto") -> None:
     """Sets the env runner of a config.
 
     An env runner class that the user has set stays, unless `runner` is "batched".
-
-    Args:
-        config: An `AlgorithmConfig`, which is changed.
-        runner: See `Runner`. What "batched" cannot collect as arrays, such as a module with memory, it samples as
-            RLlib's runner does; its attribute `reason` then says why.
-
-    Raises:
-        envoi.UnknownName: There is no env runner of that name.
-        envoi.EnvoiError: `runner` is "batched", and the config can have no batched runner at all.
     """
     check_runner(runner)
     from .batched_env_runner import BatchedEnvRunner
@@ -65,9 +62,6 @@ def why_not(config: Any) -> str | None:
 
     Some reasons show only in an env runner, such as connectors: `config.env_runner_cls(config=config).reason`, or
     `algorithm.env_runner.reason`, for one agent and for several. An env runner logs its reason too, once in a process.
-
-    Args:
-        config: An `AlgorithmConfig`.
     """
     obstacle_in = getattr(config.env_runner_cls, "obstacle_in", None)  # of envoi's runners, for one agent or several
     if obstacle_in is not None:
@@ -90,8 +84,9 @@ def _obstacle(config: Any) -> str | None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "BatchedEnvRunner":
-        from .batched_env_runner import BatchedEnvRunner
-
-        return BatchedEnvRunner
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_MODULES = {"BatchedEnvRunner": "batched_env_runner", "BatchedMultiAgentEnvRunner": "multi_agent_env_runner"}

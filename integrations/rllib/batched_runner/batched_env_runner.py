@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import copy
+import logging
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-from ray.rllib.utils.metrics import ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT
+from ray.rllib.utils import force_list
+from ray.rllib.utils.metrics import (
+    ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN,
+    ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT,
+    WEIGHTS_SEQ_NO,
+)
+from ray.rllib.utils.spaces.space_utils import unbatch
+from ray.util.debug import log_once
 
-from .array_connectors import ActionChooser
-from .episode_metrics import EpisodeMetrics, log_values, measured
-from .episodes import EpisodeMaker, settle
-from .fallback_log import log_fallback
-from .live_episodes import add_steps
-from .obstacles import callbacks_heard, obstacle_in_config, obstacle_in_parts
-from .rollout import Rollout
-from .sample_request import SampleRequest
+from .array_connectors import TO_ENV, TO_MODULE, ActionChooser, parts_of
+from .rollout import EpisodeMaker, Rollout, settle
 
 
 class BatchedEnvRunner(SingleAgentEnvRunner):
@@ -34,9 +41,6 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     ended continue in the next one. So no step is wasted, and long episodes are as frequent as they should be. Earlier
     weights chose the first actions of such an episode; its `weights_seq_no` has their number for each step, and its
     `action_logp` is theirs, which PPO's ratio and V-trace correct for.
-
-    Args:
-        **kwargs: The arguments of RLlib's runner.
 
     Attributes:
         reason: Why this runner works as RLlib's does; None if it collects arrays.
@@ -67,7 +71,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     @staticmethod
     def obstacle_in(config: Any) -> str | None:
         """Returns why a runner of a config would work as RLlib's; None if nothing in the config shows a reason."""
-        return obstacle_in_config(config)
+        return "the config has several agents" if config.is_multi_agent else None
 
     def make_env(self) -> None:
         """Makes a new vector environment; see `SingleAgentEnvRunner.make_env`."""
@@ -84,7 +88,6 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             return
         self._heard = callbacks_heard(self.config)
         self._is_live = "on_episode_step" in self._heard  # each step is added to RLlib's episodes as it is made
-        self._episode_metrics = EpisodeMetrics(self._log_one_episode)
         if self.env is not None:
             self._maker = EpisodeMaker(self.env.single_observation_space, self.env.single_action_space)
         parts = self.env, self.module, self._env_to_module, self._module_to_env
@@ -94,14 +97,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             log_fallback(self.reason)
 
     def sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
-        """Returns episodes of new steps; see `SingleAgentEnvRunner.sample`.
-
-        Args:
-            **kwargs: The arguments of RLlib's runner.
-
-        Returns:
-            Episodes, or chunks of them; complete ones with `batch_mode="complete_episodes"`.
-        """
+        """Returns episodes of new steps; see `SingleAgentEnvRunner.sample`."""
         is_open = kwargs.get("num_timesteps") is None and kwargs.get("num_episodes") is None
         self._carries = is_open and self.config.batch_mode == "complete_episodes"
         self._forced = bool(kwargs.get("force_reset"))  # which RLlib's own does not pass on in this mode
@@ -141,38 +137,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._increase_sampled_metrics(steps, len(done))
         return done + chunks
 
-    def get_metrics(self) -> Any:
-        """Returns the metrics since the last call; see `SingleAgentEnvRunner.get_metrics`."""
-        if self.reason is None:
-            done, chunks = self._done_episodes_for_metrics, self._ongoing_episodes_for_metrics
-            self._episode_metrics.log(
-                self.metrics, [measured(episode, chunks.pop(episode.id_, ())) for episode in done]
-            )
-            done.clear()
-        return super().get_metrics()
-
-    def _log_one_episode(self, metrics: Any, *values: Any) -> None:
-        """Logs an episode as RLlib does, to another logger."""
-        own, self.metrics = self.metrics, metrics
-        try:
-            self._log_episode_metrics(*values)
-        finally:
-            self.metrics = own
-
     def _chooser(self, explore: bool) -> ActionChooser:
         module, pipelines = self.module, (self._env_to_module, self._module_to_env)
         return ActionChooser(module, *pipelines, self.metrics, explore, self._ongoing_episodes)
 
     def _step(self, choose: ActionChooser | None, steps: int) -> tuple[Any, Any] | None:
-        """Acts once in each lane; a lane that has ended begins a new episode instead.
-
-        Args:
-            choose: Chooses the actions; None for random ones.
-            steps: The number of steps made in this sample.
-
-        Returns:
-            The flags `terminated` and `truncated` of the lanes; None if the environment failed and was replaced.
-        """
+        """Acts once in each lane; a lane that has ended begins a new episode instead."""
         if choose is None:
             columns = {Columns.ACTIONS: self.env.action_space.sample()}
         else:
@@ -191,16 +161,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         return terminated, truncated
 
     def _begin_and_end(self, terminated: Any, truncated: Any, wanted: int | None) -> list[SingleAgentEpisode]:
-        """Begins the episodes of lanes that were reset in the last step, and ends those that ended in it.
-
-        Args:
-            terminated: The flags of the lanes, of shape (n,).
-            truncated: The flags of the lanes, of shape (n,).
-            wanted: The number of episodes after which to stop; None to end all.
-
-        Returns:
-            The episodes that ended.
-        """
+        """Begins the episodes of lanes that were reset in the last step, and ends those that ended in it."""
         over = terminated | truncated
         begun = self._ended
         over[begun] = False
@@ -296,3 +257,98 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         if self.reason is None:
             self._rollout = Rollout(observations, infos)
         return observations, infos
+
+
+def add_steps(
+    episodes: Sequence[SingleAgentEpisode],
+    begun: Sequence[int],
+    actions: Any,
+    outputs: dict[str, Any],
+    weights: int,
+    result: Sequence[Any],
+) -> None:
+    """Adds a step, or the begin of an episode, to the episode of each lane, as RLlib's runner does."""
+    observations, rewards, terminated, truncated, infos = result
+    observations, actions = unbatch(observations), unbatch(actions)
+    columns = {name: unbatch(values) for name, values in outputs.items()}
+    for lane, episode in enumerate(episodes):
+        if lane in begun:
+            episode.add_env_reset(observation=observations[lane], infos=infos[lane])
+            continue
+        episode.add_env_step(
+            observation=observations[lane],
+            action=actions[lane],
+            reward=rewards[lane],
+            infos=infos[lane],
+            terminated=terminated[lane],
+            truncated=truncated[lane],
+            extra_model_outputs={**{name: one[lane] for name, one in columns.items()}, WEIGHTS_SEQ_NO: weights},
+        )
+
+
+def log_values(metrics: Any, key: Any, values: Sequence[Any], **options: Any) -> None:
+    """Logs values under one key, in their order."""
+    if not values:
+        return
+    metrics.log_value(key, values[0], **options)
+    stats = metrics.log_time(key)  # which exists now
+    for value in values[1:]:
+        stats.push(value)
+
+
+def callbacks_heard(config: Any) -> set[str]:
+    """Returns the names of the callbacks of episodes that a config defines."""
+    classes = force_list(config.callbacks_class)
+    return {
+        name
+        for name in ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
+        if force_list(getattr(config, f"callbacks_{name}"))
+        or any(getattr(one, name) is not getattr(RLlibCallback, name) for one in classes)
+    }
+
+
+def obstacle_in_parts(env: Any, module: Any, to_module: Any, to_env: Any) -> str | None:
+    """Returns why the parts of an env runner keep it from collecting arrays; None if they do not."""
+    if module is None:
+        return "the algorithm has no module that chooses actions"
+    if module.is_stateful():
+        return f"the module {type(module).__name__} has a memory"
+    for stage, pipeline, known in (("env-to-module", to_module, TO_MODULE), ("module-to-env", to_env, TO_ENV)):
+        kinds = [type(piece) for piece in pipeline.connectors]
+        if custom := [kind.__name__ for kind in kinds if kind not in known]:
+            return f"the {stage} connector {custom[0]} needs an episode of each lane"
+        if missing := [kind.__name__ for kind in known if kind not in kinds]:
+            return f"RLlib's {stage} connector {missing[0]} is missing"
+    if env is None:
+        return None
+    for what in ("observation", "action"):
+        for part in parts_of(getattr(env, f"single_{what}_space")):
+            if not isinstance(part, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+                return f"values of the {what} space {part} are not arrays"
+    mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+    return None if mode is AutoresetMode.NEXT_STEP else f"the vector environment resets lanes in mode {mode.name}"
+
+
+def log_fallback(reason: str | None) -> None:
+    """Logs a reason, unless it was logged before."""
+    if reason is not None and log_once(f"batched-{reason}"):
+        logging.getLogger("envoi").warning("envoi's batched env runner works as RLlib's own, more slowly: %s", reason)
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The arguments of `_sample` of RLlib's env runners."""
+
+    explore: bool
+    num_timesteps: int | None = None
+    num_episodes: int | None = None
+    random_actions: bool = False
+    force_reset: bool = False
+
+    def is_met(self, steps: int, episodes: int) -> bool:
+        """Returns True if enough was sampled."""
+        return episodes >= (self.num_episodes or 0) if self.num_timesteps is None else steps >= self.num_timesteps
+
+    def missing_episodes(self, episodes: int) -> int | None:
+        """Returns the number of episodes that are still to end; None if their number does not matter."""
+        return None if self.num_episodes is None else self.num_episodes - episodes

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import logging
+import pickle
+import random
+import sys
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Number
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow.fs
+import torch
+from ray import cloudpickle
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.utils import force_list
+from ray.rllib.utils.schedules.scheduler import Scheduler
+
+import envoi
+from envoi.adapters.shared.introspection import Content
 
 from ..callbacks import EnvoiCallbacks
 from ..damaged_files import writing
-from ..faults.checkpoint_writes import ADVICE
-from .learner_state import learner_state, set_learner_state
-from .limits import check_exact
-from .pickles import pickled, unpickled
-from .random_streams import random_streams, set_random_streams
-from .runner_state import RunnerState, runner_state, set_runner_state
+from ..faults.results import ADVICE
+from . import HASH_SEED, check_exact
+
+_ray: Any = cloudpickle  # type checkers do not see its functions
 
 FILE = "exact_state.pkl"
 """The file of a checkpoint that holds its exact state, or the reason why it has none."""
@@ -30,14 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def save_exactly(config: AlgorithmConfig) -> None:
-    """Makes the checkpoints of an algorithm exact.
-
-    Args:
-        config: A config that has envoi's callbacks, which are replaced by `ExactCallbacks`.
-
-    Raises:
-        envoi.EnvoiError: The algorithm does not wait for its env runners.
-    """
+    """Makes the checkpoints of an algorithm exact."""
     check_exact(*(base.__name__ for base in getattr(config.algo_class, "__mro__", ())))
     config.callbacks_class = [ExactCallbacks, *force_list(config.callbacks_class)]
 
@@ -51,12 +53,7 @@ class ExactCallbacks(EnvoiCallbacks):
     """
 
     def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
-        """Replaces the algorithm's `save_to_path` and `restore_from_path`, and seeds its replay buffer.
-
-        Args:
-            algorithm: The algorithm.
-            **kwargs: Other arguments of RLlib.
-        """
+        """Replaces the algorithm's `save_to_path` and `restore_from_path`, and seeds its replay buffer."""
         super().on_algorithm_init(algorithm=algorithm, **kwargs)
         buffer, seed = algorithm.local_replay_buffer, algorithm.config.seed
         if seed is not None and hasattr(buffer, "rng"):
@@ -75,7 +72,7 @@ def _save(
             _log.warning("this checkpoint is not exact, and a run resumed from it starts new episodes: %s", held)
         where, file = _file(saved, filesystem)
         with writing(Path(file), ADVICE), where.open_output_stream(file) as out:
-            out.write(pickled(held))
+            out.write(_ray.dumps(held))
     return saved
 
 
@@ -90,7 +87,11 @@ def _restore(
         _log.warning("%s was not saved with exact=True; the run starts new episodes", path)
         return
     with where.open_input_stream(file) as stream:
-        held = unpickled(stream.read())
+        data = stream.read()
+    try:
+        held = pickle.loads(data)  # noqa: S301 - of a checkpoint, which RLlib unpickles too
+    except (ImportError, AttributeError) as error:
+        held = f"another version of envoi saved it ({error})"
     reason = held if isinstance(held, str) else _set_algorithm_state(algorithm, held)
     if reason:
         _log.warning("the run starts new episodes, because its state cannot be restored exactly: %s", reason)
@@ -123,11 +124,7 @@ def _algorithm_state(algorithm: Any) -> dict[str, Any] | str:
 
 
 def _set_algorithm_state(algorithm: Any, held: dict[str, Any]) -> str:
-    """Restores what `_algorithm_state` returned.
-
-    Returns:
-        The reason why the run cannot continue exactly, in which case nothing was restored; empty if it does.
-    """
+    """Restores what `_algorithm_state` returned."""
     learners = algorithm.learner_group.foreach_learner(_index)
     ids = [result.actor_id for result in learners]
     if len(ids) != len(held["learners"]):
@@ -163,3 +160,137 @@ def _groups(algorithm: Any) -> Iterator[tuple[str, Any]]:
 
 def _index(worker: Any) -> int:
     return getattr(worker, "worker_index", 0)
+
+
+SAMPLING = (
+    "num_env_steps_sampled_lifetime",
+    "_cached_to_module",
+    "_done_episodes_for_metrics",
+    "_needs_initial_reset",
+    "_ongoing_episodes",
+    "_ongoing_episodes_for_metrics",
+    "_shared_data",
+    "_weights_seq_no",
+)
+"""Attributes of RLlib's env runners that change while they sample; runners with more list them in `sampling_state`."""
+
+
+@dataclass(frozen=True)
+class RunnerState:
+    """The state of an env runner."""
+
+    index: int
+    weights: bytes = b""
+    rest: bytes = b""
+    refusal: str = ""
+
+
+_UNORDERED = (
+    f"RLlib goes through agents in the order of sets, which differs between processes; set {HASH_SEED}=0 in the "
+    "environment before Ray starts"
+)
+
+
+def runner_state(runner: Any) -> RunnerState:
+    """Returns the state of an env runner."""
+    if runner.env is None:  # of a driver whose remote runners step the envs
+        return RunnerState(runner.worker_index)
+    if runner.config.is_multi_agent and sys.flags.hash_randomization:
+        return RunnerState(runner.worker_index, refusal=_UNORDERED)
+    try:
+        envs = Content(layers_of(runner.env))
+        held = {name: getattr(runner, name) for name in _names(runner) if hasattr(runner, name)}
+        connectors = runner._env_to_module.get_state(), runner._module_to_env.get_state()
+        # One pickle, so that an episode that two attributes hold stays one.
+        rest = _ray.dumps((envs, held, connectors, runner.metrics.get_state(), random_streams()))
+        return RunnerState(runner.worker_index, _ray.dumps(runner.module.get_state()), rest)
+    except (envoi.SnapshotUnsupported, TypeError, AttributeError, ValueError) as error:
+        return RunnerState(runner.worker_index, refusal=f"{type(error).__name__}: {error}")
+
+
+def set_runner_state(runner: Any, state: RunnerState) -> None:
+    """Sets an env runner to what `runner_state` returned."""
+    if not state.rest:
+        return
+    envs, held, (to_module, to_env), metrics, streams = pickle.loads(state.rest)  # noqa: S301 - as RLlib does
+    envs.put_back(layers_of(runner.env))
+    runner._env_to_module.set_state(to_module)
+    runner._module_to_env.set_state(to_env)
+    # RLlib passes weights on only if the runner's are older than the learner's.
+    runner.module.set_state(pickle.loads(state.weights))  # noqa: S301 - as RLlib does
+    for name, value in held.items():
+        setattr(runner, name, value)
+    runner.metrics.set_state(metrics)
+    set_random_streams(streams)
+
+
+def _names(runner: Any) -> tuple[str, ...]:
+    return (*SAMPLING, *getattr(runner, "sampling_state", ()))
+
+
+def layers_of(env: Any) -> list[Any]:
+    """Returns a vector env, its wrappers, and the envs of its lanes with theirs; each form copies its own core.
+
+    The functions that made the envs count as layers, which a snapshot leaves alone, because they cannot be copied.
+    """
+    found = [env]
+    while found[-1] is not (inner := getattr(found[-1], "env", found[-1])):
+        found.append(inner)
+    lanes = getattr(found[-1], "envs", ())
+    makers = [found[-1].env_fns] if hasattr(found[-1], "env_fns") else []
+    return [*found, *makers, *(layer for lane in lanes for layer in layers_of(lane))]
+
+
+Adapted = dict[str, dict[Any, Any]]
+"""Numbers and tensors by attribute and module id."""
+
+
+def learner_state(learner: Any) -> tuple[Adapted, tuple[Any, ...]]:
+    """Returns what a learner has adapted, and the random streams."""
+    adapted = {
+        name: {module: value for module, held in values.items() if (value := _copy(held)) is not None}
+        for name, values in vars(learner).items()
+        if isinstance(values, defaultdict)
+    }
+    return adapted, random_streams()
+
+
+def set_learner_state(learner: Any, state: tuple[Adapted, tuple[Any, ...]]) -> None:
+    """Sets a learner to what `learner_state` returned."""
+    adapted, streams = state
+    for name, values in adapted.items():
+        for module, value in values.items():
+            held = _current(getattr(learner, name)[module])
+            if isinstance(held, torch.Tensor):
+                held.data.copy_(value)  # in place, because optimizers hold the tensor too
+            else:
+                getattr(learner, name)[module] = value
+    set_random_streams(streams)
+
+
+def _current(held: Any) -> Any:
+    return held.get_current_value() if isinstance(held, Scheduler) else held
+
+
+def _copy(held: Any) -> Any:
+    """Returns a copy of a number or tensor, or of the current one of a schedule; None for anything else."""
+    value = _current(held)
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    return value if isinstance(value, Number) and value is held else None
+
+
+def random_streams() -> tuple[Any, ...]:
+    """Returns the states of the global generators of Python, numpy and torch (all its devices)."""
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), devices  # noqa: NPY002 - RLlib's stream
+
+
+def set_random_streams(states: tuple[Any, ...]) -> None:
+    """Sets the global generators to states that `random_streams` returned."""
+    of_python, of_numpy, of_torch, devices = states
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)  # noqa: NPY002 - RLlib's stream
+    torch.set_rng_state(of_torch)
+    if devices and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(devices)

@@ -17,10 +17,10 @@ from typing import Any
 import ray
 
 from ...errors import EnvFailure
-from . import shared_records
+from . import failure as records
 from .failure import Failure
-from .nothing_learned import Progress
-from .runner_process import in_a_row
+from .guard import in_a_row
+from .results import Progress
 
 PERIOD = 0.5
 _PATIENCE = 30.0  # seconds, for env runners to name themselves
@@ -36,10 +36,6 @@ Runner = tuple[str, Any]
 class DriverWatch:
     """Watches the env runners of an algorithm, in the algorithm's process.
 
-    Args:
-        algorithm: The algorithm, whose `training_step`, `evaluate` and `cleanup` are wrapped.
-        most_restarts: How many times in a row a process may end.
-
     Attributes:
         failure: The failure that stops the training; None so far.
         progress: What the results have shown; a warning is logged at the end of the algorithm, or of the process.
@@ -48,7 +44,6 @@ class DriverWatch:
     def __init__(self, algorithm: Any, most_restarts: int) -> None:
         self.failure: Failure | None = None
         self.progress = Progress()
-        shared_records.remove_expired()
         self._at_end = weakref.finalize(algorithm, self.progress.warn)
         self._env, self._most_restarts = algorithm.config.env, most_restarts
         self._runners = _remote_runners(algorithm)
@@ -64,18 +59,14 @@ class DriverWatch:
         """Looks for records of a failure, and ends the env runners if there is one."""
         if self.failure is not None or not self._runners:
             return
-        found = next(iter(shared_records.left_by(shared_records.FAILURE, self._runners).values()), None)
+        found = next(iter(records.left_by(records.FAILURE, self._runners).values()), None)
         self.failure = Failure(**found) if found else self._too_many_restarts()
         if self.failure is not None:
             for actor in self._runners:
                 self._kill(actor)
 
     def check(self) -> None:
-        """Raises the error of an env that has failed.
-
-        Raises:
-            EnvFailure: There is one.
-        """
+        """Raises the error of an env that has failed."""
         if self.failure is not None:
             raise self.failure.error()
 
@@ -89,10 +80,10 @@ class DriverWatch:
         self._stopped.wait(seconds)
 
     def _too_many_restarts(self) -> Failure | None:
-        for actor, times in shared_records.left_by(shared_records.STARTS, self._runners).items():
+        for actor, times in records.left_by(records.STARTS, self._runners).items():
             restarts = in_a_row(times) - 1
             if restarts > self._most_restarts:
-                last = shared_records.get(shared_records.LAST_END, actor)
+                last = records.get(records.LAST_END, actor)
                 why = last["message"] if last else _SILENT_END
                 message = (
                     f"the process of {self._runners[actor][0]} ended {restarts} times in a row while it stepped env "
@@ -131,12 +122,11 @@ class DriverWatch:
             cleanup()
         finally:
             for actor in self._runners:
-                for kind in shared_records.KINDS:
-                    shared_records.remove(kind, actor)
+                records.remove(actor)
 
     def _kill_slow(self) -> None:
         """Ends the env runners in which a step takes long; RLlib would wait for it before it stops."""
-        for actor in shared_records.left_by(shared_records.SLOW, self._runners):
+        for actor in records.left_by(records.SLOW, self._runners):
             self._kill(actor)
 
     def _kill(self, actor: str) -> None:

@@ -12,7 +12,7 @@ Importing this package imports RLlib and torch.
 
 from __future__ import annotations
 
-import envoi
+from ...errors import missing_rllib
 
 try:
     from .catalogs import (
@@ -22,13 +22,13 @@ try:
         StructuredPPOCatalog,
         StructuredSACCatalog,
         StructuredTQCCatalog,
+        conv_filters,
     )
     from .check import check_module
     from .choice import has_own_module, module_spec, networks_of, set_modules
-    from .filters import conv_filters
     from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
 except ImportError as error:
-    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+    raise missing_rllib(error) from error
 
 __all__ = [
     "MaskedAPPOModule",

@@ -13,9 +13,9 @@ from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from torch.utils import _pytree as pytree
 
 import envoi
-from envoi.adapters.rllib.codec.masks import is_masked
+from envoi.adapters.rllib.masks import is_masked
 
-from .observation_parts import leaf_name, parts
+from .catalogs import leaf_name, parts
 
 _LANES = 2
 
@@ -38,20 +38,7 @@ def check_module(
     catalog_class: Any = None,
     config: Any = None,
 ) -> None:
-    """Builds a module for the spaces of an environment, and lets it choose actions for two sampled observations.
-
-    Args:
-        module_class: A subclass of RLlib's `RLModule`.
-        observation_space: The observation space of one agent, as RLlib sees it.
-        action_space: Its action space.
-        model_config: The module's `model_config`; None for an empty one.
-        catalog_class: RLlib's catalog for the module; None for its own.
-        config: RLlib's `AlgorithmConfig`, whose algorithm may need more of a module, such as a value function; None to
-            leave that out.
-
-    Raises:
-        envoi.EnvoiError: It does not fit; the message names the module, and the observation's leaves or the action.
-    """
+    """Builds a module for the spaces of an environment, and lets it choose actions for two sampled observations."""
     if not isinstance(module_class, type) or not issubclass(module_class, RLModule):
         raise envoi.EnvoiError(f"module: expected a subclass of ray.rllib's RLModule, got {module_class!r}")
     name = f"{module_class.__module__}:{module_class.__qualname__}"

@@ -18,7 +18,7 @@ from ray.rllib.algorithms.tqc.torch.default_tqc_torch_rl_module import DefaultTQ
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 import envoi
-from envoi.adapters.rllib.codec.masks import is_masked, unmasked
+from envoi.adapters.rllib.masks import is_masked, unmasked
 from envoi.protocol.multi_env import MASK
 
 from .catalogs import (
@@ -27,19 +27,15 @@ from .catalogs import (
     StructuredPPOCatalog,
     StructuredSACCatalog,
     StructuredTQCCatalog,
+    is_flat,
+    parts,
 )
 from .masked import MaskedAPPOModule, MaskedBCModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
-from .observation_parts import is_flat, parts
 
 
 @dataclass(frozen=True)
 class Networks:
-    """The catalog and the module that envoi has for an algorithm.
-
-    Args:
-        catalog: The catalog with encoders for images and nested observations.
-        masked: The module with action masks; None if there is none.
-    """
+    """The catalog and the module that envoi has for an algorithm."""
 
     catalog: Any
     masked: Any = None
@@ -59,27 +55,14 @@ _NETWORKS: Mapping[Any, Networks] = {
 
 
 def networks_of(config: Any) -> Networks | None:
-    """Returns what envoi has for the algorithm of a config; None if nothing, as for DreamerV3, whose networks differ.
-
-    Args:
-        config: RLlib's `AlgorithmConfig`.
-    """
+    """Returns what envoi has for the algorithm of a config; None if nothing, as for DreamerV3."""
     default = config.get_default_rl_module_spec()
     kinds = getattr(default.module_class, "__mro__", ()) if isinstance(default, RLModuleSpec) else ()
     return next((_NETWORKS[kind] for kind in kinds if kind in _NETWORKS), None)
 
 
 def module_spec(config: Any, observation_space: Any, action_space: Any) -> RLModuleSpec | None:
-    """Returns the spec of the module for an algorithm and spaces; None if RLlib's default module fits them.
-
-    Args:
-        config: RLlib's `AlgorithmConfig`, which is not changed.
-        observation_space: The observation space of one agent.
-        action_space: Its action space.
-
-    Raises:
-        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
-    """
+    """Returns the spec of the module for an algorithm and spaces; None if RLlib's default module fits them."""
     if is_flat(observation_space):
         return None
     networks = networks_of(config)
@@ -119,12 +102,7 @@ def _check_mask(observation_space: Any, action_space: Any) -> None:
 
 
 def is_own_module(config: Any, spec: RLModuleSpec) -> bool:
-    """Returns True for the spec of a module class of the user's own.
-
-    Args:
-        config: RLlib's `AlgorithmConfig`.
-        spec: A spec that was set on it.
-    """
+    """Returns True for the spec of a module class of the user's own."""
     default = getattr(config.get_default_rl_module_spec(), "module_class", None)
     return spec.module_class not in (None, default) and spec.module_class not in _MASKED
 
@@ -138,14 +116,6 @@ def set_modules(config: Any, spaces_of_policies: Iterable[tuple[Any, Any]]) -> N
     """Sets the modules that spaces need on a config, except where the user has set one.
 
     The user's `model_config` stays as it is.
-
-    Args:
-        config: RLlib's `AlgorithmConfig`, which is changed.
-        spaces_of_policies: The observation space and the action space of each policy. A spec of a policy that has
-            spaces of its own (`RLModuleSpec(observation_space=…)`) is decided by these.
-
-    Raises:
-        envoi.EnvoiError: No network of the algorithm takes such observations; the message names the leaf.
     """
     default, given = config.get_default_rl_module_spec(), config.rl_module_spec
     if not isinstance(default, RLModuleSpec):

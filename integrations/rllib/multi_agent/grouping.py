@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 import envoi
 from envoi.errors import UnknownName, nearest
-
-from .mapping import LEARNER, FixedMapping, SelfPlayMapping, opponents
 
 SHARED, PER_AGENT, BY_PREFIX, SELF_PLAY = WAYS = ("shared", "per-agent", "by-prefix", "self-play")
 """The names of the ways to group agents."""
@@ -29,16 +29,7 @@ _BAD_IN_NAMES = re.compile(r'[<>:"/\\|?,\n]')
 
 @dataclass(frozen=True)
 class Grouping:
-    """The policies of an env of several agents.
-
-    Args:
-        way: The name of the way in which they are grouped: one of `WAYS`, or "custom".
-        agents: All possible agents, in the order of the env.
-        policies: The agents that each learning policy can play.
-        spaces: Observation space and action space of each agent, as RLlib sees them.
-        slots: Number of frozen policies beside the learning ones; 0 without self-play.
-        mirror: Share of the episodes of self-play in which the learning policy plays both sides.
-    """
+    """The policies of an env of several agents."""
 
     way: str
     agents: tuple[Any, ...]
@@ -78,11 +69,7 @@ class Grouping:
 
 
 def check_way(policies: Policies | None) -> None:
-    """Checks the name of a way to group agents, without an env.
-
-    Raises:
-        envoi.EnvoiError: There is no such way; the message has near names.
-    """
+    """Checks the name of a way to group agents, without an env."""
     if isinstance(policies, str) and policies not in WAYS:
         near = nearest(policies, WAYS)
         listing = f" There are: {', '.join(WAYS)}" if near.endswith("?") else ""
@@ -90,16 +77,7 @@ def check_way(policies: Policies | None) -> None:
 
 
 def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> Grouping | None:
-    """Returns the policies for the spaces of an env as RLlib sees them; None for an env of one agent.
-
-    Args:
-        policies: As in `group_agents`.
-        observations: The observation space; of several agents a gymnasium `Dict` of theirs.
-        actions: The action space, likewise; that of one agent is never a `Dict`.
-
-    Raises:
-        envoi.EnvoiError: As `group_agents`, or there are policies for an env of one agent.
-    """
+    """Returns the policies for the spaces of an env as RLlib sees them; None for an env of one agent."""
     if type(actions).__name__ != "Dict":
         if policies is not None:
             raise envoi.EnvoiError(f"policies={policies!r} is for several agents, and this env has one; leave it out")
@@ -108,18 +86,7 @@ def group_spaces(policies: Policies | None, observations: Any, actions: Any) -> 
 
 
 def group_agents(policies: Policies | None, spaces: Mapping[Any, tuple[Any, Any]]) -> Grouping:
-    """Returns the policies of an env of several agents.
-
-    Args:
-        policies: A name of `WAYS`, the agents of each policy, or a function from an agent to its policy. None shares
-            one policy between all agents if their spaces are equal; otherwise between those whose names differ only
-            in their number, if their spaces are equal; otherwise each agent has a policy of its own.
-        spaces: Observation space and action space of each possible agent, as RLlib sees them, in the env's order.
-
-    Raises:
-        envoi.EnvoiError: There is no such way; an agent has no policy, or two; agents of different spaces would share
-            a policy; or self-play of other than two agents.
-    """
+    """Returns the policies of an env of several agents."""
     check_way(policies)
     if policies is None:
         for way in (SHARED, BY_PREFIX, PER_AGENT):
@@ -231,3 +198,63 @@ def _check_spaces(way: str, groups: Mapping[str, Sequence[Any]], spaces: Mapping
         f"{spaces[first][index]}, and {agent!r}, whose {what} space is {spaces[agent][index]}; "
         f"choose {' or '.join(fitting)}, or a mapping from policies to agents of equal spaces"
     )
+
+
+LEARNER = "main"
+"""The policy that learns in self-play."""
+SEATS = "envoi_seats"
+"""Key of an episode's custom data for the policy of each agent; RLlib keeps these data when it cuts an episode."""
+
+
+def opponents(count: int) -> tuple[str, ...]:
+    """Returns the names of the frozen policies of self-play, one for each of `count` slots."""
+    return tuple(map(opponent, range(count)))
+
+
+def opponent(slot: int) -> str:
+    """Returns the name of the frozen policy in a slot of the league."""
+    return f"opponent_{slot}"
+
+
+class FixedMapping:
+    """Maps each agent to the same policy in every episode."""
+
+    def __init__(self, policy_of: Mapping[Any, str]) -> None:
+        self.policy_of = dict(policy_of)
+
+    @property
+    def agents(self) -> tuple[Any, ...]:
+        """The agents."""
+        return tuple(self.policy_of)
+
+    def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
+        """Returns the policy of an agent."""
+        return self.policy_of[agent_id]
+
+
+class SelfPlayMapping:
+    """Seats the learning policy and an opponent in each episode, on sides chosen at random.
+
+    The opponent is the learning policy itself in a share of the episodes, and otherwise one of the frozen policies,
+    each equally likely. The random numbers are those of numpy's global generator, which RLlib seeds in each process.
+    """
+
+    def __init__(self, agents: Sequence[Any], slots: int, mirror: float) -> None:
+        self.agents, self.slots, self.mirror = tuple(agents), slots, mirror
+
+    def __call__(self, agent_id: Any, episode: Any = None, **_: Any) -> str:
+        """Returns the policy that plays an agent in an episode."""
+        # The constructor of a cut episode asks before it has custom data, and does not use the answer.
+        data: dict[str, Any] | None = getattr(episode, "custom_data", None)
+        if data is None:
+            return LEARNER
+        if SEATS not in data:
+            data[SEATS] = self._sample()
+        return data[SEATS][agent_id]
+
+    def _sample(self) -> dict[Any, str]:
+        seats = dict.fromkeys(self.agents, LEARNER)
+        share, slot, side = np.random.random(3)  # noqa: NPY002 - the generator that RLlib seeds
+        if share >= self.mirror:
+            seats[self.agents[int(side * len(self.agents))]] = opponents(self.slots)[int(slot * self.slots)]
+        return seats

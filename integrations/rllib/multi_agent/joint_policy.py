@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import envoi
-from envoi.adapters.rllib.codec.masks import is_masked
+from envoi.adapters.rllib.masks import is_masked
 from envoi.errors import UnknownName, nearest
 
+from ...errors import missing_rllib, one_line
 from ..damaged_files import reading
-from ..policy_values import fits
+from ..policy_values import array_bytes, fits
 from .grouping import Policies, group_spaces
 
 try:
@@ -24,7 +27,7 @@ try:
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
     from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 except ImportError as error:
-    raise envoi.MissingBackend(f"RLlib cannot be used ({error}); pip install 'envoi[rllib]'") from error
+    raise missing_rllib(error) from error
 
 
 class JointPolicy:
@@ -33,18 +36,9 @@ class JointPolicy:
     It acts in one episode at a time and keeps that episode, as connectors and recurrent modules read past steps.
     Observations and actions have the form of `envoi.adapters.rllib`.
 
-    Args:
-        checkpoint: The folder of an algorithm's checkpoint.
-        policies: The policies of the agents, as they were trained.
-        explore: Sample the actions as in training, rather than take the best.
-        env_steps: Steps that the policies were trained for, on which the exploration of some algorithms depends.
-
     Attributes:
         grouping: The policies and the agents that each can play.
         module: RLlib's module of all policies.
-
-    Raises:
-        envoi.EnvoiError: The folder is no checkpoint that can be read.
     """
 
     def __init__(
@@ -87,15 +81,7 @@ class JointPolicy:
         return seats
 
     def check_fits(self, name: str, env: Any) -> None:
-        """Checks that the policies can play an env.
-
-        Args:
-            name: The name of the env.
-            env: The env in RLlib's form.
-
-        Raises:
-            envoi.EnvoiError: It has other agents, or an agent of other spaces.
-        """
+        """Checks that the policies can play an env."""
         if set(env.possible_agents) != set(self.grouping.agents):
             trained, has = (", ".join(map(str, agents)) for agents in (self.grouping.agents, env.possible_agents))
             raise envoi.EnvoiError(f"{name}: the policies were trained for the agents {trained}, this env has {has}")
@@ -108,15 +94,7 @@ class JointPolicy:
                     )
 
     def reset(self, seed: int | None = None, seats: Mapping[Any, str] | None = None) -> None:
-        """Starts an episode.
-
-        Args:
-            seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
-            seats: The policy of each agent, frozen policies of self-play included; None for those that learn.
-
-        Raises:
-            envoi.EnvoiError: There is no such policy.
-        """
+        """Starts an episode."""
         self.seats = self.grouping.learning_seats if seats is None else dict(seats)
         for name in self.seats.values():
             if name not in self.module:
@@ -139,16 +117,7 @@ class JointPolicy:
         rewards: Mapping[Any, float] | None = None,
         ended: Mapping[Any, bool] | None = None,
     ) -> dict[Any, Any]:
-        """Chooses the actions of the agents that are observed and have not ended.
-
-        Args:
-            observations: The observations, by agent.
-            rewards: The last step's rewards, for connectors that pass them to modules.
-            ended: True for each agent that ended in the last step.
-
-        Returns:
-            The actions, by agent.
-        """
+        """Chooses the actions of the agents that are observed and have not ended."""
         if self._pending is None:
             self._episode.add_env_reset(observations=dict(observations))
         else:
@@ -186,16 +155,9 @@ class JointPolicy:
 class SeatedPolicy:
     """One policy of a `JointPolicy`, acting for one agent at a time, as `Policy` does in an env of one agent.
 
-    Args:
-        joint: The policies.
-        policy_id: The name of the policy.
-
     Attributes:
         observation_space: The observations of an agent that it plays.
         action_space: The actions of an agent that it plays.
-
-    Raises:
-        envoi.EnvoiError: There is no such policy.
     """
 
     def __init__(self, joint: JointPolicy, policy_id: str) -> None:
@@ -216,21 +178,63 @@ class SeatedPolicy:
         return self._joint.module[self.policy_id]
 
     def reset(self, seed: int | None = None) -> None:
-        """Starts an episode.
-
-        Args:
-            seed: Seed of the actions that `explore` samples; None to leave the generators as they are.
-        """
+        """Starts an episode."""
         self._joint.reset(seed, {self._agent: self.policy_id})
 
     def __call__(self, observation: Any, reward: float = 0.0) -> Any:
-        """Chooses an action.
-
-        Args:
-            observation: The observation of the agent.
-            reward: The last step's reward, for connectors that pass it to the module.
-
-        Returns:
-            The action.
-        """
+        """Chooses an action."""
         return self._joint({self._agent: observation}, {self._agent: reward})[self._agent]
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode of several agents."""
+
+    returns: dict[Any, float]
+    length: int
+    trace: str
+    context_id: Any = None
+
+
+def play(
+    env: Any,
+    policy: JointPolicy,
+    seed: int,
+    seats: Mapping[Any, str] | None = None,
+    options: dict[str, Any] | None = None,
+    max_steps: int = 100_000,
+) -> Played:
+    """Plays an episode of several agents."""
+    policy.reset(seed, seats)
+    with one_line():
+        env.forget_seeds()
+        observations, infos = env.reset(seed=seed, options=options)
+    trace = hashlib.sha256()
+    returns = dict.fromkeys(env.possible_agents, 0.0)
+    rewards: Mapping[Any, float] = {}
+    ended: dict[Any, bool] = {}
+    length, over = 0, False
+    _trace(trace, observations)
+    while not over:
+        if length == max_steps:
+            raise envoi.EnvoiError(
+                f"the episode of seed {seed} did not end within {max_steps} steps; raise --max-steps"
+            )
+        actions = policy(observations, rewards, ended)
+        with one_line():
+            observations, rewards, terminateds, truncateds, _ = env.step(actions)
+        for agent, reward in rewards.items():
+            returns[agent] += float(reward)
+        ended = {agent: bool(terminateds.get(agent) or truncateds.get(agent)) for agent in observations}
+        over = terminateds["__all__"] or truncateds["__all__"]
+        length += 1
+        _trace(trace, observations)
+    context_id = next((info["context_id"] for info in infos.values() if "context_id" in info), None)
+    return Played(returns, length, trace.hexdigest(), context_id)
+
+
+def _trace(trace: Any, observations: Mapping[Any, Any]) -> None:
+    for agent, value in observations.items():
+        trace.update(str(agent).encode())
+        for array in array_bytes(value):
+            trace.update(array)

@@ -1,21 +1,32 @@
-"""The league of self-play: past versions of the learning policy, their games, and their ratings; imports no Ray."""
+"""The league of self-play, with the games and ratings of past versions; and returns by agent and policy.
+
+The frozen policies are a fixed number of modules, whose weights are replaced. They are thus in every checkpoint, and a
+restarted env runner receives them as any other module. The league itself is an item of the algorithm's metrics, which
+a checkpoint has as well: the result of an iteration shows the league as of the iteration before it, restored or not.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from envoi.atomic_write import write_atomically
+
+from .grouping import LEARNER, SelfPlayMapping, opponent, opponents
+
+AGENT_RETURNS, POLICY_RETURNS = "agent_returns", "policy_returns"
+"""Keys of a result, under `env_runners`: returns of the episodes that ended in its iteration, by agent or policy."""
 LEAGUE = "league"
 """Key of a result for the league, as text."""
 SCORES = "league_scores"
 """Key of a result, under `env_runners`, for the points of the learning policy in each game, by its opponent."""
-
-
 RIVAL_RETURNS = "league_returns"
 """Key of a result, under `env_runners`, for the returns of the learning policy in the same games."""
 
@@ -27,12 +38,7 @@ SCORE = 0.6
 
 @dataclass
 class Member:
-    """A version of the learning policy, frozen when it became a member.
-
-    Args:
-        iteration: Iterations of RLlib that it had learned from.
-        env_steps: Env steps that it had learned from.
-    """
+    """A version of the learning policy, frozen when it became a member."""
 
     iteration: int = 0
     env_steps: int = 0
@@ -44,12 +50,6 @@ class League:
 
     A version of the learning policy plays against the members that are in the slots. Once it wins enough, it becomes a
     member itself, and the learning policy is the next version from then on.
-
-    Args:
-        slots: The member in each slot.
-        members: All members so far, also those that are in no slot any more.
-        games: Games of version i against member j, by "i-j".
-        points: Points of version i in these games: 1 for a win, 0.5 for a tie.
     """
 
     slots: list[int]
@@ -78,26 +78,21 @@ class League:
         return len(self.members)
 
     def record(self, scores: Mapping[int, Sequence[float]]) -> None:
-        """Adds games of the learning policy.
-
-        Args:
-            scores: The points of the learning policy in each game, by the slot of its opponent.
-        """
+        """Adds games of the learning policy."""
         for slot, points in scores.items():
             pair = f"{self.version}-{self.slots[slot]}"
             self.games[pair] = self.games.get(pair, 0) + len(points)
             self.points[pair] = self.points.get(pair, 0.0) + float(sum(points))
 
-    @property
-    def score(self) -> float | None:
-        """The share of points of the learning policy against the members in the slots; None before a game of each."""
-        members = set(self.slots)
-        shares = [self._share(member) for member in members if self._share(member) is not None]
-        return float(np.mean(np.array(shares, float))) if len(shares) == len(members) else None
-
     def _share(self, member: int) -> float | None:
         pair = f"{self.version}-{member}"
         return self.points[pair] / self.games[pair] if self.games.get(pair) else None
+
+    @property
+    def score(self) -> float | None:
+        """The share of points of the learning policy against the members in the slots; None before a game of each."""
+        shares = [self._share(member) for member in set(self.slots)]
+        return None if None in shares else float(np.mean(np.array(shares, float)))
 
     @property
     def is_due(self) -> bool:
@@ -107,16 +102,7 @@ class League:
         return played >= GAMES and score is not None and score >= SCORE
 
     def admit(self, iteration: int, env_steps: int) -> int:
-        """Makes the learning policy a member.
-
-        Args:
-            iteration: Iterations that it has learned from.
-            env_steps: Env steps that it has learned from.
-
-        Returns:
-            The slot that its weights belong in: one of a member that is in two of them, or else that of the member
-            whom it beats most often, from whom there is least to learn.
-        """
+        """Makes the learning policy a member, in the slot of the one that it beats most often, and returns the slot."""
 
         def easiness(slot: int) -> tuple[bool, float, int]:
             member = self.slots[slot]
@@ -147,22 +133,18 @@ class League:
     def describe(self) -> dict[str, Any]:
         """Returns the league as plain values for a file: versions with their ratings, and games and points by pair."""
         games, points = self.table()
-        ratings = elo_ratings(games, points)
-        versions: list[dict[str, Any]] = []
-        for number, elo in enumerate(ratings):
-            member = self.members[number] if number < len(self.members) else None
-            total = float(games[number].sum())
-            versions.append(
-                {
-                    "version": number,
-                    "name": "untrained" if number == 0 else "learning" if member is None else "version",
-                    "env_steps": None if member is None else member.env_steps,
-                    "elo": round(float(elo), 1),
-                    "games": int(total),
-                    "score": round(float(points[number].sum()) / total, 4) if total else None,
-                    "slots": [slot for slot, held in enumerate(self.slots) if held == number],
-                }
-            )
+        versions = [
+            {
+                "version": number,
+                "name": "learning" if number == self.version else "version" if number else "untrained",
+                "env_steps": None if number == self.version else self.members[number].env_steps,
+                "elo": round(float(elo), 1),
+                "games": int(games[number].sum()),
+                "score": round(float(points[number].sum() / games[number].sum()), 4) if games[number].any() else None,
+                "slots": [slot for slot, held in enumerate(self.slots) if held == number],
+            }
+            for number, elo in enumerate(elo_ratings(games, points))
+        ]
         return {"versions": versions, "games": games.astype(int).tolist(), "points": points.tolist()}
 
 
@@ -172,14 +154,6 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
     The model is that of Bradley and Terry (1952), fitted by the algorithm of Hunter (2004), "MM algorithms for
     generalized Bradley-Terry models". Each pair that has met is given one tied game more, so that the rating of a
     player that wins all games stays finite. The order of the games makes no difference.
-
-    Args:
-        games: Games of player i against player j, shape (n, n), symmetric.
-        points: Points of player i against player j: 1 for a win, 0.5 for a tie.
-        rounds: Steps of the algorithm.
-
-    Returns:
-        The ratings, shape (n,), that of the first player 0. A player without a game has that of the player before it.
     """
     met = games > 0
     played, won = games + met, (points + 0.5 * met).sum(axis=1)
@@ -194,3 +168,153 @@ def elo_ratings(games: NDArray[np.float64], points: NDArray[np.float64], rounds:
         if not active[player]:
             ratings[player] = ratings[player - 1]
     return ratings - ratings[0]
+
+
+class LeagueFile:
+    """`league.json` of a job: the versions with their ratings, and the games and points of each pair, by trial."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "league.json"
+
+    def read(self) -> dict[str, Any]:
+        """Returns the leagues by trial, as `League.describe` gives them; empty if there are none."""
+        return json.loads(self.path.read_text(encoding="utf-8"))["trials"] if self.path.exists() else {}
+
+    def write(self, trial: int, league: League) -> float:
+        """Replaces a trial's league, and returns the rating of its learning policy."""
+        described = league.describe()
+        write_atomically(
+            self.path, json.dumps({"format": 1, "trials": self.read() | {str(trial): described}}, indent=1)
+        )
+        return described["versions"][-1]["elo"]
+
+
+# Inside an algorithm: games are counted, and versions frozen, after each iteration.
+
+
+def begin(algorithm: Any) -> None:
+    """Puts the untrained policy into all slots of a new algorithm of self-play."""
+    if isinstance(algorithm.config.policy_mapping_fn, SelfPlayMapping):
+        _freeze(algorithm, opponents(algorithm.config.policy_mapping_fn.slots))
+
+
+def advance(algorithm: Any, metrics_logger: Any, result: dict[str, Any]) -> None:
+    """Counts the games of an iteration, and freezes the learning policy if it has become a member."""
+    mapping = algorithm.config.policy_mapping_fn
+    if not isinstance(mapping, SelfPlayMapping):
+        return
+    known = result.get(LEAGUE)
+    league = League.from_json(known) if isinstance(known, str) else League.new(mapping.slots)
+    scores = result.get("env_runners", {}).get(SCORES, {})
+    by_slot = {slot: scores.get(name) for slot, name in enumerate(opponents(mapping.slots))}
+    league.record({slot: points for slot, points in by_slot.items() if isinstance(points, list)})  # a NaN if none ended
+    if league.is_due:
+        steps = int(result.get("num_env_steps_sampled_lifetime", 0))
+        slot = league.admit(int(result["training_iteration"]), steps)
+        _freeze(algorithm, [opponent(slot)])
+    result[LEAGUE] = league.to_json()
+    metrics_logger.log_value(LEAGUE, result[LEAGUE], reduce="item")
+
+
+def _freeze(algorithm: Any, names: Sequence[str]) -> None:
+    """Copies the weights of the learning policy into frozen ones, in learners and env runners."""
+    group = algorithm.learner_group
+    full = group.get_state(components=f"learner/rl_module/{LEARNER}")["learner"]["rl_module"][LEARNER]
+    group.set_state({"learner": {"rl_module": dict.fromkeys(names, full)}})
+    acting = group.get_state(components=f"learner/rl_module/{LEARNER}", inference_only=True)
+    weights = dict.fromkeys(names, acting["learner"]["rl_module"][LEARNER])
+
+    # Without a sequence number, which is that of the weights that the runners have, and which they would ignore.
+    algorithm.env_runner_group.foreach_env_runner(_Replace(weights))
+
+
+class _Replace:
+    """Replaces weights of modules in an env runner. A class, so that it can be pickled."""
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self.weights = dict(weights)
+
+    def __call__(self, env_runner: Any) -> None:
+        env_runner.set_state({"rl_module": self.weights})
+
+
+# The episodes of an env runner.
+
+
+def log_returns(episode: Any, earlier_chunks: Sequence[Any], metrics_logger: Any, env_runner: Any = None) -> None:
+    """Logs the return of each agent and policy in a whole episode, and in self-play the points of the learning policy.
+
+    The return of a policy is the mean over the agents that it played in the episode.
+    """
+    returns: dict[Any, float] = defaultdict(float)
+    for chunk in (*earlier_chunks, episode):
+        for agent, own in chunk.agent_episodes.items():
+            returns[agent] += float(own.get_return())
+    by_policy: dict[str, list[float]] = defaultdict(list)
+    seats = {agent: episode.module_for(agent) for agent in returns}
+    for agent, total in returns.items():
+        by_policy[seats[agent]].append(total)
+        metrics_logger.log_value((AGENT_RETURNS, str(agent)), total, reduce="item_series")
+    for policy, totals in by_policy.items():
+        metrics_logger.log_value((POLICY_RETURNS, policy), sum(totals) / len(totals), reduce="item_series")
+    if isinstance(getattr(getattr(env_runner, "config", None), "policy_mapping_fn", None), SelfPlayMapping):
+        for rival, points, own in _games([(seats, returns)]):
+            metrics_logger.log_value((SCORES, rival), points, reduce="item_series")
+            metrics_logger.log_value(RIVAL_RETURNS, own, reduce="item_series")
+
+
+def ended_returns(result: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Reads the returns that an iteration has logged."""
+    found: dict[str, list[float]] = {}
+    for key, what in ((POLICY_RETURNS, "policy"), (AGENT_RETURNS, "agent")):
+        for name, values in result.get("env_runners", {}).get(key, {}).items():
+            if isinstance(values, list):  # a NaN if none ended
+                found[f"{what}/{name}"] = [float(value) for value in values]
+    return found
+
+
+Game = tuple[Mapping[Any, str], Mapping[Any, float]]
+"""The policy and the return of each agent."""
+
+
+def _games(games: Iterable[Game]) -> Iterable[tuple[str, float, float]]:
+    """Yields the opponent, the points (1, 0.5 or 0) and the return of the learning policy, of games against others."""
+    for seats, returns in games:
+        totals = {seats[agent]: total for agent, total in returns.items()}
+        rivals = totals.keys() - {LEARNER}
+        if LEARNER in totals and len(rivals) == 1:
+            (rival,) = rivals
+            own, other = totals[LEARNER], totals[rival]
+            yield rival, 0.5 + 0.5 * (own > other) - 0.5 * (own < other), own
+
+
+# An evaluation.
+
+
+@dataclass(frozen=True)
+class Match:
+    """The games of the learning policy against one past version."""
+
+    opponent: str
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def points(self) -> float:
+        """The share of the points, from 0 to 1; a tie is half a point."""
+        return (self.wins + 0.5 * self.ties) / (self.wins + self.ties + self.losses)
+
+
+def matches(games: Iterable[Game], league: Mapping[str, Any] | None) -> tuple[Match, ...]:
+    """Counts the games of the learning policy against each past version, which has a name if the league is known."""
+    names: dict[str, str] = {}
+    for version in (league or {}).get("versions", ()):
+        number, steps = version["version"], version["env_steps"]
+        name = f"version {number} ({f'frozen at {steps:,} steps' if steps else version['name']})"
+        names |= dict.fromkeys(map(opponent, version["slots"]), name)
+    found: dict[str, list[float]] = defaultdict(list)
+    for rival, points, _ in _games(games):
+        found[names.get(rival, rival)].append(points)
+    made = [Match(rival, each.count(1.0), each.count(0.5), each.count(0.0)) for rival, each in found.items()]
+    return tuple(sorted(made, key=lambda match: match.points))

@@ -29,6 +29,7 @@ from ray.rllib.connectors.module_to_env.remove_single_ts_time_rank_from_batch im
 from ray.rllib.connectors.module_to_env.unbatch_to_individual_items import UnBatchToIndividualItems
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.metrics import (
     CONNECTOR_PIPELINE_TIMER,
     CONNECTOR_TIMERS,
@@ -41,10 +42,6 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.metrics.utils import to_snake_case
 from ray.rllib.utils.spaces.space_utils import clip_action, unsquash_action
-
-from .policies import by_policy
-
-__all__ = ["ActionsByEnv", "RowsByModule", "custom_connectors"]
 
 ROWS = "memorized_map_structure"
 """RLlib's key in `shared_data` for the episode and agent of each row, by module."""
@@ -81,11 +78,7 @@ def custom_connectors(pipeline: ConnectorPipelineV2) -> list[str]:
 
 
 class RowsByModule:
-    """Makes the input of each policy from the latest observations of all agents that act next.
-
-    Args:
-        pipeline: RLlib's env-to-module pipeline, of its default connectors; no policy keeps a state.
-    """
+    """Makes the input of each policy from the latest observations of all agents that act next."""
 
     def __init__(self, pipeline: ConnectorPipelineV2) -> None:
         self._stack, self._to_tensor = pipeline.connectors[-2:]
@@ -99,14 +92,7 @@ class RowsByModule:
         shared_data: dict[str, Any],
         metrics: MetricsLogger,
     ) -> dict[Any, Any]:
-        """Returns a batch of observations for each policy, as tensors with a row per agent that acts next.
-
-        Args:
-            episodes: The episode of each environment, with the latest observations.
-            rl_module: The policies.
-            shared_data: Gets the episode and agent of each row under `ROWS`.
-            metrics: Gets RLlib's timers.
-        """
+        """Returns a batch of observations for each policy, as tensors with a row per agent that acts next."""
         length = sum(episode.env_t - episode.env_t_started for episode in episodes)
         metrics.log_value(ENV_TO_MODULE_SUM_EPISODES_LENGTH_IN, length)
         prefix = (ENV_TO_MODULE_CONNECTOR,)
@@ -117,7 +103,7 @@ class RowsByModule:
             with _timed(metrics, prefix, BatchIndividualItems):
                 batch = self._stack(rl_module=rl_module, batch=batch, episodes=episodes, shared_data=shared_data)
             with _timed(metrics, prefix, NumpyToTensor):
-                batch = by_policy(self._to_tensor, rl_module, batch, episodes=episodes, shared_data=shared_data)
+                batch = self._to_tensor(rl_module=rl_module, batch=batch, episodes=episodes, shared_data=shared_data)
         metrics.log_value(ENV_TO_MODULE_SUM_EPISODES_LENGTH_OUT, length)
         return cast("dict[Any, Any]", batch)
 
@@ -149,11 +135,7 @@ class RowsByModule:
 
 
 class ActionsByEnv:
-    """Chooses the actions of all agents from the outputs of the policies.
-
-    Args:
-        pipeline: RLlib's module-to-env pipeline, of its default connectors; no policy keeps a state.
-    """
+    """Chooses the actions of all agents from the outputs of the policies."""
 
     def __init__(self, pipeline: ConnectorPipelineV2) -> None:
         self._choose, self._to_numpy = pipeline.connectors[:2]
@@ -172,21 +154,12 @@ class ActionsByEnv:
         shared_data: dict[str, Any],
         metrics: MetricsLogger,
     ) -> dict[str, list[dict[Any, Any]]]:
-        """Returns the columns of the policies' outputs: a list with the values by agent of each environment.
-
-        Args:
-            batch: The outputs of each policy.
-            episodes: The episode of each environment.
-            rl_module: The policies.
-            explore: If True, actions are random, as the policy's exploration makes them.
-            shared_data: Has the episode and agent of each row under `ROWS`.
-            metrics: Gets RLlib's timers.
-        """
+        """Returns the columns of the policies' outputs: a list with the values by agent of each environment."""
         prefix = (MODULE_TO_ENV_CONNECTOR,)
         with metrics.log_time((*prefix, CONNECTOR_PIPELINE_TIMER)):
             for connector in (self._choose, self._to_numpy):
                 with _timed(metrics, prefix, type(connector)):
-                    batch = by_policy(connector, rl_module, batch, episodes=episodes, explore=explore)
+                    batch = connector(rl_module=rl_module, batch=batch, episodes=episodes, explore=explore)
             with _timed(metrics, prefix, UnBatchToIndividualItems):
                 return self._by_env(batch, episodes, shared_data[ROWS])
 
@@ -254,3 +227,108 @@ def _timed(metrics: MetricsLogger, prefix: tuple[str, ...], kind: type) -> Itera
     """Logs the time that a connector takes, under RLlib's key for it."""
     with metrics.log_time((*prefix, TIMERS, CONNECTOR_TIMERS, to_snake_case(kind.__name__))):
         yield
+
+
+ALL = "__all__"
+SKIPPED = MultiAgentEpisode.SKIP_ENV_TS_TAG
+"""The entry of `env_t_to_agent_t` for a step in which an agent is not observed."""
+
+
+def add_step(
+    episode: Any,
+    now: float,
+    observations: Mapping[Any, Any],
+    actions: Mapping[Any, Any],
+    rewards: Mapping[Any, Any],
+    infos: Mapping[Any, Any],
+    terminateds: Mapping[Any, bool],
+    truncateds: Mapping[Any, bool],
+    outputs: Mapping[Any, Mapping[str, Any]],
+) -> None:
+    """Adds a step to an episode, as `MultiAgentEpisode.add_env_step` does."""
+    if not _is_quiet(episode, observations, actions, rewards, terminateds, truncateds):
+        episode.add_env_step(
+            observations=observations,
+            actions=actions,
+            rewards=rewards,
+            infos=infos,
+            terminateds=terminateds,
+            truncateds=truncateds,
+            extra_model_outputs=outputs,
+        )
+        return
+    episode.env_t += 1
+    places, started = episode.env_t_to_agent_t, episode.agent_t_started
+    for agent, single in episode.agent_episodes.items():
+        steps = places[agent].data
+        if agent not in observations:
+            steps.append(SKIPPED)
+            if agent in actions:  # completed by the step in which the agent is observed again
+                episode._hanging_actions_end[agent] = actions[agent]
+                episode._hanging_rewards_end[agent] = rewards.get(agent) or 0.0
+                episode._hanging_extra_model_outputs_end[agent] = outputs.get(agent)
+            elif agent in rewards or agent in terminateds or agent in truncateds:
+                episode._hanging_rewards_end[agent] += rewards.get(agent) or 0.0
+            continue
+        reward = rewards.get(agent) or 0.0
+        if agent in actions:
+            action, further = actions[agent], outputs.get(agent)
+        else:
+            action = episode._hanging_actions_end.pop(agent)
+            further = episode._hanging_extra_model_outputs_end.pop(agent, None)
+            reward = episode._hanging_rewards_end.pop(agent, 0.0) + reward
+        observation, info = observations[agent], infos.get(agent) or {}
+        single.observations.data.append(observation)
+        single.actions.data.append(action)
+        single.rewards.data.append(reward)
+        single.infos.data.append(info)
+        single.t += 1
+        if further is not None:
+            columns = single.extra_model_outputs
+            for column, value in further.items():
+                if column in columns:
+                    columns[column].data.append(value)
+                else:
+                    columns[column] = InfiniteLookbackBuffer([value])
+        single._last_added_observation, single._last_added_infos = observation, info
+        single._last_step_time = now
+        if single._start_time is None:
+            single._start_time = now
+        steps.append(single.t - single.t_started + started[agent])
+    episode._last_step_time = now
+    if episode._start_time is None:
+        episode._start_time = now
+
+
+def _is_quiet(
+    episode: Any,
+    observations: Mapping[Any, Any],
+    actions: Mapping[Any, Any],
+    rewards: Mapping[Any, Any],
+    terminateds: Mapping[Any, bool],
+    truncateds: Mapping[Any, bool],
+) -> bool:
+    """Returns True if no agent ends or joins in a step, and RLlib would accept the step."""
+    if True in terminateds.values() or True in truncateds.values() or episode.is_terminated or episode.is_truncated:
+        return False
+    known = episode.agent_episodes
+    agents = known.keys()
+    if not (observations.keys() <= agents and rewards.keys() <= agents and actions.keys() <= agents):
+        return False
+    for flags in (terminateds, truncateds):
+        for agent in flags:
+            if agent not in known and agent != ALL:
+                return False
+    hanging, is_running = episode._hanging_actions_end, False
+    for agent, single in known.items():
+        if single.is_terminated or single.is_truncated:
+            if agent in observations or agent in actions or agent in rewards:
+                return False
+            continue
+        is_running = True
+        if agent in actions:
+            if agent in hanging or (agent in observations and agent not in rewards):
+                return False
+        elif agent in observations and agent not in hanging:
+            return False
+    return is_running

@@ -1,11 +1,14 @@
-"""Handles Ctrl-C while a job starts and trains."""
+"""Handles Ctrl-C, the output of Ray and environment variables, for the process of a job."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Self
 
@@ -47,14 +50,7 @@ class Interruption:
 
     @contextmanager
     def patience(self, is_stuck: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Makes the first Ctrl-C inside set `asked` rather than raise.
-
-        Args:
-            is_stuck: Asked each second after that; once it returns True, KeyboardInterrupt is raised all the same.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C was pressed before, twice, or once while `is_stuck`.
-        """
+        """Makes the first Ctrl-C inside set `asked` rather than raise."""
         self.check()
         self._patient = True
         over = threading.Event()
@@ -72,3 +68,42 @@ class Interruption:
             if self.asked and main is not None and is_stuck() and not over.is_set():
                 signal.pthread_kill(main, signal.SIGINT)
                 return
+
+
+@contextmanager
+def redirected(path: Path) -> Iterator[None]:
+    """Appends the process's stdout and stderr to a file while it is entered.
+
+    It replaces the file descriptors, as Ray's native code writes to them and its child processes inherit them. To write
+    to the terminal meanwhile, duplicate its descriptor beforehand.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
+    try:
+        with path.open("ab") as log:
+            for descriptor, _ in kept:
+                os.dup2(log.fileno(), descriptor)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, copy in kept:
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+@contextmanager
+def variables_set(fixed: Mapping[str, str], defaults: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables while it is entered, and puts back what was there before."""
+    values = {**{name: value for name, value in defaults.items() if name not in os.environ}, **fixed}
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,1 +1,0 @@
-"""Observers: see every transition of a rollout, and keep the first violation of each requirement."""

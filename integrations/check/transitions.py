@@ -1,0 +1,280 @@
+"""Transitions, which follow from the number of the call and so can be reproduced, and their differences."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from envoi import Discrete, sample
+from envoi.protocol.multi_env import MASK, Agent
+from envoi.spec import SpecTree
+
+from .drivers.base import Driver, Reply
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One reset or step.
+
+    Attributes:
+        episode: Number of the episode, from 1.
+        step: Number of the step, from 1; 0 for the reset.
+        actions: The very actions that were passed, by agent; empty for a reset.
+        actions_copy: Copies of them from before the call.
+        reply: The very reply of the environment.
+        reply_copy: A copy of it, which later calls cannot change.
+    """
+
+    episode: int
+    step: int
+    actions: Mapping[Agent, Any]
+    actions_copy: Mapping[Agent, Any]
+    reply: Reply
+    reply_copy: Reply
+
+    @property
+    def where(self) -> str:
+        """The place of the transition for a message, such as "step 3 of episode 1"."""
+        end = ", its last" if self.step and self.reply.over else ""
+        when = f"step {self.step}" if self.step else "the reset"
+        return f"{when} of episode {self.episode}{end}"
+
+
+def copy_reply(reply: Reply) -> Reply:
+    """Returns a copy of a reply that later calls cannot change."""
+    names = ("observations", "infos", "rewards", "terminated", "truncated", "discounts")
+    return Reply(
+        **{name: {agent: copy_value(value) for agent, value in getattr(reply, name).items()} for name in names},
+        agents=tuple(reply.agents),
+        acting=tuple(reply.acting),
+        restarted=reply.restarted,
+    )
+
+
+_IMMUTABLE = (bool, int, float, str, bytes, type(None), np.generic)
+
+
+def copy_value(value: Any) -> Any:
+    """Returns a deep copy of a value; the value itself where it cannot be copied."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.copy()
+    if isinstance(value, _IMMUTABLE):
+        return value
+    if type(value) is dict and all(isinstance(part, _IMMUTABLE) for part in value.values()):
+        return dict(value)
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
+
+
+Policy = Literal["random", "same"]
+BetweenSteps = Callable[[Driver], None]
+
+
+class GlobalSeeds(NamedTuple):
+    """Seeds of the process-wide generators, to which the number of the call is added."""
+
+    numpy: int = 0
+    python: int = 0
+
+
+@contextmanager
+def global_generators_restored() -> Iterator[None]:
+    """Restores the states of the process-wide generators at the end."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+class Collector:
+    """Plays a driver with random actions, episode after episode, and returns transitions."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        seed: Any,
+        policy: Policy = "random",
+        action_seed: int = 0,
+        global_seeds: GlobalSeeds = GlobalSeeds(),  # noqa: B008 (a tuple)
+        between: BetweenSteps | None = None,
+    ) -> None:
+        self.driver, self.seed, self.policy, self.action_seed = driver, seed, policy, action_seed
+        self.global_seeds, self.between = global_seeds, between
+        self.calls = self.episode = self.step = 0
+        self.reply: Reply | None = None
+        self.actions: Mapping[Agent, Any] = {}
+        self._rng = np.random.default_rng(action_seed)
+
+    def advance(self, limit: int) -> Transition:
+        """Makes the next call: a step, or a reset where the episode is over or `limit` steps long."""
+        self.calls += 1
+        self.seed_global_generators()
+        if self.reply is None or self.reply.over or self.step >= limit:
+            self.episode, self.step, self.actions, before = self.episode + 1, 0, {}, {}
+            self.reply = self.driver.reset(self.seed if self.episode == 1 else None)
+        else:
+            if self.between is not None:
+                self.between(self.driver)
+                self.seed_global_generators()
+            self.step += 1
+            self.actions = self._choose_actions(self.reply)
+            before = {agent: copy_value(value) for agent, value in self.actions.items()}
+            self.reply = self.driver.step(dict(self.actions))
+        return Transition(self.episode, self.step, self.actions, before, self.reply, copy_reply(self.reply))
+
+    def collect(self, episodes: int, limit: int) -> list[Transition]:
+        """Collects transitions until the end of an episode, from the current state."""
+        trace: list[Transition] = []
+        while not (self.episode >= episodes and self.reply is not None and (self.reply.over or self.step >= limit)):
+            trace.append(self.advance(limit))
+        return trace
+
+    def with_driver(self, driver: Driver) -> Collector:
+        """Returns a copy of the collector, at the same call, for another driver."""
+        other = copy.copy(self)
+        other.driver, other._rng = driver, copy.deepcopy(self._rng)
+        return other
+
+    def seed_global_generators(self) -> None:
+        """Seeds the process-wide generators with the number of the last call."""
+        random.seed(self.global_seeds.python * 1_000_003 + self.calls)
+        np.random.seed((self.global_seeds.numpy * 1_000_003 + self.calls) % 2**32)  # noqa: NPY002
+
+    def _choose_actions(self, reply: Reply) -> dict[Any, Any]:
+        rng = self._rng if self.policy == "random" else np.random.default_rng(self.action_seed)
+        driver = self.driver
+        return {
+            agent: driver.encode_action(
+                agent, _random_action(driver.action_specs[agent], driver.action_mask(agent, reply), rng)
+            )
+            for agent in reply.acting
+        }
+
+
+def _random_action(spec: SpecTree, mask: Any, rng: np.random.Generator) -> Any:
+    """Samples an action, among those that the mask allows where there is one."""
+    if mask is not None and isinstance(spec, Discrete):
+        legal = np.flatnonzero(np.asarray(mask).ravel()[: spec.n])
+        if legal.size:
+            return spec.dtype.type(spec.start + int(legal[int(rng.integers(legal.size))]))
+    return sample(spec, rng)
+
+
+def traces_differ(
+    expected: Sequence[Transition], actual: Sequence[Transition], driver: Driver, infos: bool = False
+) -> str | None:
+    """Describes the first difference of two traces; None where they are equal."""
+    for a, b in zip(expected, actual, strict=False):
+        difference = _replies_differ(a.reply_copy, b.reply_copy, driver, infos)
+        if difference is not None:
+            return f"{difference} ({b.where})"
+        if (a.episode, a.step) != (b.episode, b.step):
+            return f"{a.where} against {b.where}"
+    if len(expected) != len(actual):
+        return f"{len(expected)} calls against {len(actual)}"
+    return None
+
+
+def _replies_differ(one: Reply, other: Reply, driver: Driver, infos: bool) -> str | None:
+    if infos:
+        return _mappings_differ("info", one.infos, other.infos, driver)
+    for name in ("agents", "acting"):
+        a, b = getattr(one, name), getattr(other, name)
+        if a != b:
+            if driver.kind == "single":
+                return "the episode ends in one and continues in the other"
+            return f"{name}: {list(a)} against {list(b)}"
+    parts = (
+        ("observation", one.observations, other.observations),
+        ("reward", one.rewards, other.rewards),
+        ("terminated", one.terminated, other.terminated),
+        ("truncated", one.truncated, other.truncated),
+        ("discount", one.discounts, other.discounts),
+        # Of the infos only the masks, as the actions depend on them.
+        ("action mask", _masks(one), _masks(other)),
+    )
+    differences = (_mappings_differ(name, a, b, driver) for name, a, b in parts)
+    return next((difference for difference in differences if difference is not None), None)
+
+
+def _masks(reply: Reply) -> dict[Any, Any]:
+    return {a: info[MASK] for a, info in reply.infos.items() if isinstance(info, Mapping) and MASK in info}
+
+
+def _mappings_differ(name: str, one: Mapping[Agent, Any], other: Mapping[Agent, Any], driver: Driver) -> str | None:
+    if one.keys() != other.keys():
+        return f"{name}: for {list(one)} against {list(other)}"
+    for agent in one:
+        difference = values_differ(one[agent], other[agent], driver.label(name, agent))
+        if difference is not None:
+            return difference
+    return None
+
+
+def values_differ(one: Any, other: Any, path: str = "", tolerance: float = 0.0) -> str | None:
+    """Describes the first difference of two values; None where they are equal.
+
+    Numbers are compared by value, arrays also by dtype and shape, objects of unknown classes by class only.
+    """
+    if one is other:
+        return None
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if one.keys() != other.keys():
+            return f"{path}: keys {list(one)} against {list(other)}"
+        parts = ((f"{path}[{key!r}]", one[key], other[key]) for key in one)
+    elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        if len(one) != len(other):
+            return f"{path}: {len(one)} elements against {len(other)}"
+        parts = ((f"{path}[{index}]", a, b) for index, (a, b) in enumerate(zip(one, other, strict=True)))
+    elif _is_number(one) and _is_number(other):
+        return _arrays_differ(one, other, path, tolerance)
+    elif isinstance(one, (str, bytes, type(None))) or isinstance(other, (str, bytes, type(None))):
+        return None if type(one) is type(other) and one == other else f"{path}: {_short(one)} against {_short(other)}"
+    else:
+        return None if type(one) is type(other) else f"{path}: {_short(one)} against {_short(other)}"
+    differences = (values_differ(a, b, where, tolerance) for where, a, b in parts)
+    return next((difference for difference in differences if difference is not None), None)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "biufcSU"
+    return isinstance(value, (bool, int, float, complex))
+
+
+def _arrays_differ(one: Any, other: Any, path: str, tolerance: float) -> str | None:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and not tolerance and one.dtype != other.dtype:
+        return f"{path}: dtype {one.dtype} against {other.dtype}"
+    a, b = np.asarray(one), np.asarray(other)
+    if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
+        return None
+    if a.shape != b.shape:
+        return f"{path}: shape {a.shape} against {b.shape}"
+    if a.dtype.kind in "SU" or b.dtype.kind in "SU":
+        wrong = np.asarray(a != b)
+    else:
+        with np.errstate(all="ignore"):
+            wrong = np.asarray((a != b) & ~((a != a) & (b != b)))  # nan
+            if tolerance:
+                wrong = wrong & ~np.asarray(np.isclose(a, b, rtol=tolerance, atol=tolerance))
+    if not wrong.any():
+        return None
+    at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    index = "".join(f"[{int(i)}]" for i in at)
+    return f"{path}{index}: {_short(a[at])} against {_short(b[at])}"
+
+
+def _short(value: Any) -> str:
+    text = str(value) if isinstance(value, np.generic) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:37] + "…"

@@ -1,0 +1,388 @@
+"""The parts of an `AlgorithmConfig` that `configure` adapts to an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.policy.policy import PolicySpec
+from ray.rllib.utils import force_list
+
+import envoi
+from envoi.adapters.rllib.creator import FORM
+from envoi.adapters.rllib.masks import can_mask, declares_masks, unmasked
+from envoi.adapters.shared.loss import warn_user
+from envoi.batching.loop import Lanes
+from envoi.protocol.multi_env import MASK
+
+from .algorithms import ACTIONS, Algorithm, check_actions
+from .batched_runner import Runner, check_runner, use_runner
+from .batched_runner.multi_agent_env_runner import BatchedMultiAgentEnvRunner
+from .callbacks import EnvoiCallbacks
+from .env_options import EnvOptions
+from .env_preflight import check_lanes
+from .modules import check_module, has_own_module, networks_of, set_modules
+from .modules.catalogs import is_flat
+from .modules.choice import ALGORITHMS_WITH_MASKS, is_own_module
+from .multi_agent.grouping import FixedMapping, Policies, SelfPlayMapping, group_spaces
+from .registration import RegisteredEnv
+
+
+def is_default(config: AlgorithmConfig, name: str) -> bool:
+    """Returns True if a setting has the default of its config's class, so that it is free to change.
+
+    A default that the user has set explicitly looks the same.
+    """
+    return bool(getattr(config, name) == getattr(type(config)(), name))
+
+
+def set_default(config: AlgorithmConfig, **values: Any) -> None:
+    """Sets attributes of a config that its user has not set."""
+    fresh = type(config)()
+    for name, value in values.items():
+        if bool(getattr(config, name) == getattr(fresh, name)):
+            setattr(config, name, value)
+
+
+@dataclass(frozen=True)
+class DescribedEnv:
+    """A registered env, and what one instance of it shows."""
+
+    registered: RegisteredEnv
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    lanes: int | None
+    has_own_batch: bool
+    masked_agents: list[Any]
+    is_multi_agent: bool
+    form: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def name(self) -> str:
+        """The name that the env is registered under."""
+        return self.registered.name
+
+    @property
+    def options(self) -> EnvOptions:
+        """The options of the env."""
+        return self.registered.options
+
+    @property
+    def spaces_of_agents(self) -> Mapping[Any, tuple[spaces.Space[Any], spaces.Space[Any]]]:
+        """The observation and the action space of each agent; of the agent None, if there is only one."""
+        observations, actions = self.observation_space, self.action_space
+        if not self.is_multi_agent:
+            return {None: (observations, actions)}
+        assert isinstance(observations, spaces.Dict)
+        assert isinstance(actions, spaces.Dict)
+        return {agent: (observations[agent], actions[agent]) for agent in actions.spaces}
+
+
+def describe_env(
+    registered: RegisteredEnv,
+    env_config: Mapping[str, Any],
+    num_envs: int | None,
+    form: Mapping[str, Any] | None = None,
+) -> DescribedEnv:
+    """Makes one instance of a registered env, looks at it, and closes it."""
+    made = registered.make({**env_config, FORM: form or {}})
+    is_batch = isinstance(made, VectorEnv)
+    try:
+        lanes = check_lanes(made, num_envs) if is_batch else None
+        is_multi_agent = hasattr(made, "action_spaces")
+        of_one = "single_" if lanes is not None else ""
+        _, infos = made.reset()
+        masked = _masked(infos, made, is_multi_agent, lanes)
+        return DescribedEnv(
+            registered,
+            getattr(made, f"{of_one}observation_space"),
+            getattr(made, f"{of_one}action_space"),
+            lanes,
+            lanes is not None or (not is_multi_agent and _has_own_batch(made.core)),
+            masked,
+            is_multi_agent,
+            form or {},
+        )
+    finally:
+        made.close()
+
+
+def _masked(infos: Mapping[Any, Any], made: Any, is_multi_agent: bool, lanes: int | None) -> list[Any]:
+    """Returns the agents that have action masks."""
+    declaring = declares_masks(made.core)
+    if is_multi_agent:
+        able = [agent for agent in made.action_spaces if can_mask(made.core.action_spec[agent])]
+        return [agent for agent in able if agent in declaring or MASK in infos.get(agent, {})]
+    each = made.last.info if lanes is not None else [infos]
+    return [None] if can_mask(made.core.action_spec) and (declaring or any(MASK in info for info in each)) else []
+
+
+def _has_own_batch(core: Any) -> bool:
+    """Returns True if a batch of a core environment is no loop over its lanes."""
+    if not isinstance(core.unwrapped, envoi.BatchModel):
+        return False
+    inside: Any = envoi.batch(core, 1)
+    while not isinstance(inside, Lanes):
+        if not hasattr(inside, "env"):
+            return True
+        inside = inside.env
+    return False
+
+
+VECTOR = "vector_entry_point"
+
+
+def set_environment(config: AlgorithmConfig, env: DescribedEnv) -> None:
+    """Sets the env of a config, how its lanes are stepped, and whether its actions are normalised."""
+    config.env = env.name
+    # RLlib's checks advance the envs' random streams, and envoi checks more.
+    set_default(config, disable_env_checking=True)
+    if not any(_has_box(action) for _, action in env.spaces_of_agents.values()):
+        set_default(config, normalize_actions=False)  # for other actions it only costs a deep copy of each
+    if env.lanes is not None:
+        if env.options.vectorize is False:
+            raise envoi.EnvoiError(
+                f"vectorize: expected True or 'auto' for a batch, whose {env.lanes} lanes take one step together, got "
+                "False; leave it out, or register an env of one lane"
+            )
+        if not is_default(config, "num_envs_per_env_runner") and config.num_envs_per_env_runner != env.lanes:
+            raise envoi.EnvoiError(
+                f"num_envs_per_env_runner: expected {env.lanes}, the lanes of the batch, got "
+                f"{config.num_envs_per_env_runner}; leave it out, or make a batch of as many lanes"
+            )
+        config.num_envs_per_env_runner = env.lanes
+        config.gym_env_vectorize_mode = VECTOR
+    elif env.options.vectorize is True or (env.options.vectorize == "auto" and env.has_own_batch):
+        if env.is_multi_agent:
+            raise envoi.EnvoiError(
+                "vectorize: expected False or 'auto' for an env of several agents, as RLlib steps them one by one, "
+                "got True"
+            )
+        set_default(config, gym_env_vectorize_mode=VECTOR)
+
+
+def _has_box(space: spaces.Space[object]) -> bool:
+    """Returns True if RLlib would scale a part of the actions."""
+    parts = space.spaces if isinstance(space, spaces.Tuple) else [space]
+    return any(isinstance(part, spaces.Box) for part in parts)
+
+
+def set_env_runner(config: AlgorithmConfig, env: DescribedEnv, runner: Runner) -> None:
+    """Sets envoi's env runner for one agent or for several, whose episodes are those of RLlib's."""
+    if not env.is_multi_agent:
+        use_runner(config, runner)
+        return
+    check_runner(runner)
+    if runner == "sync":
+        return
+    set_default(config, env_runner_cls=BatchedMultiAgentEnvRunner)
+    cls: Any = config.env_runner_cls
+    if runner == "batched" and not issubclass(cls, BatchedMultiAgentEnvRunner):
+        raise envoi.EnvoiError(
+            f"runner: 'batched' cannot be used, because the config has the env runner {cls.__name__}; use 'auto' or "
+            "'sync'"
+        )
+
+
+class UnmaskedWarning(UserWarning):
+    """An env has action masks, and the algorithm has no module that respects them."""
+
+
+def describe_fitting(config: AlgorithmConfig, registered: RegisteredEnv, num_envs: int | None) -> DescribedEnv:
+    """Describes an env in the form that the algorithm's networks take."""
+    networks, is_own = networks_of(config), has_own_module(config)
+    form: dict[str, Any] = {"canonical": "structured"} if networks is not None or is_own else {}
+    described = describe_env(registered, config.env_config, num_envs, {**form, "action_masks": False})
+    known = _name_in(ACTIONS, config)
+    if known is not None and not is_own:
+        check_actions(known, described.action_space)
+    asked = registered.options.action_masks
+    if asked is False or (asked == "auto" and (is_own or not described.masked_agents)):
+        return described
+    if not is_own and (networks is None or networks.masked is None):
+        _say_unmasked(_name(config), registered)
+        return described
+    return describe_env(registered, config.env_config, num_envs, {**form, "action_masks": True})
+
+
+def _say_unmasked(algorithm: str, registered: RegisteredEnv) -> None:
+    """Warns that an algorithm has no module with action masks, or raises the error if they are asked for."""
+    if ACTIONS.get(algorithm) == {"Box"}:
+        raise envoi.EnvoiError(
+            f"action_masks: {algorithm} chooses only real numbers, none of which a mask forbids; leave "
+            "action_masks='auto'"
+        )
+    able = f"these have one: {', '.join(ALGORITHMS_WITH_MASKS)}"
+    if registered.options.action_masks is True:
+        raise envoi.EnvoiError(
+            f"action_masks: {algorithm} has no module with masks; {able}; or give a module of your own"
+        )
+    warn_user(
+        f"{registered.name}: the env has action masks, and {algorithm} has no module that respects them, so that it "
+        f"chooses illegal actions too; {able}",
+        UnmaskedWarning,
+    )
+
+
+def set_networks(config: AlgorithmConfig, env: DescribedEnv) -> None:
+    """Sets the form of the env, and the module that its observations need unless the user has set one."""
+    config.env_config = {**config.env_config, FORM: dict(env.form)}
+    set_modules(config, env.spaces_of_agents.values())
+    given: Any = config.rl_module_spec
+    # Which agents each of several modules plays is not known yet.
+    if isinstance(given, RLModuleSpec) and is_own_module(config, given):
+        for observations, actions in _distinct(env.spaces_of_agents.values()):
+            check_module(
+                given.module_class,
+                observations if given.observation_space is None else given.observation_space,
+                actions if given.action_space is None else given.action_space,
+                model_config=given.model_config,
+                catalog_class=given.catalog_class,
+                config=config,
+            )
+
+
+def _distinct(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Returns pairs of spaces, each once; spaces have no hash."""
+    found: list[tuple[Any, Any]] = []
+    for pair in pairs:
+        if pair not in found:
+            found.append(pair)
+    return found
+
+
+def _name(config: AlgorithmConfig) -> str:
+    return config.algo_class.__name__ if config.algo_class else type(config).__name__
+
+
+def _name_in(names: Container[str], config: AlgorithmConfig) -> str | None:
+    """Returns the name of an algorithm, or of the first class that it derives from, that is one of some names."""
+    classes: tuple[type, ...] = getattr(config.algo_class, "__mro__", ())
+    return next((base.__name__ for base in classes if base.__name__ in names), None)
+
+
+_BUFFERS = {
+    "EpisodeReplayBuffer": "MultiAgentEpisodeReplayBuffer",
+    "PrioritizedEpisodeReplayBuffer": "MultiAgentPrioritizedEpisodeReplayBuffer",
+}
+"""RLlib's replay buffers of one agent, and those of several, which it does not choose by itself."""
+
+
+def set_policies(config: AlgorithmConfig, env: DescribedEnv, policies: Policies | None) -> None:
+    """Sets the policies of several agents, their mapping, and a fitting replay buffer.
+
+    RLlib makes the module of each policy from the module that the user has set, or from its own.
+    """
+    mapping: Any = config.policy_mapping_fn
+    is_replaced = isinstance(mapping, (FixedMapping, SelfPlayMapping)) and (
+        policies is not None or set(mapping.agents) != env.spaces_of_agents.keys()
+    )
+    if config.is_multi_agent and not is_replaced:
+        if policies is not None:
+            raise envoi.EnvoiError(
+                f"policies: the config has policies of its own, {', '.join(config.policies)}, so that policies="
+                f"{policies!r} has no effect; leave it out, or leave out multi_agent(policies=…)"
+            )
+        return
+    grouping = group_spaces(policies, env.observation_space, env.action_space)
+    if grouping is None:
+        return
+    config.multi_agent(
+        policies={name: PolicySpec() for name in (*grouping.policies, *grouping.frozen)},
+        policy_mapping_fn=grouping.mapping,
+        policies_to_train=list(grouping.policies) if grouping.frozen else None,
+    )
+    buffer: dict[str, Any] = getattr(config, "replay_buffer_config", None) or {}
+    if buffer.get("type") in _BUFFERS:
+        # With all of its settings, which RLlib drops where the type changes.
+        config.training(replay_buffer_config={**buffer, "type": _BUFFERS[buffer["type"]]})  # pyright: ignore[reportCallIssue]
+
+
+def set_faults(config: AlgorithmConfig, env: DescribedEnv) -> None:
+    """Sets how RLlib restarts env runners and their envs."""
+    # A runner whose env failed would sleep for a minute before it dies, and the job waits for it.
+    set_default(
+        config,
+        delay_between_env_runner_restarts_s=1.0,
+        restart_failed_sub_environments=env.options.on_env_error == "restart",
+    )
+
+
+def add_callbacks(config: AlgorithmConfig, env: DescribedEnv) -> None:
+    """Adds envoi's callbacks to those of the user, and makes them stay."""
+    del env
+    config.__class__ = _keeping(type(config))
+    for name in ("callbacks_class", "evaluation_config"):
+        setattr(config, name, getattr(config, name))  # which now adds envoi's
+
+
+class KeepsCallbacks(AlgorithmConfig):
+    """A config that adds envoi's callbacks to any class of callbacks that is set, for evaluations too."""
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key == "callbacks_class":
+            value = with_envois([*_envois(self.__dict__.get(key)), *force_list(value)])
+        elif key == "evaluation_config" and isinstance(value, Mapping):
+            kept = {name: with_envois(value[name]) for name in ("callbacks", "callbacks_class") if name in value}
+            value = {**value, **kept}
+        super().__setattr__(key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the class of RLlib or the user, because pickle finds no class that was made here by its name.
+        return _blank, (type(self).__bases__[1],), dict(self.__dict__)
+
+
+def with_envois(callbacks: Any) -> Any:
+    """Returns classes of callbacks with envoi's before them: one class, or a list."""
+    listed = force_list(callbacks)
+    ours = next((each for each in _envois(listed) if each is not EnvoiCallbacks), EnvoiCallbacks)
+    others = [each for each in listed if each is not RLlibCallback and each not in _envois(listed)]
+    return [ours, *others] if others else ours
+
+
+def _envois(callbacks: Any) -> list[type[EnvoiCallbacks]]:
+    """Returns envoi's own among classes of callbacks: `EnvoiCallbacks`, or a class that extends it."""
+    return [each for each in force_list(callbacks) if isinstance(each, type) and issubclass(each, EnvoiCallbacks)]
+
+
+@cache
+def _keeping(kind: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
+    if issubclass(kind, KeepsCallbacks):
+        return kind
+    return type(kind.__name__, (KeepsCallbacks, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def _blank(kind: type[AlgorithmConfig]) -> AlgorithmConfig:
+    """Returns a config without attributes, of the class that keeps callbacks."""
+    return object.__new__(_keeping(kind))
+
+
+def set_table_defaults(
+    config: AlgorithmConfig,
+    env: DescribedEnv,
+    algorithm: Algorithm,
+    lr: float | None = None,
+    num_envs: int | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> None:
+    """Sets the values of `ALGORITHMS`, which work where RLlib's defaults do not, and those of the user."""
+    observations, actions = zip(*env.spaces_of_agents.values(), strict=True)
+    kinds = {type(space).__name__ for space in actions}
+    rate = lr if lr is not None else min((algorithm.lr[kind] for kind in kinds if kind in algorithm.lr), default=None)
+    rates = {} if rate is None else dict.fromkeys(algorithm.rates, rate)
+    config.training(**{**algorithm.training, **rates, **(training or {})})
+    config.env_runners(num_envs_per_env_runner=env.lanes or num_envs or algorithm.num_envs)
+    config.debugging(log_level="ERROR")
+    if algorithm.model and all(is_flat(unmasked(space)) for space in observations):
+        from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+        config.rl_module(model_config=DefaultModelConfig(**algorithm.model))
+    if algorithm.name in {"APPO", "IMPALA"}:
+        config.reporting(min_time_s_per_iteration=2)  # RLlib would report every 10 s

@@ -1,0 +1,450 @@
+"""Watches the calls of envs in an env runner: errors, how long they take, NaN, and values outside their specs."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import math
+import multiprocessing
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+import envoi
+from envoi import tree
+from envoi.adapters.rllib import codec, masks, observations
+from envoi.errors import WorkerError
+from envoi.wrappers.validated import Validated, ValidatedMulti
+
+from ..env_options import EnvOptions
+from . import failure as records
+from .failure import Failure
+from .watchdog import CallInterrupted, watchdog
+
+CALM_SECONDS = 600.0
+"""A worker that has run for so long since its last restart counts its restarts from 0 again."""
+FIRST_EPISODES = 2
+"""With `check_specs="sample"` the first and last steps of each lane's first episodes are checked, …"""
+EVERY = 1000
+"""… and one step in so many, at random."""
+
+logger = logging.getLogger("envoi")
+
+
+# The env runner around the envs.
+
+
+class Runner:
+    """The state of an env runner that its envs share, and that outlives them when they are made again."""
+
+    def __init__(self, env_runner: Any = None, env_context: Any = None) -> None:
+        self._env_runner = env_runner
+        self._restarts: list[float] = []
+        self.worker = int(getattr(env_context if env_runner is None else env_runner, "worker_index", 0) or 0)
+        self.in_evaluation = bool(getattr(getattr(env_runner, "config", None), "in_evaluation", False))
+        if env_runner is None:
+            self.in_evaluation = bool((env_context or {}).get("in_evaluation"))
+        self.actor = records.own_actor()
+
+    def __reduce__(self) -> tuple[type[Runner], tuple[()]]:
+        return Runner, ()  # a copy of an env is in no env runner yet
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the process has no other task than to step envs."""
+        return self.worker > 0 and self.actor is not None
+
+    def __str__(self) -> str:
+        return f"{'evaluation ' if self.in_evaluation else ''}worker {self.worker}"
+
+    def may_restart(self, options: EnvOptions, failure: Failure) -> bool:
+        """Returns True if RLlib shall make the envs again, and counts it."""
+        if options.on_env_error != "restart":
+            return False
+        restarts, most = in_a_row([*self._restarts, time.monotonic()]), options.max_env_restarts
+        if restarts > most:
+            if self._env_runner is not None:  # which makes the envs again otherwise, for ever
+                self._env_runner.config.restart_failed_sub_environments = False
+            return False
+        self._restarts.append(time.monotonic())
+        logger.warning("%s; its worker's envs are made again (%d of %d)", failure.message, restarts, most)
+        return True
+
+    def report(self, failure: Failure, file: Path | None, kind: str = records.FAILURE) -> None:
+        """Leaves a failure for the process of the algorithm."""
+        if file is not None and kind == records.FAILURE:
+            failure.write(file)
+        if self.actor is not None:
+            records.put(kind, vars(failure), self.actor)
+
+
+def in_a_row(times: list[float]) -> int:
+    """Counts the most recent events that are less than `CALM_SECONDS` apart."""
+    count = 0
+    for index in range(len(times) - 1, -1, -1):
+        count += 1
+        if index and times[index] - times[index - 1] > CALM_SECONDS:
+            break
+    return count
+
+
+_noted_start = False
+
+
+def note_start() -> None:
+    """Notes the start of this process, once, if it is that of a Ray actor; before it makes its first env."""
+    global _noted_start
+    if not _noted_start and (actor := records.own_actor()) is not None:
+        _noted_start = True
+        records.put(records.STARTS, [*(records.get(records.STARTS, actor) or []), time.time()], actor)
+
+
+# The calls.
+
+
+class EnvGuard:
+    """Watches the calls of one env, of one agent or of several.
+
+    Attributes:
+        calls: Twice the number of calls that have ended; one more while a call is under way.
+        limit: The seconds that a call may take.
+        runner: The env runner.
+        lane: The lane among those of the runner; None if it is not known.
+        steps: Steps in the episode, or for a batch since the last reset of all lanes.
+        episodes: Episodes, the present one included.
+    """
+
+    def __init__(
+        self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, env_context: Any = None
+    ) -> None:
+        self.calls, self.limit = 0, options.step_timeout
+        self.runner, self.lane = Runner(None, env_context), lane_of_process()
+        self.steps = self.episodes = 0
+        self._name, self._options, self._file = name, options, file
+        self._is_making, self._thread = False, 0
+        self._late: Failure | None = None
+        self._checks: ValueChecks | None = None
+        if form is not None and options.check_specs is not False:
+            self._checks = ValueChecks(form, options.check_specs)
+
+    def make(self, function: Callable[[], Any], /) -> Any:
+        """Returns the result of a function that makes the env; an error of it is reported."""
+        self._is_making = True
+        return self._call(function)
+
+    def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
+        """Resets the env by a function."""
+        self.steps = 0
+        result = self._call(function, **arguments)
+        self.episodes += 1
+        if self._checks is not None:
+            self._check(self._checks, result[0], 0.0, self.episodes <= FIRST_EPISODES)
+        return result
+
+    def step(self, function: Callable[[Any], Any], action: Any, /) -> Any:
+        """Steps the env by a function."""
+        self.steps += 1
+        self.calls += 1
+        try:
+            result = function(action)
+            self.calls += 1
+        except BaseException as error:
+            self._fail(error)
+        if self._late is not None:
+            self._fail(CallInterrupted())
+        if self._checks is not None:
+            self._check(self._checks, result[0], result[1], self._is_edge(result))
+        self._count(result)
+        return result
+
+    def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        if self.limit != math.inf:
+            watchdog.watch(self)
+        self._thread = threading.get_ident()
+        self.calls += 1
+        try:
+            result = function(**arguments)
+            self.calls += 1
+        except BaseException as error:
+            self._fail(error)
+        if self._late is not None:
+            self._fail(CallInterrupted())
+        return result
+
+    def _count(self, result: Any) -> None:
+        """Counts what a step has ended; only batches have anything to count."""
+
+    def _is_edge(self, result: Any) -> bool:
+        """Returns True if one of the first episodes began or ended in a step."""
+        if self.episodes > FIRST_EPISODES:
+            return False
+        terminated, truncated = result[2], result[3]
+        if isinstance(terminated, dict):
+            terminated, truncated = terminated["__all__"], truncated["__all__"]
+        return self.steps == 1 or bool(terminated) or bool(truncated)
+
+    def _restarted(self) -> Mapping[str, Any] | None:
+        """Returns for a batch which lanes began an episode in the latest step."""
+
+    def _check(self, checks: ValueChecks, observation: Any, reward: Any, is_edge: bool) -> None:
+        try:
+            if has_nan(observation) or not is_finite(reward):
+                checks.find_nan(self)
+            if checks.is_due(is_edge):
+                self._check_specs(checks)
+        except envoi.EnvoiError as error:
+            self._fail(error)
+
+    def _check_specs(self, checks: ValueChecks) -> None:
+        checks.validated.check(checks.form.last, step=self.steps, episode=self.episodes, **(self._restarted() or {}))
+
+    # Failures.
+
+    def where(self, lane: int | None = None) -> str:
+        """Returns env, worker, lane, step and episode, in words."""
+        of_runner = f", lane {self.lane}" if self.lane is not None else ""
+        at = f"step {self.steps:,} of episode {self.episodes:,}" if self.steps else self._before_steps()
+        return f"env {self._name!r}, {self.runner}{of_runner}, {at}"
+
+    def _before_steps(self) -> str:
+        return "while it was made" if self._is_making else f"reset {self.episodes + 1:,}"
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Reports an error of the env and raises it."""
+        self.calls += self.calls & 1
+        late, self._late = self._late, None
+        if late is not None:  # the watchdog has interrupted the call
+            self._report(late)
+            raise late.error() from None
+        if not isinstance(error, Exception) or hasattr(error, "envoi_failure"):
+            raise error
+        inside = error.args[0] if error.args else None  # as gymnasium raises that of a lane's process
+        failure = getattr(inside, "envoi_failure", None)
+        if failure is None:
+            error = self._of_values(error)
+            lane = error.lane if isinstance(error, WorkerError) else getattr(error, "envoi_lane", None)
+            failure = Failure.of(error, self.where(lane))
+        error.add_note(failure.message)
+        error.envoi_failure = failure  # type: ignore[attr-defined]
+        self._report(failure)
+        raise error
+
+    def _report(self, failure: Failure) -> None:
+        if not self.runner.may_restart(self._options, failure):
+            self.runner.report(failure, self._file)
+
+    def _of_values(self, error: Exception) -> Exception:
+        """Returns the error of a value outside its spec where that is why it could not be converted for RLlib."""
+        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+        if self._checks is None or self._checks.validated is None or _CODEC.isdisjoint(files):
+            return error
+        try:
+            self._check_specs(self._checks)
+        except envoi.SpecError as named:
+            return named.with_traceback(error.__traceback__)
+        return error
+
+    def slow(self, is_slow: bool) -> None:
+        """Reports that a call takes long, or has ended after all."""
+        actor = self.runner.actor
+        if actor is not None and is_slow:
+            records.put(records.SLOW, f"a call of the env takes long; {self.where()}", actor)
+        elif actor is not None:
+            records.remove(actor, records.SLOW)
+
+    def late(self, again: bool) -> None:
+        """Ends a call that has taken longer than the limit.
+
+        In the main thread of the process of the algorithm it is interrupted. Elsewhere, or where that does not help, as
+        in native code, the process is ended with the stacks of its threads.
+        """
+        frames = traceback.extract_stack(sys._current_frames().get(self._thread))
+        first = max((index + 1 for index, frame in enumerate(frames) if frame.filename == __file__), default=0)
+        stack = "".join(traceback.format_list(frames[first:]))
+        failure = Failure(f"a call of the env took longer than {self.limit:g} s; {self.where()}", stack)
+        if not (self.runner.is_remote or again):
+            self._late = failure
+            if watchdog.interrupt(self, self._thread):
+                return
+        restarts = self.runner.is_remote and self._options.on_env_error == "restart"
+        self.runner.report(failure, self._file, records.LAST_END if restarts else records.FAILURE)
+        logger.error("%s; this process is ended\n\nTraceback of the env:\n%s", failure.message, stack)
+        if sys.__stderr__ is not None:
+            faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
+        os._exit(1)
+
+
+class BatchGuard(EnvGuard):
+    """Watches the calls of a batch of lanes. The steps of each lane's episode are counted for messages."""
+
+    def __init__(self, name: str, options: EnvOptions, form: Any = None, file: Path | None = None, num_envs: int = 1):
+        super().__init__(name, options, form, file)
+        self._num_envs = num_envs
+        self._over = np.zeros(num_envs, bool)
+        self._any_over = False
+        self._fewest_ended = 0
+        self._began = np.zeros(num_envs, int)
+        self._ended = np.zeros(num_envs, int)
+
+    def reset(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
+        self._over, self._any_over = np.zeros(self._num_envs, bool), False
+        self._began[:] = 0
+        return super().reset(function, **arguments)
+
+    def _count(self, result: Any) -> None:
+        if self._any_over:
+            self._began[self._over] = self.steps
+            self._ended[self._over] += 1
+        self._over = np.logical_or(result[2], result[3])
+        self._any_over = bool(self._over.any())
+
+    def _is_edge(self, result: Any) -> bool:
+        if self._fewest_ended >= FIRST_EPISODES:
+            return False
+        self._fewest_ended = int(self._ended.min())
+        return self.steps == 1 or self._any_over or bool(result[2].any() or result[3].any())
+
+    def _restarted(self) -> Mapping[str, Any] | None:
+        return {"restart": self._over} if self.steps else None
+
+    def where(self, lane: int | None = None) -> str:
+        if lane is None:
+            lanes = f"one of its {self._num_envs} lanes" if self._num_envs > 1 else "lane 0"
+            return f"env {self._name!r}, {self.runner}, {lanes}, step {self.steps:,} since the reset of all"
+        step, episode = self.steps - self._began[lane], self.episodes + self._ended[lane]
+        return f"env {self._name!r}, {self.runner}, lane {lane}, step {step:,} of episode {episode:,}"
+
+
+def lane_of_process() -> int | None:
+    """Returns the lane that this process steps, if it is one of gymnasium's `AsyncVectorEnv`."""
+    found = re.match(r"Worker<.*>-(\d+)$", multiprocessing.current_process().name)
+    return int(found[1]) if found else None
+
+
+_CODEC = {codec.__file__, masks.__file__, observations.__file__}
+"""The files that convert values for RLlib."""
+
+
+# Envs in RLlib's forms whose calls are watched.
+
+
+class _Guarded:
+    env: Any
+
+    def __init__(self, env: Any, guard: EnvGuard) -> None:
+        super().__init__(env)  # pyright: ignore[reportCallIssue]
+        self.guard = guard
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        return self.guard.reset(self.env.reset, seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        return self.guard.step(self.env.step, action)
+
+
+class GuardedEnv(_Guarded, gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An env of one lane, of one agent or of several."""
+
+
+class GuardedVectorEnv(_Guarded, VectorWrapper):
+    """A vector env."""
+
+
+def guards_of(env: Any) -> Iterator[tuple[EnvGuard, int | None]]:
+    """Yields the guards of an env runner's vector env, each with its lane."""
+    layer = env
+    while layer is not None:
+        if isinstance(layer, _Guarded):
+            yield layer.guard, None
+        layer = layer.env if isinstance(layer, VectorWrapper) else None
+    native = env.unwrapped if isinstance(env, VectorEnv) else env
+    for lane, inner in enumerate(getattr(native, "envs", ())):
+        while isinstance(inner, gymnasium.Wrapper):
+            if isinstance(inner, _Guarded):
+                yield inner.guard, lane
+            inner = inner.env
+
+
+# Values.
+
+
+class ValueChecks:
+    """Decides which results of an env are checked against their specs."""
+
+    def __init__(self, form: Any, check_specs: Literal[True, "sample"]) -> None:
+        self.form = form
+        self.validated: Any = None  # with True the form itself checks all
+        if check_specs == "sample":
+            core = form.core
+            self.validated = ValidatedMulti(core) if isinstance(core, envoi.MultiEnv) else Validated(core)
+        self._random = np.random.default_rng(0)
+        self._pause = 0  # results until the next one that is checked at random
+
+    def is_due(self, is_edge: bool) -> bool:
+        """Returns True if the latest result is to be checked; `is_edge` says that a first episode began or ended."""
+        if self.validated is None:
+            return False
+        self._pause -= 1
+        if self._pause < 0:
+            self._pause = int(self._random.integers(2 * EVERY - 1))
+            return True
+        return is_edge
+
+    def find_nan(self, guard: EnvGuard) -> NoReturn:
+        """Raises an error that names the leaf of the core's result that is NaN, and its index."""
+        result = self.form.last
+        several = hasattr(result, "observations")
+        for what in ("observation", "reward"):
+            value = getattr(result, f"{what}s" if several else what, None)
+            for path, leaf in () if value is None else tree.leaves(value, what):
+                array = np.asarray(leaf)
+                if array.dtype.kind != "f":
+                    continue
+                bad = np.argwhere(np.isnan(array) if what == "observation" else ~np.isfinite(array))
+                if len(bad):
+                    first = bad[0].tolist()
+                    found = array[tuple(first)]
+                    lane = first.pop(0) if isinstance(guard, BatchGuard) and first else None
+                    index = f"[{', '.join(map(str, first))}]" if first else ""
+                    error = NotANumber(f"{path}{index}: expected a finite number, got {found}")
+                    if lane is not None:
+                        error.envoi_lane = lane  # type: ignore[attr-defined]
+                    raise error
+        raise NotANumber("observation: expected numbers, got nan in the form for RLlib, though the env's own has none")
+
+
+class NotANumber(envoi.SpecError):
+    """A value is NaN, or a reward is infinite."""
+
+
+def has_nan(value: Any) -> bool:
+    """Returns True if a float array, or one in a nested value, holds NaN.
+
+    The sum of squares is NaN exactly if an element is, and takes a quarter of the time of `np.isnan(x).any()`.
+    """
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "f" and math.isnan(np.vdot(value, value))
+    if isinstance(value, Mapping):
+        return any(map(has_nan, value.values()))
+    if isinstance(value, (tuple, list)):
+        return any(map(has_nan, value))
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_finite(reward: Any) -> bool:
+    """Returns True if a reward, or each of several, is neither NaN nor infinite."""
+    if isinstance(reward, (float, int)):
+        return math.isfinite(reward)
+    if isinstance(reward, Mapping):
+        return all(map(is_finite, reward.values()))
+    return bool(np.isfinite(reward).all())

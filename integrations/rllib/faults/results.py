@@ -1,0 +1,127 @@
+"""Checks of results and checkpoints: losses that are not finite, nothing learned, a disk that is full."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...errors import EnvFailure
+from ..damaged_files import writing
+
+logger = logging.getLogger("envoi")
+
+LEARNERS, ALL_MODULES, TRAINED = "learners", "__all_modules__", "num_module_steps_trained"
+
+
+def has_learned(result: Mapping[str, Any]) -> bool:
+    """Returns True if a policy was updated in the iteration of a result."""
+    policies = (result.get(LEARNERS) or {}).values()
+    return any(isinstance(metrics, Mapping) and _is_positive(metrics.get(TRAINED)) for metrics in policies)
+
+
+def check_losses(result: Mapping[str, Any]) -> None:
+    """Checks the losses of each policy that has learned in an iteration; RLlib fills in NaN where none has.
+
+    An infinite KL divergence between the old policy and the new is no error, nor the total loss that contains it: a
+    policy that has become certain rounds the probability of the other actions to 0, and the gradients stay finite.
+    """
+    for policy, metrics in (result.get(LEARNERS) or {}).items():
+        if policy == ALL_MODULES or not isinstance(metrics, Mapping) or not _is_positive(metrics.get(TRAINED)):
+            continue
+        harmless = _harmless(metrics)
+        for name, value in metrics.items():
+            if "loss" in name and _is_number(value) and not math.isfinite(value) and name not in harmless:
+                iteration = result.get("training_iteration", "?")
+                raise EnvFailure(
+                    f"policy {policy!r}: {name} is {float(value)} in iteration {iteration}, so its weights are of no "
+                    "use; continue from an earlier checkpoint, with a lower learning rate, clipped gradients "
+                    "(grad_clip) or smaller rewards"
+                )
+
+
+def _harmless(metrics: Mapping[str, Any]) -> set[str]:
+    """Returns the names of losses that may be infinite: the KL divergence, and a total of which no other part is."""
+    infinite = {name for name, value in metrics.items() if "loss" in name and _is_number(value) and math.isinf(value)}
+    kl = {name for name in infinite if "kl" in name}
+    total = {name for name in infinite if name == "total_loss"}
+    norms = [value for name, value in metrics.items() if name.startswith("gradients_") and _is_number(value)]
+    return kl | total if kl and infinite == kl | total and all(map(math.isfinite, norms)) else set()
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and float(value) > 0
+
+
+class Progress:
+    """Notes from the results of an algorithm whether it learns, which it may start to do late."""
+
+    def __init__(self) -> None:
+        self._iterations, self._env_steps = 0, 0
+        self._has_learned = self._has_episodes = self._is_said = False
+
+    def note(self, result: Mapping[str, Any]) -> None:
+        """Notes the result of an iteration."""
+        self._iterations += 1
+        self._env_steps = int(result.get("num_env_steps_sampled_lifetime") or 0)
+        self._has_learned = self._has_learned or has_learned(result)
+        ended = (result.get("env_runners") or {}).get("num_episodes_lifetime")
+        self._has_episodes = self._has_episodes or bool(ended and ended > 0)
+
+    def warning(self) -> str | None:
+        """Returns what is wrong with the job as a whole; None if nothing is, or before its first iteration."""
+        if not self._iterations:
+            return None
+        lasted = f"{self._iterations:,} iterations and {self._env_steps:,} env steps"
+        if not self._has_learned:
+            return (
+                f"nothing was learned: {lasted}, and no update of a policy; train for longer, or lower what the "
+                "algorithm waits for, such as num_steps_sampled_before_learning_starts"
+            )
+        if self._env_steps and not self._has_episodes:
+            return (
+                f"no episode ended in {lasted}, so there is no return to judge the policy by; limit the steps of an "
+                "episode, as by envoi.wrappers.TimeLimit"
+            )
+        return None
+
+    def warn(self) -> None:
+        """Logs the warning, if there is one, once."""
+        message = self.warning()
+        if message is not None and not self._is_said:
+            self._is_said = True
+            logger.warning("%s", message)
+
+
+ADVICE = "make room, then continue from the last checkpoint"
+
+
+def name_unwritable(algorithm: Any) -> None:
+    """Makes the checkpoints of an algorithm, and Ray Tune's copies of them, name the file that cannot be written."""
+    algorithm.save_to_path = partial(_save, algorithm.save_to_path)
+    copy = algorithm._report_class_trainable_checkpoint
+    algorithm._report_class_trainable_checkpoint = partial(_copy, algorithm._storage, copy)
+
+
+def _save(save: Any, path: Any = None, **options: Any) -> str:
+    with writing(Path(str(path or "the checkpoint")), ADVICE):
+        return save(path, **options)
+
+
+def _copy(storage: Any, copy: Any, *arguments: Any) -> Any:
+    """Copies a checkpoint from a temporary folder to the storage of a trial, which only algorithms in Tune have."""
+    if storage is None:
+        return copy(*arguments)
+    with writing(Path(storage.trial_fs_path), ADVICE):
+        return copy(*arguments)
