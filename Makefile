@@ -8,6 +8,7 @@
 # make test-all  run all tests at full depth, those that need TF-Agents included
 # make soak      play a million steps of every form, beside the core by itself: about four minutes
 # make lint      run ruff, and pyright on the built wheel
+# make size      count the lines of each folder beside its budget
 # make learning  compare what PPO learns with RLlib's env runner and with the batched one, over ten seeds
 # make docs      build the documentation in build/site, without warnings; make docs-serve shows it while you write
 # make test-extras  install the wheel with each extra alone, in virtual environments of their own, and import what it promises
@@ -32,7 +33,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix soak lint docs docs-serve \
+.PHONY: demo test test-deep test-search test-tf test-envpool test-all test-extras test-matrix soak lint size docs docs-serve \
 	docs-tables bench bench-tf bench-envpool bench-memory bench-publish learning clean
 
 demo: $(VENV)/ready-demo
@@ -69,6 +70,9 @@ lint: $(VENV)/ready
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w build/lint .
 	$(BIN)/pip install -q --no-deps --target build/lint build/lint/*.whl
 	$(BIN)/pyright
+
+size:
+	@$(PYTHON) tests/size.py
 
 # The folders, laid out as the package that they are, for the API reference.
 API := build/api/envoi

@@ -57,7 +57,18 @@ def is_inherited(name, node, classes):
     return False
 
 
-def undocumented(trees):
+def exported(trees):
+    """Returns the names in the `__all__` of the packages that users import."""
+    found = set()
+    for key, tree in trees.items():
+        if key.count("/") == 1 or (key.count("/") == 2 and key.endswith("/__init__.py")):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                    found.update(ast.literal_eval(node.value))
+    return found
+
+
+def undocumented(trees, names_of_users):
     """Yields `(key of the tree, line, function, undocumented parameters)` for each offence in several files."""
     classes = {}
     for tree in trees.values():
@@ -67,10 +78,12 @@ def undocumented(trees):
     for key, tree in trees.items():
         for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
             is_class = isinstance(owner, ast.ClassDef)
-            if is_class and owner.name.startswith("_"):
+            if is_class and owner.name not in names_of_users:
                 continue
             for node in owner.body:
                 if not isinstance(node, ast.FunctionDef) or "overload" in decorators(node):
+                    continue
+                if not is_class and node.name not in names_of_users:
                     continue
                 names = parameters(node, is_class)
                 docstring = ast.get_docstring(node, clean=False)
@@ -90,7 +103,7 @@ def undocumented(trees):
 def offences_by_file():
     found = {}
     trees = {relative(path): ast.parse(path.read_text()) for path in python_files(*FOLDERS)}
-    for name, line, function, missing in undocumented(trees):
+    for name, line, function, missing in undocumented(trees, exported(trees)):
         found.setdefault(name, []).append(f"{line}: {function}: Args lacks {', '.join(missing)}")
     return found
 
@@ -113,6 +126,8 @@ RAISES = '"""Adds.\n\n    Args:\n        a: One.\n\n    Raises:\n        b: No a
         (f"def f(a, *b):\n    {ADDS_BOTH}", []),
         ("def f(a): ...", []),
         ("def _f(a, b): ...", []),
+        ("def g(a, b): ...", []),
+        ("class G:\n    def f(self, a, b): ...", []),
         ("class A:\n    def f(self, a, *, b): ...", ["a", "b"]),
         ("class A:\n    def __init__(self, a, b): ...", ["a", "b"]),
         (f"class A:\n    {ADDS_BOTH}\n    def __init__(self, a, b): ...", []),
@@ -124,11 +139,16 @@ RAISES = '"""Adds.\n\n    Args:\n        a: One.\n\n    Raises:\n        b: No a
     ],
 )
 def test_undocumented_arguments_are_found(code, missing):
-    assert [name for *_, names in undocumented({"file": ast.parse(code)}) for name in names] == missing
+    assert [name for *_, names in undocumented({"file": ast.parse(code)}, {"f", "A"}) for name in names] == missing
 
 
 def test_a_documented_base_speaks_for_its_subclass():
     above = f"class A(ABC):\n    def f(self, a, b):\n        {ADDS_BOTH}"
     below = "class B(A):\n    def f(self, a, b): ...\n    def g(self, a, b): ..."
-    found = undocumented({"above": ast.parse(above), "below": ast.parse(below)})
+    found = undocumented({"above": ast.parse(above), "below": ast.parse(below)}, {"A", "B"})
     assert [(key, title) for key, _, title, _ in found] == [("below", "B.g")]
+
+
+def test_exports_of_packages_are_found():
+    page = {"core/__init__.py": "__all__ = ['A']", "core/a/b.py": "__all__ = ['B']"}
+    assert exported({key: ast.parse(code) for key, code in page.items()}) == {"A"}

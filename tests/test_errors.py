@@ -1,11 +1,16 @@
 """Each error and warning of the package can be rebuilt: from its message, as a copy, by pickle, by Ray."""
 
+import ast
 import copy
 import importlib
 import inspect
 import pickle
 import pkgutil
+import re
+import tomllib
 import warnings
+from importlib.metadata import metadata
+from pathlib import Path
 
 import cloudpickle
 import gymnasium
@@ -16,7 +21,9 @@ from hypothesis import strategies as st
 import envoi
 import envoi.adapters
 import envoi.integrations
+from envoi.adapters.pettingzoo.names import FAMILIES
 
+ROOT = Path(__file__).parents[1]
 FIELDS = ("path", "field", "source", "target", "hint")
 
 
@@ -117,3 +124,27 @@ def test_an_env_that_gymnasium_makes_raises_its_own_error():
             gymnasium.make("LossyForTest-v0")
     finally:
         del gymnasium.registry["LossyForTest-v0"]
+
+
+def test_every_install_hint_names_an_extra_that_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {
+        "envoi": {*project["optional-dependencies"]},
+        "gymnasium": {*metadata("gymnasium").get_all("Provides-Extra", [])},
+        "pettingzoo": {*metadata("pettingzoo").get_all("Provides-Extra", [])},
+    }
+    filled = {
+        "{self.extra}": {row.extra for row in envoi.adapters.FRAMEWORKS.values()} - {""},
+        "{family}": {*FAMILIES} - {"mpe"},
+    }
+    hints = 0
+    for path in (path for folder in ("core", "adapters", "integrations") for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        for package, extra in re.findall(r"pip install '([\w-]+)\[(.+?\]?)\]'", text):
+            if extra.startswith("{_EXTRAS["):
+                filled[extra] = {*ast.literal_eval(re.search(r"_EXTRAS = (\{.*?\})", text)[1]).values()}
+            assert filled.get(extra, {extra}) - {"<extra>"} <= extras[package], (path, package, extra)
+            hints += 1
+        others = re.findall(r"pip install (?!')[^ ]*", text)
+        assert not others or path.name in ("training.py", "configspace.py"), f"{path}: {others}"
+    assert hints > 10

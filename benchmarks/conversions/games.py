@@ -58,8 +58,8 @@ def groups() -> list[Group]:
         layer(
             "PettingZoo parallel → vector env",
             parallel,
-            lanes(lambda: to_gymnasium_vector(from_env(NullParallel())), len(AGENTS), 5),
-            {"SuperSuit": lanes(supersuit, len(AGENTS), 5)},
+            lanes(lambda: to_gymnasium_vector(from_env(NullParallel())), len(AGENTS), 5, once=True),
+            {"SuperSuit": lanes(supersuit, len(AGENTS), 5, once=True)},
             least=5,
         ),
     ]

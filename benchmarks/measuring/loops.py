@@ -37,20 +37,24 @@ def timed(play: Callable[[], Any], steps: float, repeats: int) -> Play:
     return cost
 
 
-def episodes(make: Make, action: Any = 1, count: int = 10) -> Case:
+def episodes(make: Make, action: Any = 1, count: int = 10, once: bool = False) -> Case:
     """Episodes of one agent, of one lane or of several, that last as long as those of the null environments.
 
     Args:
         make: Makes the environment.
         action: The action of all steps.
         count: The episodes of a round.
+        once: True to reset once only, because the lanes begin further episodes by themselves.
     """
 
     def case() -> Play:
         env = make()
+        if once:
+            env.reset()
 
         def play() -> None:
-            env.reset()
+            if not once:
+                env.reset()
             step = env.step
             for _ in range(EPISODE):
                 step(action)
@@ -139,12 +143,13 @@ def one_by_one(make: Make, count: int = 2) -> Case:
     return case
 
 
-def lanes(make: Make, n: int, count: int = 2) -> Case:
+def lanes(make: Make, n: int, count: int = 2, once: bool = False) -> Case:
     """Episodes of n lanes that have the same length.
 
     Args:
         make: Makes the batch, in any form.
         n: The number of lanes.
         count: The episodes of a round.
+        once: As for `episodes`.
     """
-    return episodes(make, np.ones(n, int), count)
+    return episodes(make, np.ones(n, int), count, once)
