@@ -31,15 +31,12 @@ What is lost:
 An import refuses arrays of objects. If a source cannot be seeded (see `from_dm_env`), its import is `unseeded`, and
 warns at the first reset with a seed. Reset options reach only envoi's own forms; any other source warns at the first
 options, and `validate=True` makes them an error.
-
-Construction decides on specs, on conversions of values, and on copies. A step then consists of the core's or the
-source's own step, the step type, and one tuple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import dm_env
 
@@ -102,11 +99,8 @@ def to_dm_env(env: Any, *, validate: bool = False, seed: int | None = None) -> d
         SpecError: The seed is not an integer of at least 0.
     """
     seed = check_seed(seed)
-    if seed is not None and isinstance(env, ToDmEnv) and not validate:
-        form = env
-    else:
-        as_it_is = seed is None and not validate
-        form = exported(env, NAME, FromDmEnv, lambda core: ToDmEnv(core, validate), as_it_is)
+    as_it_is = not validate and (seed is None or isinstance(env, ToDmEnv))
+    form = exported(env, NAME, FromDmEnv, lambda core: ToDmEnv(core, validate), as_it_is)
     if seed is not None:
         form.seed(seed)
     return form
@@ -133,14 +127,7 @@ def from_dm_env(env: Any, *, seed: Callable[[int], Any] | None = None, copy: Cop
         SpecError: The environment belongs to another framework.
         LossyConversion: A spec is not one of dm_env's own, or is of arrays of objects.
     """
-    return imported(env, NAME, ToDmEnv, lambda source: _import(source, seed, copy))
-
-
-def _import(env: Any, seed: Callable[[int], Any] | None, copy: Copy) -> FromDmEnv:
-    if callable(env) and not recognises(env):
-        factory = cast("Callable[..., dm_env.Environment]", env)
-        return FromDmEnv(factory(seed=None), seed, copy, factory)
-    return FromDmEnv(cast("dm_env.Environment", env), seed, copy)
+    return imported(env, NAME, ToDmEnv, lambda source: FromDmEnv(source, seed, copy))
 
 
 def losses(env: Env | MultiEnv) -> list[Loss]:

@@ -56,27 +56,19 @@ def _number(spec: SpecTree) -> tuple[type, Callable[[Any], Any]]:
 
 
 class _Episode:
-    """The episode of a form, a separate object so that the assembled step does not refer to the form that keeps it.
-
-    Attributes:
-        seed: The seed of the next reset, or None.
-        options: The options of the next reset, or None.
-        restart: True if the next step begins an episode.
-        last: A `Reset`, six values of the core, or a `TimeStep` that contains all of them; None before the first reset.
-        reward_of: The core's reward spec that the conversions were made for.
-        reward_type: The type of a reward that needs no conversion.
-    """
+    """The episode of a form, a separate object so that the assembled step does not refer to the form that keeps it."""
 
     __slots__ = (
         *("seed", "options", "restart", "last"),
         *("core", "env", "encode", "reward_of", "reward_type", "one"),
-        *("_to_reward", "_discount_type", "_to_discount", "_zero"),
+        *("_to_reward", "discount_type", "_to_discount", "_zero"),
     )
 
     def __init__(self) -> None:
-        self.seed: int | None = None
+        self.seed: int | None = None  # of the next reset, as are the options
         self.options: Mapping[str, Any] | None = None
-        self.restart = True
+        self.restart = True  # the next step begins an episode
+        # A `Reset`, six values of the core, or a `TimeStep` that contains all of them; None before the first reset.
         self.last: Any = None
 
     def plan(self, core: Env, env: Env) -> None:
@@ -85,13 +77,8 @@ class _Episode:
         self.encode = encoder(core.observation_spec)
         self.reward_of = core.reward_spec
         self.reward_type, self._to_reward = _number(core.reward_spec)
-        self._discount_type, self._to_discount = _number(core.discount_spec)
-        self.one, self._zero = (x if self._discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
-
-    @property
-    def has_floats(self) -> bool:
-        """True if Python floats are right as discounts, and as rewards while no rewarder is set."""
-        return _number(self.core.declared_reward_spec)[0] is self._discount_type is float
+        self.discount_type, self._to_discount = _number(core.discount_spec)
+        self.one, self._zero = (x if self.discount_type is float else self._to_discount(x) for x in (1.0, 0.0))
 
     def begin(self) -> TimeStep:
         """Resets the core; returns the first time step."""
@@ -115,7 +102,7 @@ class _Episode:
             reward = self._to_reward(reward)
         if discount is None:
             discount = self._zero if terminated else self.one
-        elif type(discount) is not self._discount_type:
+        elif type(discount) is not self.discount_type:
             discount = self._to_discount(discount)
         if over and is_zero(discount) is not bool(terminated):
             discount = _filled(self.core.discount_spec, 0 if terminated else 1)
@@ -173,7 +160,7 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
             inward.append("if type(action) is $ndarray:\n    action = $decode(action)")
         elif self._decode is not None:
             inward.append("action = $decode(action)")
-        values, encode = ", ".join(VALUES), self._episode.encode
+        values, episode, encode = ", ".join(VALUES), self._episode, self._episode.encode
         shown = "observation" if encode is None else "$encode(observation)"
         outward = [
             "if discount is None and not terminated and not truncated and type(reward) is $episode.reward_type:",
@@ -186,16 +173,12 @@ class ToDmEnv(SpecMethods, OpenForm, dm_env.Environment):
             "$episode.last = (observation, reward, False, False, None, {**info}) if info else $shown",
             "return $shown",
         ]
-        has_quiet = encode is None and self._episode.has_floats
-        names = {"episode": self._episode, "one": self._episode.one, "encode": encode, "decode": self._decode}
+        # Python floats are right as discounts, and as rewards while no rewarder is set.
+        has_floats = _number(self.core.declared_reward_spec)[0] is episode.discount_type is float
+        names = {"episode": episode, "one": episode.one, "encode": encode, "decode": self._decode}
         names |= {"ndarray": ndarray, "new": new, "TimeStep": TimeStep, "MID": MID}
-        return Part(
-            "ToDmEnv: a time step",
-            "\n".join(inward),
-            "\n".join(outward),
-            quiet="\n".join(quiet) if has_quiet else "",
-            names=names,
-        )
+        shorter = "\n".join(quiet) if has_floats and encode is None else ""
+        return Part("ToDmEnv: a time step", "\n".join(inward), "\n".join(outward), quiet=shorter, names=names)
 
     def seed(self, seed: int | None) -> None:
         """Seeds the next reset, so that all randomness from then on follows from the seed.

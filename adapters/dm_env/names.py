@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -29,29 +28,22 @@ def load(scheme: str, name: str, **arguments: Any) -> Any:
         MissingBackend: The suite, or a package that it needs, is not installed.
         SpecError: The environment does not take these arguments.
     """
-    make = _dm_control if scheme == "dm_control" else _bsuite
+    known = names(scheme)
+    if name not in known:
+        near = nearest(f"{scheme}:{name}", (f"{scheme}:{one}" for one in known))
+        raise UnknownName(f"{scheme}:{name}: no such environment; {near}")
+    first, _, task = name.partition("/")
     try:
-        return make(name, arguments)
+        if scheme == "bsuite":  # whose `load_from_id` prints
+            settings = _module("bsuite", "sweep").SETTINGS[name]
+            return _module("bsuite", "bsuite").load(first, {**settings, **arguments})
+        own = {key: arguments.pop(key) for key in ("environment_kwargs", "visualize_reward") if key in arguments}
+        task_arguments = {**arguments.pop("task_kwargs", {}), **arguments}
+        if "seed" in task_arguments:
+            task_arguments["random"] = task_arguments.pop("seed")
+        return _module("dm_control", "suite").load(first, task, task_kwargs=task_arguments, **own)
     except TypeError as error:
         raise SpecError(f"{scheme}:{name}: {error}") from error
-
-
-def _dm_control(name: str, arguments: dict[str, Any]) -> Any:
-    suite = _module("dm_control", "suite")
-    domain, _, task = name.partition("/")
-    _check("dm_control", name, (f"{known}/{its_task}" for known, its_task in suite.ALL_TASKS))
-    own = {key: arguments.pop(key) for key in ("environment_kwargs", "visualize_reward") if key in arguments}
-    task_arguments = {**arguments.pop("task_kwargs", {}), **arguments}
-    if "seed" in task_arguments:
-        task_arguments["random"] = task_arguments.pop("seed")
-    return suite.load(domain, task, task_kwargs=task_arguments, **own)
-
-
-def _bsuite(name: str, arguments: dict[str, Any]) -> Any:
-    settings = _module("bsuite", "sweep").SETTINGS
-    _check("bsuite", name, settings)
-    # `load_from_id` prints.
-    return _module("bsuite", "bsuite").load(name.partition("/")[0], {**settings[name], **arguments})
 
 
 def names(scheme: str) -> list[str]:
@@ -66,13 +58,6 @@ def names(scheme: str) -> list[str]:
     if scheme == "bsuite":
         return list(_module("bsuite", "sweep").SETTINGS)
     return [f"{domain}/{task}" for domain, task in sorted(_module("dm_control", "suite").ALL_TASKS)]
-
-
-def _check(scheme: str, name: str, known: Iterable[str]) -> None:
-    names = set(known)
-    if name not in names:
-        near = nearest(f"{scheme}:{name}", (f"{scheme}:{one}" for one in names))
-        raise UnknownName(f"{scheme}:{name}: no such environment; {near}")
 
 
 def _module(package: str, name: str) -> ModuleType:

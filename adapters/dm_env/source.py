@@ -32,10 +32,9 @@ class FromDmEnv(SeedsSource, TakesContext):
     """A dm_env environment as a core one.
 
     Args:
-        source: The dm_env environment, possibly wrapped.
+        source: The dm_env environment, possibly wrapped; or a function `(seed=…)` that makes one.
         seed: A function that seeds the source, see `from_dm_env`.
         copy: Which observations to copy, see `from_dm_env`.
-        factory: Makes a new source for each seed, or None.
 
     Attributes:
         source: The dm_env environment.
@@ -45,15 +44,10 @@ class FromDmEnv(SeedsSource, TakesContext):
     _planned = ("_form", "_incoming", "_encode", "_choices", "_six_values")
     _layer = dm_env.Environment
 
-    def __init__(
-        self,
-        source: dm_env.Environment,
-        seed: Callable[[int], Any] | None = None,
-        copy: Copy = "auto",
-        factory: Callable[..., dm_env.Environment] | None = None,
-    ) -> None:
-        self._seeder, self._factory = (None if factory else seed), factory
-        super().__init__(source, copy)
+    def __init__(self, source: Any, seed: Callable[[int], Any] | None = None, copy: Copy = "auto") -> None:
+        makes = callable(source) and not isinstance(source, dm_env.Environment)
+        self._factory, self._seeder = (source, None) if makes else (None, seed)
+        super().__init__(source(seed=None) if makes else source, copy)
 
     def _describe(self) -> None:
         source = self.source
@@ -75,10 +69,10 @@ class FromDmEnv(SeedsSource, TakesContext):
         self._six_values = assemble([*FromDmEnv.step_parts(self), SIX_VALUES], unbound=self)
 
     def _picture(self) -> tuple[dict[str, Any], str | None]:
-        form, simulation = cast("Any", self.form_inside), physics(self.source, dm_env.Environment)
+        form: Any = self.form_inside
         if form is not None:
             return deepcopy(form.metadata), form.render_mode
-        if simulation is None:
+        if physics(self.source, dm_env.Environment) is None:
             return {"render_modes": []}, None
         return {"render_modes": ["rgb_array"], "render_fps": 1 / self.unwrapped.control_timestep()}, "rgb_array"
 
@@ -136,7 +130,12 @@ class FromDmEnv(SeedsSource, TakesContext):
     ) -> tuple[Any, Any, bool, bool, Any, Info]:
         """Returns the six values of a step that is an end or holds more than a plain reward and discount."""
         if step_type not in (MID, LAST) or reward is None or discount is None:
-            raise self._refusal(step_type)
+            self._episode_state = OVER
+            if step_type == FIRST:
+                raise EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
+            raise SpecError(
+                f"reward, discount: expected None in the first step of an episode only, got it later from {self.source}"
+            )
         self._observation = observation
         if self._copy is not False:
             reward, discount = owned(reward), owned(discount)
@@ -151,14 +150,11 @@ class FromDmEnv(SeedsSource, TakesContext):
         return observation, reward, terminated, is_last and not terminated, discount, {}
 
     def _step_of_ours(self, action: Any) -> tuple[Any, Any, bool, bool, Any, Info]:
+        """Steps a form of envoi; returns also those of the six values that a `TimeStep` lacks."""
         if self._episode_state is not RUNNING:
             self._refuse()
         before = None if self._rewarder is None else self.state
         self.source.step(action if self._encode is None else self._encode(action))
-        return self._kept(before, action)
-
-    def _kept(self, before: Any, action: Any) -> Any:
-        """Returns the six values of the latest step of the form of envoi, including those that a `TimeStep` lacks."""
         observation, reward, terminated, truncated, discount, info = cast("Step", self._form and self._form.last)
         self._observation = observation
         if self._rewarder is not None:
@@ -166,14 +162,6 @@ class FromDmEnv(SeedsSource, TakesContext):
         if terminated or truncated:
             self._episode_state = OVER
         return (observation, reward, terminated, truncated, discount, {**info})
-
-    def _refusal(self, step_type: dm_env.StepType) -> Exception:
-        self._episode_state = OVER
-        if step_type == FIRST:
-            return EpisodeError(f"step: {self.source} began another episode by itself; call reset() first")
-        return SpecError(
-            f"reward, discount: expected None in the first step of an episode only, got it later from {self.source}"
-        )
 
     @property
     def _has_seeder(self) -> bool:

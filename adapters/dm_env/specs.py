@@ -41,17 +41,11 @@ class Strings(Spec):
             raise SpecError(f"{path}: expected {kind} objects in an array of shape {self.shape}, got {shown(value)}")
 
     def sample(self, rng: np.random.Generator) -> Any:
-        letters = [self.string_type(bytes(rng.integers(97, 123, 4, np.uint8)), *self._coding()) for _ in self._cells()]
-        return self._array(letters)
+        words = [bytes(rng.integers(97, 123, 4, np.uint8)) for _ in range(int(np.prod(self.shape)))]
+        return self._array([word.decode() for word in words] if self.string_type is str else words)
 
     def zeros(self) -> Any:
-        return self._array([self.string_type() for _ in self._cells()])
-
-    def _coding(self) -> tuple[str, ...]:
-        return ("ascii",) if self.string_type is str else ()
-
-    def _cells(self) -> range:
-        return range(int(np.prod(self.shape)))
+        return self._array([self.string_type()] * int(np.prod(self.shape)))
 
     def _array(self, cells: list[Any]) -> Any:
         made = np.empty(self.shape, object)
@@ -74,10 +68,9 @@ def to_spec(spec: SpecTree, path: str = "spec") -> Any:
     """
     if is_branch(spec):
         return rebuild(spec, [to_spec(sub, path + part) for part, _, sub in children(spec)])
-    if isinstance(spec, Text):
-        return remembering(specs.StringArray, ((), str, spec.name), spec)
-    if isinstance(spec, Strings):
-        return remembering(specs.StringArray, (spec.shape, spec.string_type, spec.name), spec)
+    if isinstance(spec, (Text, Strings)):
+        shape, kind = ((), str) if isinstance(spec, Text) else (spec.shape, spec.string_type)
+        return remembering(specs.StringArray, (shape, kind, spec.name), spec)
     form = array_form(spec, path, NAME)
     if isinstance(spec, Discrete) and spec.start == 0:
         return remembering(specs.DiscreteArray, (spec.n, spec.dtype, spec.name), spec)
@@ -102,8 +95,9 @@ def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
     """
     if is_branch(spec):
         inner = [from_spec(sub, path + part, action) for part, _, sub in children(spec)]
-        # The constructors of other classes of dict may not accept pairs.
-        return dict(zip(spec, inner, strict=True)) if _is_strange(spec) else rebuild(spec, inner)
+        if isinstance(spec, dict) and type(spec) not in (dict, OrderedDict):  # which may not accept pairs
+            return dict(zip(spec, inner, strict=True))
+        return rebuild(spec, inner)
     made_from = origin(spec)
     if made_from is not None:
         return made_from
@@ -120,7 +114,3 @@ def from_spec(spec: Any, path: str = "spec", action: bool = False) -> SpecTree:
     except SpecError as error:
         raise LossyConversion(path, "values", repr(spec), "the core", str(error)) from error
     return default_discrete(found) if action else found
-
-
-def _is_strange(branch: Any) -> bool:
-    return isinstance(branch, dict) and type(branch) not in (dict, OrderedDict)
