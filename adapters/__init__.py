@@ -28,38 +28,13 @@ if TYPE_CHECKING:
     from .sb3 import from_sb3, to_sb3
     from .tf_agents import from_tf_agents, to_tf_agents
 
-    __all__ = [
-        "FRAMEWORKS",
-        "SCHEMES",
-        "TARGETS",
-        "Framework",
-        "Loss",
-        "convert",
-        "from_dm_env",
-        "from_env",
-        "from_envpool",
-        "from_gridverse",
-        "from_gymnasium",
-        "from_gymnasium_vector",
-        "from_pettingzoo",
-        "from_pettingzoo_aec",
-        "from_rllib",
-        "from_sb3",
-        "from_tf_agents",
-        "load",
-        "load_multi",
-        "losses",
-        "names_of",
-        "to_dm_env",
-        "to_gymnasium",
-        "to_gymnasium_vector",
-        "to_pettingzoo",
-        "to_pettingzoo_aec",
-        "to_rllib",
-        "to_sb3",
-        "to_tf_agents",
-    ]
-
+    # As `__getattr__` has it at run time, for type checkers.
+    __all__ = ["Framework", "Loss", "convert", "from_env", "load", "load_multi", "losses", "names_of"]
+    __all__ += ["FRAMEWORKS", "SCHEMES", "TARGETS"]
+    __all__ += ["from_dm_env", "from_envpool", "from_gridverse", "from_gymnasium", "from_gymnasium_vector"]
+    __all__ += ["from_pettingzoo", "from_pettingzoo_aec", "from_rllib", "from_sb3", "from_tf_agents"]
+    __all__ += ["to_dm_env", "to_gymnasium", "to_gymnasium_vector", "to_pettingzoo", "to_pettingzoo_aec"]
+    __all__ += ["to_rllib", "to_sb3", "to_tf_agents"]
 
 _HERE = (
     *("FRAMEWORKS", "SCHEMES", "TARGETS", "Framework", "Loss", "convert", "from_env", "load", "load_multi", "losses"),

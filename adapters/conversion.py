@@ -18,8 +18,7 @@ from envoi.wrapping.one_agent import Sole
 
 from .registry import from_env, is_of, refuse_others
 from .shared.agent_count import one_agent
-from .shared.core_holder import CoreHolder
-from .shared.imported import FromSource
+from .shared.imported import CoreHolder, FromSource
 from .shared.loss import Loss
 
 Kinds = type | tuple[type, ...]

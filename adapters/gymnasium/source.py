@@ -20,9 +20,8 @@ from envoi.rewards.rewarder import reward_step
 
 from ..shared.arrival import arrival, incoming, owned
 from ..shared.contexts import TakesContext
-from ..shared.core_holder import CoreHolder
 from ..shared.discounts import is_number
-from ..shared.imported import takes_options
+from ..shared.imported import CoreHolder, takes_options
 from .specs import NAME, encoder, from_space
 
 NATIVE_REWARD = Array((), "float64", name="reward")

@@ -40,14 +40,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from envoi import (
-    AgentLanes,
-    Env,
-    LossyConversion,
-    MultiEnv,
-    SpecError,
-    batch,
-)
+from envoi import AgentLanes, Env, LossyConversion, MultiEnv, SpecError, batch
 from envoi.protocol.batch_env import BatchEnv
 
 from ..conversion import imported, losses_for

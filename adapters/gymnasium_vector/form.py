@@ -13,18 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray, zeros
 from numpy.typing import NDArray
 
-from envoi import (
-    Array,
-    Discrete,
-    Env,
-    Infos,
-    LossyConversion,
-    MultiBinary,
-    MultiDiscrete,
-    Reset,
-    Step,
-    UnknownName,
-)
+from envoi import Array, Discrete, Env, Infos, LossyConversion, MultiBinary, MultiDiscrete, Reset, Step, UnknownName
 from envoi.lane_values import lane
 from envoi.protocol.batch_env import BatchEnv, as_mask, full_lanes_step
 from envoi.protocol.fast_steps import ended_step

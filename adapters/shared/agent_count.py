@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from envoi import (
-    AgentLanes,
-    Env,
-    LossyConversion,
-    MultiEnv,
-    MultiWrapper,
-    SpecError,
-    as_multi,
-    as_single,
-)
+from envoi import AgentLanes, Env, LossyConversion, MultiEnv, MultiWrapper, SpecError, as_multi, as_single
 
 AGENT = "agent_0"
 """The default name of the agent, if an environment of one agent is exported as one of several."""

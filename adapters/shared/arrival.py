@@ -16,17 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy import ndarray
 
-from envoi import (
-    Array,
-    Discrete,
-    Foreign,
-    Graph,
-    GraphValue,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    Sequence,
-)
+from envoi import Array, Discrete, Foreign, Graph, GraphValue, MultiBinary, MultiDiscrete, OneOf, Sequence
 from envoi.spec import SpecTree
 from envoi.tree import children, map_leaves, rebuild
 

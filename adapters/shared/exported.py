@@ -31,8 +31,7 @@ from envoi.wrapping.delegate import Around
 
 from .agent_count import several_agents
 from .contexts import TakesContext
-from .core_holder import CoreHolder, MultiCoreHolder, Planned, declared_names
-from .imported import SeedsSource
+from .imported import CoreHolder, MultiCoreHolder, Planned, SeedsSource, declared_names
 from .introspection import attribute, inner_layer
 
 _PROTOCOLS = (

@@ -1,21 +1,8 @@
-"""The bases of the importers of all frameworks: a template with hooks for the differences.
+"""The bases of the importers of all frameworks, and what they share with forms.
 
-| class | hook | purpose |
-|---|---|---|
-| `Imported`: all | `_describe` | sets specs, `metadata` and `render_mode` |
-| | `_plan` | sets the attributes that steps need, see `Planned` |
-| | `_parts` | the layers of the source, whose attributes snapshots contain |
-| | `_source_state`, `_source_rng`, `_replace_rng` | the source's own state and generator |
-| `ImportedEnv`: one agent | `_begin` | resets the source |
-| | `seed_source` | seeds the source before its reset, if the reset itself takes no seed |
-| `ImportedMulti`: several agents | `_agents`, `_space`, `_spec` | the possible agents, and their spaces and specs |
-| | `_layers` | the layers of the source |
-| | `_source_seed` | the seed for the source's reset |
-| `ImportedBatch`, `ImportedLanes`: many lanes | | stepped together by the source, or one by one |
-| `SeedsSource` | | the source's `reset` takes no seed |
-
-A source may be a form of envoi, possibly inside wrappers of its framework. State, generator, options and lanes are then
-those of its core, because the framework may not support them.
+`docs/adding_a_framework.md` lists the hooks of an importer. A source may be a form of envoi, possibly inside wrappers
+of its framework. State, generator, options and lanes are then those of its core, because the framework may not support
+them.
 """
 
 from __future__ import annotations
@@ -37,11 +24,59 @@ from envoi.protocol.roster import HasRoster, Roster
 from envoi.rewards.rewarder import reward_step
 from envoi.seeding import check_seed
 from envoi.spec import SpecTree
+from envoi.wrapping.delegate import set_once
 
 from .arrival import Copy, fresh, incoming
-from .core_holder import CoreHolder, MultiCoreHolder, Planned, declared_names
 from .introspection import Content, Generators, seed_hook
 from .loss import DroppedOptionsWarning, Loss, UnseededWarning, warn_user
+
+
+class CoreHolder:
+    """An environment of a framework with a core environment inside; the base by which forms are recognised.
+
+    Attributes:
+        core: The core environment.
+    """
+
+    core: Any = set_once("core", "make a new form of it")
+    _core_inside: Any
+
+
+class MultiCoreHolder(CoreHolder):
+    """The same for frameworks of several agents.
+
+    Attributes:
+        multi: The core environment as one of several agents; `core` may be of one.
+    """
+
+    multi: MultiEnv
+
+
+def declared_names(kind: type, attribute: str) -> tuple[str, ...]:
+    """Returns the names that a class and its bases list in a class attribute, each once."""
+    return tuple(dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base).get(attribute, ())))
+
+
+class Planned:
+    """An object whose `_plan` decides once what its hot methods need, such as functions that convert values.
+
+    A class lists in `_planned` the names of the attributes that its `_plan` sets, apart from those of its bases.
+    """
+
+    _planned: ClassVar[tuple[str, ...]] = ()
+
+    def _plan(self) -> None:
+        """Sets the attributes of `_planned`, from the other ones."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        planned = declared_names(type(self), "_planned")
+        return {name: value for name, value in vars(self).items() if name not in planned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # One by one: CPython reads the attributes of an object more slowly after its dict was asked for.
+        for name, value in state.items():
+            object.__setattr__(self, name, value)  # and not where a form may reach
+        self._plan()
 
 
 class FromSource(Process):
@@ -92,8 +127,10 @@ class Imported(Planned, FromSource):
     """
 
     _memory: ClassVar[tuple[str, ...]] = ("_streams",)
+    _form_kind: ClassVar[type[CoreHolder]] = CoreHolder
 
     has_place: bool = True
+    _form_inside: Any  # of `_form_kind`, or None
     _warned_of_options: bool = False
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
@@ -114,18 +151,17 @@ class Imported(Planned, FromSource):
     def _find_form(self) -> None:
         """Finds the form of envoi inside the source; called again if the source is replaced."""
         native = self.unwrapped
-        self._form_inside = native if isinstance(native, CoreHolder) else None
+        self._form_inside = native if isinstance(native, self._form_kind) else None
 
     @property
-    def form_inside(self) -> CoreHolder | None:
+    def form_inside(self) -> Any:
         """The form of envoi that the source is or wraps, or None."""
         return self._form_inside
 
     @property
     def core_inside(self) -> Any:
         """The core environment of `form_inside`, or None."""
-        form = self._form_inside
-        return None if form is None else form.core
+        return None if self._form_inside is None else self._form_inside.core
 
     @abstractmethod
     def _check_begun(self, what: str) -> None:
@@ -187,26 +223,20 @@ class Imported(Planned, FromSource):
     def render(self) -> Any:
         return self.source.render()
 
-    # Reset options, which a form of envoi takes in any framework, even inside wrappers of that framework.
-
     def assign_lane(self, number: int) -> None:
-        """See `envoi.Process.assign_lane`."""
-        form: Any = self.form_inside
-        if form is not None:
-            form.assign_lane(number)
+        if self.form_inside is not None:
+            self.form_inside.assign_lane(number)
+
+    # Reset options, which a form of envoi takes in any framework, even inside wrappers of that framework.
 
     @property
     def takes_options(self) -> bool:
-        """True if reset options reach the source."""
-        form = self.form_inside
-        return self.has_place if form is None else form.core.takes_options
+        return self.has_place if self.form_inside is None else self.form_inside.core.takes_options
 
     def untaken(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """See `envoi.Env.untaken`."""
-        form = self.form_inside
-        if form is None:
+        if self.form_inside is None:
             return {} if self.has_place else dict(options)
-        return form.core.untaken(options)
+        return self.form_inside.core.untaken(options)
 
     def _reset_source(self, seed: Any, options: Mapping[str, Any] | None) -> Any:
         """Resets a source whose `reset` takes a seed, and mostly options."""
@@ -219,9 +249,8 @@ class Imported(Planned, FromSource):
         """Prepares the next reset of a source whose `reset` takes no options; called before the source is reset."""
         if not options:
             return
-        form: Any = self.form_inside
-        if form is not None:
-            form.reset_options = fresh(options)
+        if self.form_inside is not None:
+            self.form_inside.reset_options = fresh(options)
         elif not self._warned_of_options:
             native = type(self.unwrapped)
             # The same text for all lanes of a batch, so that Python shows it once.
@@ -234,11 +263,7 @@ class Imported(Planned, FromSource):
 
 
 class ImportedEnv(Imported, Env):
-    """Base of importers of one agent.
-
-    Attributes:
-        source: The framework's environment.
-    """
+    """Base of importers of one agent."""
 
     _memory = ("_observation", "_episode_state")
 
@@ -280,31 +305,20 @@ class ImportedEnv(Imported, Env):
 
 
 class ImportedMulti(HasRoster, Imported, MultiEnv):
-    """Base of importers of several agents.
-
-    Attributes:
-        source: The framework's environment.
-    """
+    """Base of importers of several agents."""
 
     _memory = ("_roster", "_saw")
     _planned = ("_takes",)
-
-    _form_inside: Any  # a `MultiCoreHolder`, or None
+    _form_kind = MultiCoreHolder
 
     def __init__(self, source: Any, copy: Copy = "auto") -> None:
         self._roster = Roster(())
         self._saw: dict[Any, Any] = {}
         super().__init__(source, copy)
 
-    def _find_form(self) -> None:
-        native = self.unwrapped
-        self._form_inside = native if isinstance(native, MultiCoreHolder) else None
-
     @property
     def core_inside(self) -> MultiEnv | None:
-        """The core environment of `form_inside`, as one of several agents; None where there is none."""
-        form = self._form_inside
-        return None if form is None else form.multi
+        return None if self._form_inside is None else self._form_inside.multi
 
     @abstractmethod
     def _agents(self) -> tuple[Any, ...]:
@@ -323,12 +337,7 @@ class ImportedMulti(HasRoster, Imported, MultiEnv):
         """Returns the layers of the source, outermost first."""
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's space of an agent, or None for an unknown agent.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: The agent.
-        """
+        """Returns the source's `"observation"` or `"action"` space of an agent, or None for an unknown agent."""
         return self._space(what, agent) if agent in self.possible_agents else None
 
     def _describe(self) -> None:
@@ -393,11 +402,7 @@ class ImportedMulti(HasRoster, Imported, MultiEnv):
 
 
 class ImportedBatch(Imported, BatchEnv):
-    """Base of importers of many lanes, which the source steps together.
-
-    Attributes:
-        source: The framework's environment.
-    """
+    """Base of importers of many lanes, which the source steps together."""
 
     _memory = ("_observation", "_over", "_begun")
 
