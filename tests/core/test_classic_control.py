@@ -35,98 +35,80 @@ def random_cart_poles(rng, n):
     return np.where(rng.random((n, 1)) < 0.2, edge, wide)
 
 
-@settings(max_examples=3)
-@given(seeds)
-def test_cart_pole_is_gymnasiums_from_ten_thousand_states(seed):
-    """Exactly: states, observations, rewards and ends, bit for bit."""
-    rng = np.random.default_rng(seed)
-    states, actions = random_cart_poles(rng, STATES), rng.integers(0, 2, STATES)
-    ours = envoi.batch(CartPole(), STATES)
-    ours.reset(seed=0)
-    put_into(ours, CartPoleState(states, ours.state.physics))
-    step = ours.step(actions)
-    theirs = gymnasium.make("CartPole-v1", disable_env_checker=True).unwrapped
-    theirs.reset(seed=0)
-    results, following = [], np.empty((STATES, 4))
-    for i in range(STATES):
-        theirs.state, theirs.steps_beyond_terminated = states[i], None
-        results.append(theirs.step(actions[i]))
-        following[i] = theirs.state
-    observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
-    assert np.array_equal(ours.state.motion, following)
-    assert np.array_equal(step.observation, np.array(observations))
-    assert step.observation.dtype == observations[0].dtype
-    assert np.array_equal(step.reward, rewards)
-    assert np.array_equal(step.terminated, terminated)
-    assert np.array_equal(step.truncated, truncated)
-    assert 1000 < step.terminated.sum() < STATES - 1000
+def random_pendulums(rng, n):
+    return rng.uniform([-4 * np.pi, -8], [4 * np.pi, 8], (n, 2))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@settings(max_examples=3)
-@given(seeds)
-def test_pendulum_is_gymnasiums_from_ten_thousand_states(dtype, seed):
-    """States and observations exactly. Rewards to one unit in the last place of the torque's dtype.
+def torques(dtype):
+    """Random torques, some beyond the bounds, and the largest differences of rewards: a unit in the last place of each.
 
     gymnasium squares single numbers, for which numpy calls the C library's `pow`; an array is multiplied by itself,
     which is the exact square rounded once.
     """
+    one_unit = np.spacing(np.dtype(dtype).type(0.001 * MAX_TORQUE**2))
+    return (
+        lambda rng: rng.uniform(-1.5 * MAX_TORQUE, 1.5 * MAX_TORQUE, (STATES, 1)).astype(dtype),
+        lambda rewards: one_unit + 2 * np.spacing(np.abs(rewards)),
+    )
+
+
+SIDES = lambda rng: rng.integers(0, 2, STATES), lambda rewards: 0
+PHYSICS = {
+    "cartpole": (CartPole, "CartPole-v1", CartPoleState, random_cart_poles, SIDES, (1000, STATES - 1000)),
+    "pendulum, float32": (Pendulum, "Pendulum-v1", PendulumState, random_pendulums, torques("float32"), (-1, 1)),
+    "pendulum, float64": (Pendulum, "Pendulum-v1", PendulumState, random_pendulums, torques("float64"), (-1, 1)),
+}
+"""The model, gymnasium's, the class of states, random states, random actions, and between which numbers are ends."""
+
+
+@pytest.mark.parametrize("name", PHYSICS)
+@settings(max_examples=3)
+@given(seeds)
+def test_ten_thousand_steps_are_gymnasiums(name, seed):
+    """States, observations and ends bit for bit, and rewards but for a unit in the last place."""
+    model, id_, state_of, random_states, (random_actions, differences), (fewest, most) = PHYSICS[name]
     rng = np.random.default_rng(seed)
-    states = rng.uniform([-4 * np.pi, -8], [4 * np.pi, 8], (STATES, 2))
-    actions = rng.uniform(-1.5 * MAX_TORQUE, 1.5 * MAX_TORQUE, (STATES, 1)).astype(dtype)
-    ours = envoi.batch(Pendulum(), STATES)
+    states, actions = random_states(rng, STATES), random_actions(rng)
+    ours = envoi.batch(model(), STATES)
     ours.reset(seed=0)
-    put_into(ours, PendulumState(states, ours.state.physics))
+    put_into(ours, state_of(states, ours.state.physics))
     step = ours.step(actions)
-    theirs = gymnasium.make("Pendulum-v1", disable_env_checker=True).unwrapped
+    theirs = gymnasium.make(id_, disable_env_checker=True).unwrapped
     theirs.reset(seed=0)
-    results, following = [], np.empty((STATES, 2))
+    results, following = [], np.empty(states.shape)
     for i in range(STATES):
-        theirs.state = states[i]
+        theirs.state, theirs.steps_beyond_terminated = states[i], None
         results.append(theirs.step(actions[i]))
         following[i] = theirs.state
-    observations, rewards, terminated, _, _ = zip(*results, strict=True)
+    observations, rewards, terminated, truncated, _ = map(np.array, zip(*results, strict=True))
     assert np.array_equal(ours.state.motion, following)
-    assert np.array_equal(step.observation, np.array(observations))
-    assert step.observation.dtype == observations[0].dtype
-    cost_of_torque = 0.001 * MAX_TORQUE**2
-    one_unit = np.spacing(np.dtype(dtype).type(cost_of_torque)) + 2 * np.spacing(np.abs(rewards))
-    assert (np.abs(step.reward - np.array(rewards)) <= one_unit).all()
-    assert not step.terminated.any()
-    assert not any(terminated)
+    assert np.array_equal(step.observation, observations)
+    assert step.observation.dtype == results[0][0].dtype
+    assert (np.abs(step.reward - rewards) <= differences(rewards)).all()
+    assert np.array_equal(step.terminated, terminated)
+    assert np.array_equal(step.truncated, truncated)
+    assert fewest < step.terminated.sum() < most
 
 
+@pytest.mark.parametrize(("name", "id_", "close"), [("cartpole", "CartPole-v1", 0), ("pendulum", "Pendulum-v1", 1e-9)])
 @settings(max_examples=10)
 @given(seeds)
-def test_whole_episodes_of_cart_pole_are_gymnasiums(seed):
-    ours, theirs = make("cartpole"), gymnasium.make("CartPole-v1")
+def test_whole_episodes_are_gymnasiums(name, id_, close, seed):
+    ours, theirs = make(name), gymnasium.make(id_)
     theirs.reset(seed=0)
     ours.reset(seed=seed)
     theirs.unwrapped.state = ours.state.motion
-    rng = np.random.default_rng(seed)
-    while True:
-        # Mostly towards the fall of the pole, so that episodes are long.
-        action = int(ours.state.motion[2] + ours.state.motion[3] > 0) if rng.random() < 0.95 else int(rng.integers(2))
+    rng, steps, over = np.random.default_rng(seed), 0, False
+    while not over:
+        action, steps = ours.sample_action(), steps + 1
+        if name == "cartpole" and rng.random() < 0.95:  # towards the fall of the pole, so that episodes are long
+            action = int(ours.state.motion[2] + ours.state.motion[3] > 0)
         step, other = ours.step(action), theirs.step(action)
         assert np.array_equal(step.observation, other[0])
-        assert (step.reward, step.terminated, step.truncated) == other[1:4]
-        if step.terminated or step.truncated:
-            break
-
-
-@settings(max_examples=10)
-@given(seeds)
-def test_whole_episodes_of_pendulum_are_gymnasiums(seed):
-    ours, theirs = make("pendulum"), gymnasium.make("Pendulum-v1")
-    theirs.reset(seed=0)
-    ours.reset(seed=seed)
-    theirs.unwrapped.state = ours.state.motion
-    for i in range(200):
-        action = ours.sample_action()
-        step, other = ours.step(action), theirs.step(action)
-        assert np.array_equal(step.observation, other[0])
-        assert step.reward == pytest.approx(other[1], abs=1e-9)
-        assert (step.terminated, step.truncated) == other[2:4] == (False, i == 199)
+        assert abs(step.reward - other[1]) <= close
+        assert (step.terminated, step.truncated) == other[2:4]
+        over = step.terminated or step.truncated
+    assert steps == ours.max_episode_steps or step.terminated
 
 
 @given(seeds)
@@ -138,7 +120,8 @@ def test_episodes_begin_where_gymnasiums_do(seed):
     assert (np.abs(pendulum.state.motion) <= [math.pi, 1]).all()
 
 
-def test_the_specs_are_gymnasiums_spaces_but_for_bounds_that_a_context_may_move():
+def test_specs_are_gymnasiums_spaces_but_for_some_bounds():
+    # The other bounds are those that a context may move.
     for name, id_, bounded in (("cartpole", "CartPole-v1", []), ("pendulum", "Pendulum-v1", [0, 1])):
         ours, theirs = to_gymnasium(make(name)), gymnasium.make(id_)
         assert ours.action_space == theirs.action_space
@@ -158,42 +141,24 @@ def test_the_models_pass_gymnasiums_own_check(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=10)
-@given(seeds)
-def test_every_observation_and_reward_lies_in_its_spec(name, seed):
+@examples(30)
+@given(seeds, st.data())
+def test_values_lie_in_their_specs_in_ordinary_contexts(name, seed, data):
     env = make(name)
+    space = env.unwrapped.context_space
+    if space is not None:  # half of each default to twice
+        env.context = {
+            feature: data.draw(st.sampled_from([0.5 * value, value, min(2 * value, space.features[feature].high)]))
+            for feature, value in space.defaults.items()
+        }
     env.reset(seed=seed)
-    for _ in range(150):
+    for _ in range(100):
         step = env.step(env.sample_action())
         envoi.validate(env.observation_spec, step.observation)
         envoi.validate(env.reward_spec, np.asarray(step.reward))
         assert env.reward_range[0] <= step.reward <= env.reward_range[1]
         if step.terminated or step.truncated:
             env.reset()
-
-
-CONTEXTUAL = [name for name in MODELS if MODELS[name][0].context_space is not None]
-
-
-@pytest.mark.parametrize("name", CONTEXTUAL)
-@examples(30)
-@given(seeds, st.data())
-def test_observations_lie_in_their_spec_in_ordinary_contexts_too(name, seed, data):
-    env = make(name)
-    model = env.unwrapped
-    half_and_double = {
-        feature: data.draw(
-            st.sampled_from([0.5 * value, value, min(2 * value, model.context_space.features[feature].high)])
-        )
-        for feature, value in model.context_space.defaults.items()
-    }
-    env.context = half_and_double
-    env.reset(seed=seed)
-    for _ in range(60):
-        step = env.step(env.sample_action())
-        envoi.validate(env.observation_spec, step.observation)
-        if step.terminated or step.truncated:
-            return
 
 
 @pytest.mark.parametrize("name", MODELS)
