@@ -1,18 +1,6 @@
 """Conversion of the hyperparameters and spaces of ConfigSpace and CARL to features, and of features to ConfigSpace.
 
-| ConfigSpace, CARL | here |
-|---|---|
-| `UniformFloatHyperparameter`, `UniformFloatContextFeature` | `UniformFloat` |
-| `UniformIntegerHyperparameter`, `UniformIntegerContextFeature` | `UniformInteger` |
-| `NormalFloatHyperparameter`, `NormalFloatContextFeature` | `NormalFloat`, unless its `log` is set |
-| `CategoricalHyperparameter`, `CategoricalContextFeature` | `Categorical` |
-| `OrdinalHyperparameter` | `Categorical`, in its order |
-| `Constant` | `Categorical` of one choice |
-| any other hyperparameter | `Hyperparameter`, which delegates to it |
-| `ConfigurationSpace`, CARL's `ContextSpace` and `ContextSampler` | `ContextSpace` of its features |
-
 Objects are recognised by the names of their classes, so ConfigSpace is only imported by `ContextSpace.to_configspace`.
-Conditions and forbidden clauses have no counterpart and are refused.
 """
 
 from __future__ import annotations
@@ -105,13 +93,12 @@ def features_of(given: Any) -> Iterator[Feature]:
     """Yields the features of a collection."""
     if "ContextSpace" in _classes(given, "carl"):
         given = given.context_space
-    if "ConfigurationSpace" in _classes(given, "ConfigSpace"):
-        for field_name in ("conditions", "forbidden_clauses"):
-            if len(getattr(given, field_name)):
-                raise ContextError(
-                    f"features: the ConfigurationSpace has {field_name.replace('_', ' ')}, which a context space "
-                    f"cannot express: {list(getattr(given, field_name))}; take them out, or check contexts yourself"
-                )
+    for what in ("conditions", "forbidden_clauses") if "ConfigurationSpace" in _classes(given, "ConfigSpace") else ():
+        if len(getattr(given, what)):
+            raise ContextError(
+                f"features: the ConfigurationSpace has {what.replace('_', ' ')}, which a context space cannot "
+                f"express: {list(getattr(given, what))}; take them out, or check contexts yourself"
+            )
     if isinstance(given, AnyMapping):
         for name, item in given.items():
             feature = feature_of(item)

@@ -1,9 +1,8 @@
 """Selectors: they choose the context of each episode.
 
-`Contextual` passes the contexts to its selector by `begin`, and calls it at every reset. Selectors follow those of CARL
-(Benjamins et al., 2023, https://github.com/automl/CARL), with three differences: random choices come from the
-environment's context stream, so that `reset(seed=…)` reproduces them; a context is identified by the user's id instead
-of its number; and `peek` shows the next choice in advance.
+Selectors follow those of CARL (Benjamins et al., 2023, https://github.com/automl/CARL), with three differences: random
+choices come from the environment's context stream, so that `reset(seed=…)` reproduces them; a context is identified by
+the user's id instead of its number; and `peek` shows the next choice in advance.
 
 A custom selector returns the id of the next context:
 
@@ -107,18 +106,6 @@ class Selector(ABC):
         position["n_calls"] += n
         position["context_id"] = context_id
 
-    def select_several(self, rng: np.random.Generator, n: int) -> list[tuple[Any, Context]]:
-        """Returns the results of n calls of `select`, for lanes that are reset together.
-
-        Args:
-            rng: The context stream of the environment.
-            n: The number of contexts.
-        """
-        places = self.select_places(rng, n) if n > 1 else None
-        if places is None:
-            return [self.select(rng) for _ in range(n)]
-        return [self._entries[self.contexts_keys[place]] for place in places.tolist()]
-
     def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
         """Chooses as n calls of `select` do, all at once, and returns the places of the contexts in `contexts_keys`.
 
@@ -129,7 +116,15 @@ class Selector(ABC):
         Returns:
             Shape (n,); None, before anything has changed, if this selector chooses one by one.
         """
-        return None
+        if type(self) not in (RoundRobin, Random, Static) or type(rng) is not np.random.Generator or not self.contexts:
+            return None  # a class of the user's own may choose in another way
+        places = self._places(rng, n)
+        self._advance(n, self.contexts_keys[places[-1]])
+        return places
+
+    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+        """Returns the places of n contexts, for `select_places`."""
+        raise NotImplementedError
 
     def peek(self, rng: np.random.Generator) -> tuple[Any, Context]:
         """Returns the next result of `select`, without advancing the selector or the generator."""
@@ -165,10 +160,7 @@ class Selector(ABC):
         """The id of the last selected context; None before the first."""
         return self.position["context_id"]
 
-    @property
-    def context_key(self) -> Any:
-        """CARL's name for `context_id`."""
-        return self.position["context_id"]
+    context_key = context_id  # CARL's name
 
     @property
     def context_ids(self) -> list[int]:
@@ -185,13 +177,13 @@ class Selector(ABC):
         return twin
 
     def _arguments(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, for the repr."""
+        """Returns the constructor's arguments, for the repr, which leaves out those that are None."""
         return {}
 
     def __repr__(self) -> str:
-        given = {} if self._given is None else {"contexts": dict(self._given)}
-        arguments = {**self._arguments(), **given}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+        given = None if self._given is None else dict(self._given)
+        arguments = {**self._arguments(), "contexts": given}.items()
+        return f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in arguments if one is not None)})"
 
 
 def _check_same(given: Contexts, contexts: Contexts) -> None:
@@ -221,16 +213,9 @@ class RoundRobin(Selector):
         keys = self.contexts_keys
         return keys[(self.lane + self.position["n_calls"]) % len(keys)] if keys else None
 
-    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        keys = self.contexts_keys
-        if type(self) is not RoundRobin or not keys:
-            return None
-        size = len(keys)
-        start: int = (self.lane + self.position["n_calls"]) % size
-        end = start + n
-        places = np.arange(start, end) if end <= size else np.arange(start, end) % size
-        self._advance(n, keys[(end - 1) % size])
-        return places
+    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+        first: int = self.lane + self.position["n_calls"]
+        return np.arange(first, first + n) % len(self.contexts_keys)
 
 
 class Random(Selector):
@@ -240,14 +225,9 @@ class Random(Selector):
         keys = self.contexts_keys
         return keys[int(rng.integers(len(keys)))] if keys else None
 
-    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        keys = self.contexts_keys
-        if type(self) is not Random or type(rng) is not np.random.Generator or not keys:
-            return None
+    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
         # The same numbers as of n calls, and the generator is then in the same state.
-        places = rng.integers(len(keys), size=n, dtype=np.intp)
-        self._advance(n, keys[places[-1]])
-        return places
+        return rng.integers(len(self.contexts_keys), size=n, dtype=np.intp)
 
 
 class Static(Selector):
@@ -276,16 +256,11 @@ class Static(Selector):
         keys = self.contexts_keys
         return self._static if self._static is not None or not keys else keys[0]
 
-    def select_places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp] | None:
-        keys = self.contexts_keys
-        if type(self) is not Static or not keys:
-            return None
-        place = 0 if self._static is None else keys.index(self._static)
-        self._advance(n, keys[place])
-        return np.full(n, place)
+    def _places(self, rng: np.random.Generator, n: int) -> NDArray[np.intp]:
+        return np.full(n, self.contexts_keys.index(self.choose(rng)))
 
     def _arguments(self) -> dict[str, Any]:
-        return {} if self._static is None else {"context_id": self._static}
+        return {"context_id": self._static}
 
 
 class Custom(Selector):
@@ -329,13 +304,9 @@ class Custom(Selector):
         finally:
             self.rng = None
         # An id may be a tuple, but it cannot contain a context, which is not hashable.
-        if isinstance(chosen, AnyTuple) and len(chosen) == 2 and isinstance(chosen[0], AnyMapping):
-            return self._of_pair(chosen[0], chosen[1])
-        return chosen
-
-    def _of_pair(self, context: Context, number: Any) -> Any:
-        """Returns the id of CARL's `(context, number)`; the number may be the id itself."""
-        count = len(self.contexts)
+        if not (isinstance(chosen, AnyTuple) and len(chosen) == 2 and isinstance(chosen[0], AnyMapping)):
+            return chosen
+        (context, number), count = chosen, len(self.contexts)
         for place, (key, held) in enumerate(self.contexts.items()):
             if held is context and number in (place, place - count, key):
                 return key
@@ -431,5 +402,4 @@ class Sampled(Selector):
         return self.n_calls if self.n is None else self.n_calls % self.n
 
     def _arguments(self) -> dict[str, Any]:
-        others = {"n": self.n, "defaults": self._own_defaults}
-        return {"space": self.space, **{name: value for name, value in others.items() if value is not None}}
+        return {"space": self.space, "n": self.n, "defaults": self._own_defaults}

@@ -683,19 +683,7 @@ def test_what_infos_say_stays():
     assert [one["context_id"] for one in info] == ["a", "b"]
 
 
-def test_lanes_that_begin_together_get_what_they_would_one_by_one():
-    def alternating(selector):
-        return "abc"[selector.n_calls % 2]
-
-    for make in (RoundRobin, Random, lambda: Custom(alternating)):
-        one, all_at_once = make(), make()
-        for selector in (one, all_at_once):
-            selector.begin(MASSES)
-        rngs = np.random.default_rng(3), np.random.default_rng(3)
-        for n in (1, 2, 5, 0, 7):
-            assert [one.select(rngs[0]) for _ in range(n)] == all_at_once.select_several(rngs[1], n)
-            assert one.position == all_at_once.position
-
+def test_a_selector_derived_from_another_chooses_for_itself():
     class Backwards(RoundRobin):
         def choose(self, rng):
             return self.contexts_keys[-1 - self.n_calls % len(self.contexts_keys)]

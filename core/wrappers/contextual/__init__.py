@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from os import PathLike
 from types import NoneType
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
-from ...context.binding import Binding, binding_of
+from ...context.binding import Binding, binding_of, check_names
 from ...context.selectors import Selector
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
@@ -27,7 +28,7 @@ from ...spec.base import shown
 from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
-from .schedule import Chosen, Indices, Mark, Noise, Places, Refusable, Schedule, full_set, selector_of
+from .schedule import Chosen, Indices, Noise, Places, Schedule, full_set, selector_of
 from .view import InForce, View, append, put_beside, put_by_name
 
 __all__ = ["Contextual"]
@@ -358,24 +359,20 @@ class Contextual(Lifted):
         """The names of the features that the agent sees, in order; none where the context is hidden."""
         return list(self._view.names)
 
-    @property
-    def obs_context_features(self) -> list[str]:
-        """Newer CARL's name of `state_context_features`."""
-        return self.state_context_features
+    obs_context_features = state_context_features  # newer CARL's name
 
     def fill_context_with_default(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a context with the default values of the features that it leaves out; `context` itself stays.
-
-        Args:
-            context: Values of some features.
-
-        Returns:
-            A new dict, in the order of the features.
+        """Returns a new context, in the order of the features, with defaults for those that `context` leaves out.
 
         Raises:
             ContextError: There is no such feature, or a feature cannot have its value.
         """
-        return self._schedule.with_defaults(context)
+        features, space = self._schedule.features, self._schedule.space
+        check_names(context, features, "feature")
+        if space is not None:
+            space.verify(context, "fill_context_with_default")
+        full = {**(self.default_context or {}), **context}
+        return {name: full[name] for name in features if name in full}
 
     # In force.
 
@@ -395,10 +392,7 @@ class Contextual(Lifted):
         ids = self._in_force.ids
         return tuple(ids.tolist()) if self._lanes is not None else ids[0]
 
-    @property
-    def context_key(self) -> Any:
-        """CARL's name of `context_id`."""
-        return self.context_id
+    context_key = context_id  # CARL's name
 
     # Resets.
 
@@ -414,36 +408,25 @@ class Contextual(Lifted):
             wish, values = self._take_wishes(options)
         if "options" in arguments:
             arguments["options"] = options or None
-        with self._begin_episodes(lanes, wish, values, seed):
+        self._take_charge()
+        with _Attempt(self, lanes):
+            if seed is not None:
+                self._follow(seed, lanes)
+            self._choose(lanes, wish, values)
             if seed is None and self._binding.replaces:
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    def beginning(self, restart: NDArray[np.bool_]) -> Refusable:
-        return self._begin_episodes(restart.nonzero()[0], in_step=True)
-
-    def _begin_episodes(
-        self,
-        lanes: Indices,
-        wish: Sequence[Chosen] | None = None,
-        values: Mapping[str, Any] | None = None,
-        seed: Any = None,
-        in_step: bool = False,
-    ) -> Refusable:
-        """Chooses contexts for lanes that begin, and puts them in force, unless the reset or step is then refused."""
+    @contextmanager
+    def beginning(self, restart: NDArray[np.bool_]) -> Generator[None]:
+        lanes = restart.nonzero()[0]
         self._take_charge()
-        begun = self._refusable(lanes)
-        try:
-            if seed is not None:
-                self._follow(seed, lanes)
-            self._choose(lanes, wish, values)
-            if in_step and self._binding.replaces:
-                for lane in _listed(lanes):
+        with _Attempt(self, lanes):
+            self._choose(lanes)
+            if self._binding.replaces:
+                for lane in lanes.tolist():
                     self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
-        except Exception:  # functions of the user choose contexts and put them in force
-            begun.undo()
-            raise
-        return begun
+            yield
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -515,15 +498,13 @@ class Contextual(Lifted):
 
     # Contexts in force.
 
-    def _refusable(self, lanes: Indices) -> Refusable:
-        """Returns the context of what may change the contexts of lanes, and may be refused."""
-        binding = self._binding
+    def _mark(self) -> tuple[Any, ...]:
+        """Returns what choosing contexts changes, for `_take_back`."""
         held = self._in_force, self._bound, self._episodes, self._total
-        mark, replaced = self._schedule.mark(binding.replaces), binding.held(self._env_inside)
-        return Refusable(self._settle, self._take_back, (lanes, held, mark, replaced))
+        return held, self._schedule.mark(self._binding.replaces), self._binding.held(self._env_inside)
 
-    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
-        """Returns to the contexts in force and those to come of before, because a reset or step was refused."""
+    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: tuple[Any, ...], replaced: Any) -> None:
+        """Rolls back current and pending contexts after a refused reset or step."""
         tried = self._in_force
         self._in_force, self._bound, self._episodes, self._total = held
         self._schedule.go_back(mark)
@@ -532,8 +513,8 @@ class Contextual(Lifted):
             self._use(self._binding.put_back(env, replaced, contexts, None if self._lanes is None else _listed(lanes)))
             self._show()
 
-    def _settle(self, lanes: Indices, held: tuple[Any, ...], mark: Mark, replaced: Any) -> None:
-        """Completes a reset or step that was not refused; the arguments are those of `_take_back`."""
+    def _settle(self, lanes: Indices, replaced: Any) -> None:
+        """Completes a reset or step that was not refused."""
         if replaced is not None:
             self._binding.release(self._env_inside, replaced)
         if self._log is not None:
@@ -634,7 +615,7 @@ class Contextual(Lifted):
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
         lanes = range(self._lanes or 1)
-        with self._refusable(lanes):
+        with _Attempt(self, lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
                 self._bind(self._in_force.in_lanes(), lanes)
@@ -651,6 +632,24 @@ class Contextual(Lifted):
         args, kwargs = self._arguments
         kwargs = {name: value for name, value in kwargs.items() if name != "n_envs"}
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
+
+
+class _Attempt:
+    """Context of a reset or step that may be refused: rolls back contexts on an error, else settles them."""
+
+    __slots__ = ("_env", "_lanes", "_mark")
+
+    def __init__(self, env: Contextual, lanes: Indices) -> None:
+        self._env, self._lanes, self._mark = env, lanes, env._mark()
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._env._settle(self._lanes, self._mark[-1])
+        elif issubclass(kind, Exception):
+            self._env._take_back(self._lanes, *self._mark)
 
 
 _LATEST: WeakValueDictionary[int, Contextual] = WeakValueDictionary()

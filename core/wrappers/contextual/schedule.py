@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any, TypeAlias, cast
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...context import selectors
-from ...context.binding import Binding, check_names
+from ...context.binding import Binding
 from ...context.features import Categorical, Feature, UniformInteger, extremes
 from ...context.selectors import Random, RoundRobin, Sampled, Selector, Static
 from ...context.sets import Context, Contexts, contexts_of, fill, load_contexts
@@ -182,10 +181,6 @@ _WITHOUT_NUMBERS = frozenset({RoundRobin, Static})  # they take no random number
 _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices replace `position`, and change nothing else
 
 
-Mark: TypeAlias = tuple[Selector, dict[str, Any], "np.random.Generator | None", Any, "Chosen | None"]
-"""All that choices change: the selector and its attributes, the generator and its state, and `Schedule.next`."""
-
-
 class Schedule:
     """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
 
@@ -277,8 +272,7 @@ class Schedule:
         """Returns the contexts of lanes that begin an episode."""
         chosen: list[Chosen]
         if wish is None and self.fixed is None and self.next is None:
-            selector = self.selector
-            chosen = [selector.select(rng)] if len(lanes) == 1 else selector.select_several(rng, len(lanes))
+            chosen = [self.selector.select(rng) for _ in lanes]
         else:
             given = wish or self.fixed or [None] * n
             chosen = [given[lane] or self.select(rng) for lane in lanes]
@@ -325,14 +319,6 @@ class Schedule:
             return chosen
         return self.found({**context, **values}, "options")
 
-    def with_defaults(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a context with the defaults of the features that it leaves out, in the order of the features."""
-        check_names(context, self.features, "feature")
-        if self.space is not None:
-            self.space.verify(context, "fill_context_with_default")
-        full = {**(self.default_context or {}), **context}
-        return {name: full[name] for name in self.features if name in full}
-
     @cached_property
     def columns(self) -> SetColumns:
         """The set as columns."""
@@ -340,24 +326,21 @@ class Schedule:
 
     # Going back.
 
-    def mark(self, random: bool = False) -> Mark:
+    def mark(self, random: bool = False) -> tuple[Any, ...]:
         """Returns what choices change, for `go_back`: less than a snapshot, and of no use elsewhere."""
         selector, rng, state = self.selector, self.rng, None
         if rng is not None and (random or self.noise.names or type(selector) not in _WITHOUT_NUMBERS):
             state = rng.bit_generator.state
-        if type(selector) in _BY_POSITION:
-            attributes = {"position": selector.position}
-        else:  # the others are replaced, never changed
-            attributes = {**vars(selector), "position": copy.deepcopy(selector.position)}
+        attributes = vars(selector).copy()
+        if type(selector) not in _BY_POSITION:
+            attributes["position"] = copy.deepcopy(selector.position)
         return selector, attributes, rng, state, self.next
 
-    def go_back(self, mark: Mark) -> None:
+    def go_back(self, mark: tuple[Any, ...]) -> None:
         """Takes back all choices since a `mark`."""
-        self.selector, held, self.rng, state, self.next = mark
-        attributes = vars(self.selector)
-        if type(self.selector) not in _BY_POSITION:
-            attributes.clear()
-        attributes.update(held)
+        self.selector, attributes, self.rng, state, self.next = mark
+        vars(self.selector).clear()
+        vars(self.selector).update(attributes)
         if state is not None and self.rng is not None:
             self.rng.bit_generator.state = state
 
@@ -422,25 +405,3 @@ def selector_of(given: Any, arguments: Mapping[str, Any] | None) -> Selector:
     if arguments:
         raise ContextError(f"context_selector_kwargs: {given!r} is made already; give its class")
     return given
-
-
-class Refusable(AbstractContextManager[None]):
-    """Context of a call that may raise: undoes what was done before it on an error, else completes it."""
-
-    __slots__ = ("_arguments", "_complete", "_undo")
-
-    def __init__(self, complete: Callable[..., None], undo: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        self._complete, self._undo, self._arguments = complete, undo, arguments
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._complete(*self._arguments)
-        elif issubclass(kind, Exception):
-            self.undo()
-
-    def undo(self) -> None:
-        """Undoes what was done ahead of the call."""
-        self._undo(*self._arguments)
