@@ -40,16 +40,12 @@ def load(name: str, **arguments: Any) -> Env:
         SpecError: The name's arguments cannot be parsed, the environment does not take them, or a factory makes none.
     """
     scheme, colon, rest = name.partition(":")
-    if scheme in SCHEMES and colon and not rest:
-        examples = names_of(scheme)
-        such = f"such as {examples[0]!r}" if examples else f"such as '{scheme}:my_module:make_env'"
-        raise UnknownName(f"{name}: expected 'scheme:name', {such}")
     if not colon or scheme not in SCHEMES:
-        if not colon:
-            guess = f"did you mean {_guess(name)!r}?"
-        else:
-            guess = nearest(scheme, SCHEMES)
+        guess = nearest(scheme, SCHEMES) if colon else f"did you mean {_guess(name)!r}?"
         raise UnknownName(f"{name}: expected 'scheme:name' with a scheme of {', '.join(SCHEMES)}; {guess}")
+    if not rest:
+        example = next(iter(names_of(scheme)), f"{scheme}:my_module:make_env")
+        raise UnknownName(f"{name}: expected 'scheme:name', such as {example!r}")
     rest, _, query = rest.partition("?")
     arguments = {**_arguments(name, query), **arguments}
     core = from_env(SCHEMES[scheme](rest, **arguments))

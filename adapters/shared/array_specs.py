@@ -123,7 +123,7 @@ def _as_choice(spec: Spec) -> Spec:
 _ORIGIN = "_envoi_spec"
 
 
-def remembering(kind: type, arguments: tuple[Any, ...], spec: Spec) -> Any:
+def remembering(kind: type, arguments: tuple[Any, ...], spec: Spec | None) -> Any:
     """Makes a framework's spec that remembers the core spec it is made from; otherwise it behaves like any of `kind`.
 
     Copies and pickles remember it too. A result of `replace` does not, because it is another spec.
@@ -146,15 +146,10 @@ def _remembering(kind: Any) -> Any:
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
         def __reduce__(self) -> tuple[Any, ...]:
-            arguments: tuple[Any, ...] = super().__reduce__()[1]
-            return _again, (kind, arguments, origin(self))
+            return remembering, (kind, super().__reduce__()[1], origin(self))
 
     Remembering.__name__, Remembering.__qualname__ = kind.__name__, kind.__qualname__
     return Remembering
-
-
-def _again(kind: type, arguments: tuple[Any, ...], spec: Spec | None) -> Any:
-    return kind(*arguments) if spec is None else remembering(kind, arguments, spec)
 
 
 _ARRAYS = (Array, MultiDiscrete, MultiBinary)
@@ -169,7 +164,7 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
     spec becomes a 0-d array.
     """
     if isinstance(spec, Discrete):
-        return _to_integer(spec)
+        return Choices(spec).scalar
     if isinstance(spec, Spec):
         return _to_array(spec.dtype) if isinstance(spec, _ARRAYS) and spec.shape == () else None
     return branch_encoder(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
@@ -200,17 +195,12 @@ class Choices(dict[Any, Any]):
     def __missing__(self, value: Any) -> Any:
         return self.kind(value)
 
-
-def _to_integer(spec: Discrete) -> Convert:
-    choices = Choices(spec)
-
-    def convert(value: Any) -> Any:
+    def scalar(self, value: Any) -> Any:
+        """Converts a number of any type, or an array of shape ()."""
         try:
-            return choices[value]
+            return self[value]
         except TypeError:
-            return choices.kind(value)
-
-    return convert
+            return self.kind(value)
 
 
 def _to_array(dtype: np.dtype[Any]) -> Convert:

@@ -94,7 +94,12 @@ def incoming(spec: SpecTree, copy: Copy = "auto", *, inside: bool = False) -> Ta
     if isinstance(spec, (dict, list, tuple)):
         return _incoming_branch(spec, copy, alone)
     if isinstance(spec, Sequence):
-        return _incoming_sequence(spec, copy)
+        if spec.stack:
+            return lambda value, held=False: map_leaves(lambda sub, leaf: _copied(leaf, sub.dtype), spec.spec, value)
+        each = incoming(spec.spec, copy)
+        return lambda value, held=False: (
+            tuple(each(one, True) for one in value) if hasattr(value, "__iter__") else value
+        )
     if isinstance(spec, OneOf):
         parts = [incoming(sub, copy, inside=True) for sub in spec.specs]
         return lambda value, held=False: (np.int64(value[0]), parts[int(value[0])](value[1], True))
@@ -115,7 +120,9 @@ def _incoming_array(dtype: np.dtype[Any], shape: tuple[int, ...], copy: Copy, al
     def take(value: Any, held: bool = False) -> Any:
         if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
             fitted = _fitted(value, dtype, shape)
-            return deepcopy(value) if fitted is None and (auto or always) else value if fitted is None else fitted
+            if fitted is not None:
+                return fitted
+            return deepcopy(value) if auto or always else value
         return value.copy() if always or (auto and (held or is_held(value, alone))) else value
 
     return take
@@ -126,9 +133,8 @@ def _incoming_branch(spec: SpecTree, copy: Copy, alone: int) -> Take:
     is_dict, size, keys = isinstance(spec, dict), len(spec), {key for key, _ in parts}
 
     def take(value: Any, held: bool = False) -> Any:
-        if not hasattr(value, "__len__") or len(value) != size or isinstance(value, dict) is not is_dict:
-            return value if copy is False else deepcopy(value)
-        if is_dict and not keys <= value.keys():
+        fits = hasattr(value, "__len__") and len(value) == size and isinstance(value, dict) is is_dict
+        if not fits or (is_dict and not keys <= value.keys()):
             return value if copy is False else deepcopy(value)
         # An object that holds the container can write into its leaves. (`value` must not become a cell, by a nested
         # function or generator: reading one takes a reference more on CPython 3.14.)
@@ -136,13 +142,6 @@ def _incoming_branch(spec: SpecTree, copy: Copy, alone: int) -> Take:
         return rebuild(spec, [part(value[key], held) for key, part in parts])
 
     return take
-
-
-def _incoming_sequence(spec: Sequence, copy: Copy) -> Take:
-    if spec.stack:
-        return lambda value, held=False: map_leaves(lambda sub, leaf: _copied(leaf, sub.dtype), spec.spec, value)
-    element = incoming(spec.spec, copy)
-    return lambda value, held=False: tuple(element(one, True) for one in value) if hasattr(value, "__iter__") else value
 
 
 def _fitted(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:

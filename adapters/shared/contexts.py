@@ -1,14 +1,7 @@
 """Contexts of imported environments: the features of a source, and the way to apply a context to it.
 
 The catalogues are modules of `envoi.adapters.context_catalogue`, one for each family of environments. They are found
-by the module of a source's class, so that no framework is imported:
-
-| environments | catalogue |
-|---|---|
-| gymnasium's classic control | `classic_control` |
-| gymnasium's Box2D | `box2d` |
-| gymnasium's MuJoCo | `mujoco` |
-| dm_control | `dm_control` |
+by the module of a source's class, so that no framework is imported.
 
 Names follow CARL (Benjamins et al., 2023, https://github.com/automl/CARL) where it has the environment. Defaults are
 the source's own values at the first use, so the default context is the environment as it was loaded.
@@ -91,9 +84,8 @@ class TakesContext(ImportedEnv):
     _in_force: dict[str, Any] | None = None  # the context that the source has; the same object as `_context` was then
     _bound: tuple[Any, Bindable | None] | None = None  # a source, and its features
     _declared: Bounds | None = None
-    _permitted: Mapping[tuple[Any, ...], dict[str, Any]] = MappingProxyType(
-        {}
-    )  # full contexts of the last `spec_under`
+    # Full contexts of the last `spec_under`.
+    _permitted: Mapping[tuple[Any, ...], dict[str, Any]] = MappingProxyType({})
 
     @property
     def context_space(self) -> ContextSpace | None:
@@ -220,29 +212,23 @@ class TakesContext(ImportedEnv):
 
     def snapshot(self) -> Snapshot:
         held = super().snapshot()
-        return Snapshot(held.owner, (held.content, self._contexts_held))
+        return Snapshot(held.owner, (held.content, (self._context, self._in_force)))
 
     def restore(self, snapshot: Snapshot) -> None:
         content, contexts = self._content(snapshot)
         if contexts[1] is not None:
             _ = self._bindable  # reads the source's own values before the snapshot replaces them by another context's
         super().restore(Snapshot(snapshot.owner, content))
-        self._contexts_held = contexts
+        self._restore_contexts(*contexts)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._contexts_held = self._contexts_held  # copies of some sources lose the context
+        self._restore_contexts(self._context, self._in_force)  # copies of some sources lose the context
 
-    @property
-    def _contexts_held(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The context of the coming episodes and that of the source, for snapshots; settable."""
-        return self._context, self._in_force
-
-    @_contexts_held.setter
-    def _contexts_held(self, held: tuple[dict[str, Any] | None, dict[str, Any] | None]) -> None:
-        touched = self._in_force is not None or held[1] is not None
+    def _restore_contexts(self, context: dict[str, Any] | None, in_force: dict[str, Any] | None) -> None:
+        touched = self._in_force is not None or in_force is not None
         binding = self._bindable if touched else None
-        self._context, self._in_force = held
+        self._context, self._in_force = context, in_force
         if binding is not None:
             binding.apply(binding.space.defaults if self._in_force is None else self._in_force)
 

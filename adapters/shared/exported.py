@@ -11,21 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
-from envoi import (
-    BatchModel,
-    ContextError,
-    Contextual,
-    Lanes,
-    Lifted,
-    Model,
-    MultiEnv,
-    MultiModel,
-    MultiWrapper,
-    Process,
-    SpecError,
-    Validated,
-    Wrapper,
-)
+import envoi
+from envoi import ContextError, Contextual, MultiEnv, Process, SpecError, Validated
 from envoi.batching.model_batch import ModelBatch
 from envoi.wrapping.delegate import Around
 
@@ -35,8 +22,8 @@ from .imported import CoreHolder, MultiCoreHolder, Planned, SeedsSource, declare
 from .introspection import attribute, inner_layer
 
 _PROTOCOLS = (
-    *(Process, Model, BatchModel, MultiModel, Wrapper, MultiWrapper, Lifted, Lanes, ModelBatch),
-    *(TakesContext, SeedsSource),
+    *(Process, envoi.Model, envoi.BatchModel, envoi.MultiModel, envoi.Wrapper, envoi.MultiWrapper, envoi.Lifted),
+    *(envoi.Lanes, ModelBatch, TakesContext, SeedsSource),
 )
 _CORE = frozenset(name for kind in _PROTOCOLS for name in dir(kind))
 """The names of the core's own protocol; a source may use the same names for something else."""
@@ -55,13 +42,12 @@ _FRAMEWORKS = frozenset(
 )
 """Names by which libraries recognise environments: a form has only those of its own framework."""
 
+_KEPT = _CORE | _FRAMEWORKS
+
 
 def is_own(name: str) -> bool:
     """Returns True if an attribute of a core environment is its author's: public and not of the protocol."""
     return not name.startswith("_") and name not in _CORE
-
-
-_KEPT = _CORE | _FRAMEWORKS
 
 
 def _is_open(name: str) -> bool:
@@ -77,7 +63,6 @@ class AnyForm(Planned, CoreHolder):
     environments around the form contain them.
 
     Attributes:
-        core: The core environment.
         metadata: A copy of the core's metadata.
         render_mode: The core's render mode.
     """
@@ -172,11 +157,7 @@ class AnyForm(Planned, CoreHolder):
         return self._env.snapshot(), {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def put_back(self, content: Any) -> None:
-        """Restores what `content` returned.
-
-        Args:
-            content: The result of `content`.
-        """
+        """Restores what the method `content` returned."""
         snapshot, held = content
         self._env.restore(snapshot)
         for name in declared_names(type(self), "_memory"):
@@ -187,7 +168,7 @@ class AnyForm(Planned, CoreHolder):
 
     def has_wrapper_attr(self, name: str) -> bool:
         """Returns True if this form, a wrapper of its core, its model or its source has an attribute."""
-        return hasattr(self, name) or self._reach(name) is not None
+        return self._find_holder(name) is not None
 
     def get_wrapper_attr(self, name: str) -> Any:
         """Returns an attribute of this form, a wrapper of its core, its model or its source.
@@ -198,7 +179,7 @@ class AnyForm(Planned, CoreHolder):
         Raises:
             AttributeError: None has it.
         """
-        holder = self if hasattr(self, name) else self._reach(name)
+        holder = self._find_holder(name)
         if holder is None:
             raise AttributeError(f"{self!r} has no attribute {name!r}, nor has anything inside of it")
         return getattr(holder, name)
@@ -214,14 +195,16 @@ class AnyForm(Planned, CoreHolder):
         Returns:
             True if it was set.
         """
-        holder = self if hasattr(self, name) else self._reach(name)
+        holder = self._find_holder(name)
         if holder is None and not force:
             return False
         setattr(self if holder is None else holder, name, value)
         return True
 
-    def _reach(self, name: str) -> Any:
-        """Returns the outermost object inside this form that has an attribute, or None."""
+    def _find_holder(self, name: str) -> Any:
+        """Returns this form or the outermost object inside that has an attribute, or None."""
+        if hasattr(self, name):
+            return self
         around, native = inside(self.core)
         holders = (*around, *native) if is_own(name) else native if name.startswith("_") else (*native, *around)
         return next((holder for holder in holders if hasattr(holder, name)), None)
