@@ -49,19 +49,7 @@ def losses_of_agents(multi: MultiEnv) -> list[Loss]:
 
 
 class Form(MultiForm):
-    """Base of a form of either API.
-
-    Args:
-        core: The core environment, of one agent or of several.
-        validate: If True, every value is checked against its spec.
-
-    Attributes:
-        core: The core environment.
-        multi: The core environment as one of several agents.
-        observation_spaces: The space of each agent's observations.
-        action_spaces: The space of each agent's actions.
-        state_space: The space of `state()`; only if the core has a `state_spec`.
-    """
+    """Base of a form of either API, whose `state_space` exists only if the core has a `state_spec`."""
 
     _framework = NAME
     _planned = ("_encoders", "_decoders", "_encode_state", "_at_once", "_step")
@@ -69,8 +57,7 @@ class Form(MultiForm):
 
     def _describe(self) -> None:
         multi = self.multi
-        name = type(multi.unwrapped).__name__
-        self.metadata = {"name": name, **self.metadata, "is_parallelizable": self._is_parallelizable()}
+        self.metadata = {"name": type(multi.unwrapped).__name__, **self.metadata, "is_parallelizable": True}
         self.observation_spaces: dict[Any, Any] = {}
         self.action_spaces: dict[Any, Any] = {}
         for agent in multi.possible_agents:
@@ -80,10 +67,6 @@ class Form(MultiForm):
             self.action_spaces[agent] = like_source(done, multi, "action", agent)
         if multi.state_spec is not None:
             self.state_space = _space(multi.state_spec, "state")
-
-    def _is_parallelizable(self) -> bool:
-        """Returns True if the form can be stepped with all actions at once, as far as that is known."""
-        return True
 
     def _plan(self) -> None:
         multi = self.multi

@@ -26,7 +26,6 @@ from envoi import (
     SpecError,
     zeros,
 )
-from envoi.lane_values import stack
 from envoi.protocol.episode import RUNNING
 from envoi.protocol.multi_env import COMMON, MASK, SYNTHETIC, MultiStepValues, full_multi_step
 from envoi.protocol.roster import Roster
@@ -51,15 +50,16 @@ class FromZoo(ImportedMulti):
     """
 
     turns_in_infos = False
-
     _framework = NAME
+
     _planned = ("_encoders", "_take_state", "_masked", "_native", "_dtypes", *_OF_AGENTS)
-    _memory = ("_news", "_next_seed")
+    _memory = ("_news", "_next_seed", "_listed")
 
     def __init__(self, source: Any, copy: Copy, at_once: bool) -> None:
         self.at_once = at_once
         self._news: bytes | None = None  # the observations of the last step where `_saw` has them not yet
         self._next_seed: int | None = None
+        self._listed: list[Any] | None = None  # the source's agents, the same list until an agent ends or joins
         super().__init__(source, copy)
 
     def _agents(self) -> tuple[Any, ...]:
@@ -140,9 +140,12 @@ class FromZoo(ImportedMulti):
     def _turn_in(self, playing: tuple[Any, ...], infos: Mapping[Any, Any]) -> tuple[Any, ...] | None:
         """Returns the agents in play that act next; None for all."""
 
-    def _enter(self, roster: Roster) -> None:
-        """Makes a roster the current one, and prepares its steps."""
+    def _enter(self, roster: Roster, listed: Collection[Any] = ()) -> None:
+        """Makes a roster the current one, and prepares its steps; `listed` are the source's agents."""
         playing = roster.playing
+        is_plain = len(listed) == len(playing) and not (roster.turn is not None and self.turns_in_infos)
+        # A copy, because the source may change its list in place; None if no step can be quiet.
+        self._listed = list(listed) if is_plain else None
         if playing != self._roster.playing:
             self._saw = self._seen  # before the change, because `_news` is in the order of the previous agents
         self._roster = roster
@@ -194,9 +197,7 @@ class FromZoo(ImportedMulti):
 
         `held` is True if something else holds `observations`.
         """
-        arrived: dict[Any, Any] = {}
-        own_rewards: dict[Any, Any] = {}
-        own_infos: dict[Any, Any] = {}
+        arrived, own_rewards, own_infos = {}, {}, {}
         try:
             for agent, dtype in self._each:
                 # The common case of `take`: an array that nothing but this frame holds.
@@ -225,14 +226,8 @@ class FromZoo(ImportedMulti):
         own_infos = self._own_infos(infos, agents, discounts)
         if not discounts:
             return arrived, rewards, None, None, None, own_infos
-        return (
-            arrived,
-            rewards,
-            {**self._false},
-            {**self._false},
-            {**dict.fromkeys(agents, 1.0), **discounts},
-            own_infos,
-        )
+        discounts = {**dict.fromkeys(agents, 1.0), **discounts}
+        return arrived, rewards, {**self._false}, {**self._false}, discounts, own_infos
 
     def _own_infos(
         self, infos: Mapping[Any, Any], affected: Sequence[Any], discounts: dict[Any, Any] | None = None
@@ -254,7 +249,8 @@ class FromZoo(ImportedMulti):
                     common = own.pop(COMMON)
         for agent in self._masked:
             if agent in self._roster.acting and MASK not in own_infos[agent]:
-                own_infos[agent][MASK] = self._mask(agent)
+                kind = np.int8 if isinstance(self.action_spec[agent], Discrete) else None
+                own_infos[agent][MASK] = np.array(self._seen[agent][MASK], kind)
         if len(infos) > known:  # keys of other agents, or of none
             for key, entry in infos.items():
                 if key == COMMON:
@@ -264,9 +260,6 @@ class FromZoo(ImportedMulti):
         if common:
             own_infos[COMMON] = {**common}
         return own_infos
-
-    def _mask(self, agent: Any) -> Any:
-        return np.array(self._seen[agent][MASK], np.int8 if isinstance(self.action_spec[agent], Discrete) else None)
 
     def _last_look(self, agent: Any) -> Any:
         """Returns the final observation of an agent whose source gives none."""
@@ -284,14 +277,10 @@ class FromZoo(ImportedMulti):
         return generator if isinstance(generator, np.random.Generator) else None
 
     def _replace_rng(self, generator: np.random.Generator) -> None:
-        """Gives the source a generator, if it has an `np_random`.
-
-        A source without `np_random` is seeded from a new one at its next reset, because PettingZoo has no other way.
-        """
         self._next_seed = None
         if self._source_rng() is not None:
             self.unwrapped.np_random = generator
-        else:
+        else:  # PettingZoo has no other way
             self._next_seed = int(deepcopy(generator).integers(2**31))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -323,12 +312,10 @@ class FromPettingZoo(FromZoo):
     turns_in_infos = True
     source: ParallelEnv[Any, Any, Any]
 
-    _memory = ("_listed",)
-    _planned = ("_pick", "_places", "_row_dtype")
+    _planned = ("_pick", "_row_dtype")
 
     def __init__(self, source: ParallelEnv[Any, Any, Any], copy: Copy = "auto") -> None:
         super().__init__(source, copy, True)
-        self._listed: list[Any] | None = None  # the source's agents while all of them act
         if self.core_inside is not None:
             self.at_once = acts_at_once(self.core_inside)
 
@@ -337,7 +324,6 @@ class FromPettingZoo(FromZoo):
         agents = self.possible_agents
         # Reads the values of all agents at once; `itemgetter` of a single key would not return a tuple.
         self._pick: Any = itemgetter(*agents) if len(agents) > 1 else lambda values: [values[one] for one in agents]
-        self._places = tuple(enumerate(agents))
         spec = self.observation_spec[agents[0]] if agents else None
         is_array = isinstance(spec, (Array, Discrete, MultiBinary, MultiDiscrete))
         self._row_dtype = np.dtype(spec.dtype.type) if is_array else None
@@ -349,7 +335,7 @@ class FromPettingZoo(FromZoo):
         agents = self._in_play(listed)
         arrived = self._taken(observations, agents, held)
         self._saw = {**arrived}
-        self._enter_listed(self._first_roster(agents, self._turn_in(agents, infos)), listed)
+        self._enter(self._first_roster(agents, self._turn_in(agents, infos)), listed)
         own_infos = self._own_infos(infos, agents)
         return MultiReset(arrived if self._roster.turn is None else self._for_turn(arrived, own_infos, ()), own_infos)
 
@@ -370,43 +356,29 @@ class FromPettingZoo(FromZoo):
 
     def step_rows(self, actions: Sequence[Any]) -> tuple[Any, ...]:
         """See `envoi.protocol.fast_steps.rows_step`."""
-        if self._rewarder is not None or self._awaited != len(self._places):
-            return self.step_values(dict(zip(self.possible_agents, actions, strict=True)))
-        sent: dict[Any, Any] = {}
-        for place, agent in self._places:
-            sent[agent] = actions[place]
+        agents = self.possible_agents
+        sent = dict(zip(agents, actions))  # noqa: B905 (they are counted, and it takes its time)
+        if self._rewarder is not None or self._awaited != len(agents) or self._row_dtype is None:
+            return self.step_values(sent)
         for agent, encode in self._encoders.items():
             sent[agent] = encode(sent[agent])
         observations, rewards, terminations, truncations, infos = step = self.source.step(sent)
-        pick, playing, rows, paid = self._pick, self._roster.playing, None, None
-        own_infos, discounts = None, {}
+        pick, dtype, rows, paid, own_infos, discounts = self._pick, self._row_dtype, None, None, None, {}
         try:
             # Not by `==`, which takes many times as long for numpy's flags.
             if not any(pick(terminations)) and not any(pick(truncations)) and self.source.agents == self._listed:
                 is_silent = infos == self._silent
-                if is_silent or self._turn_in(playing, infos) is None:
-                    rows, paid = self._stacked(pick(observations)), pick(rewards)
-                    own_infos = None if is_silent else self._own_infos(infos, playing, discounts)
+                own_infos = None if is_silent else self._own_infos(infos, agents, discounts)
+                if is_silent or (not discounts and self._turn_in(agents, infos) is None):
+                    seen, paid = pick(observations), pick(rewards)
+                    rows = array(seen)
+                    rows = rows if rows.dtype is dtype else array(seen, dtype)
         except (KeyError, ValueError):  # an agent is left out, or the shapes differ
-            paid = None
-        if paid is None or discounts:
+            rows = None
+        if rows is None:
             return self._any_step(step, True, None, sent)
+        self._news = rows.tobytes()  # the caller may write into the array
         return rows, paid, own_infos
-
-    def _stacked(self, seen: Sequence[Any]) -> Any:
-        """Returns the observations of all agents as one, in new arrays."""
-        dtype = self._row_dtype
-        if dtype is not None:
-            rows = array(seen)
-            if rows.dtype is not dtype:
-                rows = array(seen, dtype)
-            self._news = rows.tobytes()  # the caller may write into the array
-            return rows
-        agents = self.possible_agents
-        own = [self._takes[agent](one, True) for agent, one in zip(agents, seen, strict=True)]
-        rows = stack(self.observation_spec[agents[0]], own)
-        self._saw, self._news = dict(zip(agents, own, strict=True)), None
-        return rows
 
     def _any_step(self, step: tuple[Any, ...], held: bool, before: Any, actions: Mapping[Any, Any]) -> MultiStepValues:
         """Returns the core's step for any step of the source, quiet or not."""
@@ -429,7 +401,7 @@ class FromPettingZoo(FromZoo):
         discounts = {agent: 0.0 if dead else 1.0 for agent, dead in terminated.items()}
         own_rewards = {agent: owned(rewards.get(agent, 0.0)) for agent in affected}
         self._seen.update(arrived)
-        self._enter_listed(roster, listed)
+        self._enter(roster, listed)
         if before is not None:
             own_rewards = self._rewarded(own_rewards, before, actions)
         own_infos = self._own_infos(infos, affected, discounts)
@@ -440,14 +412,11 @@ class FromPettingZoo(FromZoo):
         return arrived, own_rewards, terminated, truncated, discounts, own_infos
 
     def _taken(self, observations: Mapping[Any, Any], agents: Collection[Any], held: bool) -> dict[Any, Any]:
-        self._refuse_missing(observations, agents)
-        return {agent: self._takes[agent](observations[agent], held) for agent in agents}
-
-    def _refuse_missing(self, observations: Mapping[Any, Any], agents: Collection[Any]) -> None:
         if missing := [agent for agent in agents if agent not in observations]:
             raise SpecError(
                 f"observation: expected one of each agent in play from {self.source}, got none of {missing}"
             )
+        return {agent: self._takes[agent](observations[agent], held) for agent in agents}
 
     def _turn_in(self, playing: tuple[Any, ...], infos: Mapping[Any, Any]) -> tuple[Any, ...] | None:
         if not playing:
@@ -456,12 +425,6 @@ class FromPettingZoo(FromZoo):
         if ACTIVES in entry:
             return tuple(entry[ACTIVES])
         return (entry[ACTIVE],) if entry.get(ACTIVE) in playing else None
-
-    def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
-        """Calls `_enter`, and keeps the source's list of agents, which is the same until an agent ends or joins."""
-        # A copy, because the source may change its list in place; None if it lists more agents than are in play.
-        self._listed = list(listed) if roster.turn is None and len(listed) == len(roster.playing) else None
-        self._enter(roster)
 
     def _for_turn(self, arrived: dict[Any, Any], own_infos: dict[Any, Any], ended: Collection[Any]) -> dict[Any, Any]:
         """Returns the observations of the agents that act next or have ended; takes the turn out of the infos."""

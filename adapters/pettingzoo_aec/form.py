@@ -30,20 +30,6 @@ def refused_rewards(multi: MultiEnv) -> list[LossyConversion]:
     ]
 
 
-class _AfterReset:
-    """An attribute that `reset` sets. Unlike a `__getattr__`, it does not slow down other attributes."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, form: Any, owner: type) -> Any:
-        raise AttributeError(f"{self._name}: {NOT_RESET}")
-
-
-def _after_reset() -> Any:
-    return _AfterReset()
-
-
 class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
     """A core environment as a PettingZoo AEC one.
 
@@ -63,13 +49,6 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         infos: The infos, by agent.
     """
 
-    agents: list[Any] = _after_reset()
-    agent_selection: Any = _after_reset()
-    rewards: dict[Any, Any] = _after_reset()
-    terminations: dict[Any, bool] = _after_reset()
-    truncations: dict[Any, bool] = _after_reset()
-    infos: dict[Any, Any] = _after_reset()
-
     _framework = NAME
     _planned = ("_validate",)
     _memory = (
@@ -81,13 +60,11 @@ class ToPettingZooAEC(Form, AECEnv[Any, Any, Any]):
         for error in refused_rewards(self.multi):
             raise error
         super()._describe()
+        self.metadata["is_parallelizable"] = bool(acts_at_once(self.multi))  # as far as that is known
 
     def _plan(self) -> None:
         super()._plan()
         self._validate = self._env is not self.multi
-
-    def _is_parallelizable(self) -> bool:
-        return bool(acts_at_once(self.multi))
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Starts a new episode; see `pettingzoo.AECEnv.reset`.

@@ -34,13 +34,12 @@ class FromPettingZooAEC(FromZoo):
     source: AECEnv[Any, Any, Any]
 
     _framework = NAME
-    _memory = ("_listed", "_current")
-    _planned = ("_selected", "_by_turn")
+    _memory = ("_current",)
+    _planned = ("_selected",)
 
     def __init__(self, source: AECEnv[Any, Any, Any], copy: Copy = "auto", simultaneous: bool = False) -> None:
         super().__init__(source, copy, simultaneous)
         self._roster = Roster(self.possible_agents, turn=None if simultaneous else ())
-        self._listed: list[Any] | None = None
         self._current: tuple[Any, ...] = ()  # the agents whose stored observation is up to date
 
     def _plan(self) -> None:
@@ -49,9 +48,7 @@ class FromPettingZooAEC(FromZoo):
 
     def _prepare_turn(self) -> None:
         super()._prepare_turn()
-        acting = self._roster.acting
-        self._selected: Any = acting[0] if acting else None
-        self._by_turn: dict[Any, Roster] = {}  # the roster of each agent's turn, while the same agents play
+        self._selected: Any = next(iter(self._roster.acting), None)
 
     def _holder(self) -> Any:
         """Returns the innermost layer with `rewards` and the like, because reading through wrappers is slower."""
@@ -67,7 +64,7 @@ class FromPettingZooAEC(FromZoo):
         self._begin(seed, options)
         self._native = native = self._holder()
         now = self._in_play(native.agents)
-        self._enter_listed(self._first_roster(now, self._turn_in(now, {})), native.agents)
+        self._enter(self._first_roster(now, self._turn_in(now, {})), native.agents)
         arrived = {agent: self._observed(agent) for agent in self._roster.acting}
         self._saw, self._current = dict(arrived), tuple(arrived)
         return MultiReset(arrived, self._own_infos(native.infos, now))
@@ -94,14 +91,9 @@ class FromPettingZooAEC(FromZoo):
         one = source.observe(agent)
         if type(one) is not ndarray or one.dtype is not self._dtypes[agent] or is_held(one):
             one = self._takes[agent](one)
-        self._selected, self._saw[agent] = agent, one
-        try:
-            roster = self._by_turn[agent]
-        except KeyError:
-            roster = self._by_turn[agent] = self._roster.with_turn((agent,))
-        self._roster, self._current = roster, (agent,)
-        own_rewards: dict[Any, Any] = {}
-        own_infos: dict[Any, Any] = {}
+        self._selected, self._saw[agent], self._current = agent, one, (agent,)
+        self._roster = roster = self._roster.with_turn((agent,))
+        own_rewards, own_infos = {}, {}
         for each in roster.playing:
             paid = rewards[each]
             own_rewards[each] = paid if type(paid) not in HOLDERS else owned(paid)
@@ -138,7 +130,7 @@ class FromPettingZooAEC(FromZoo):
         now = self._in_play(listed)
         roster = self._next_roster(now, ended, self._turn_in(now, {}))
         affected, acting = roster.affected(before_step), roster.acting
-        self._enter_listed(roster, listed)
+        self._enter(roster, listed)
         infos = {**native.infos, **{agent: info for agent, (_, _, _, info) in ended.items()}}
         terminated, truncated = dict.fromkeys(affected, False), dict.fromkeys(affected, False)
         discounts = dict.fromkeys(affected, 1.0)
@@ -238,11 +230,6 @@ class FromPettingZooAEC(FromZoo):
         if self.at_once:
             return None
         return (self._native.agent_selection,) if playing else ()
-
-    def _enter_listed(self, roster: Roster, listed: Collection[Any]) -> None:
-        """Calls `_enter`, and keeps the source's list of agents, which is the same until an agent ends or joins."""
-        self._listed = list(listed)  # a copy, because the source changes its list in place
-        self._enter(roster)
 
     def observation(self, agent: Any) -> Any:
         # The stored observation of a waiting agent may be outdated.
