@@ -1,4 +1,4 @@
-"""Two small models with everything random in them, in both styles; their episodes end at different times."""
+"""Small models that several tests share: walks with everything random in them, and counters with nothing."""
 
 from typing import Any, NamedTuple
 
@@ -80,3 +80,109 @@ class Flock(envoi.BatchModel):
 
     def info(self, state):
         return {"time": state.time, "far": state.position[..., 0] > 1}
+
+
+class Count(envoi.Model):
+    """Counts its steps, without chance and without an end."""
+
+    observation_spec = envoi.Array((), "float64")
+    action_spec = envoi.Discrete(2)
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, action, rng):
+        return state + 1
+
+    def observe(self, state, rng):
+        return np.float64(state)
+
+    def reward(self, state, action, next_state):
+        return 1.0
+
+    def terminal(self, state):
+        return False
+
+
+class Sums(envoi.BatchModel):
+    """Adds the actions of each lane up, without an end; rewards and ends are one answer for all lanes."""
+
+    observation_spec, action_spec = Count.observation_spec, Count.action_spec
+
+    def initial(self, rng, context, size):
+        return np.zeros(size)
+
+    def transition(self, state, action, rng):
+        return state + action
+
+    def observe(self, state, rng):
+        return state
+
+    def reward(self, state, action, next_state):
+        return 1.0
+
+    def terminal(self, state):
+        return False
+
+
+class Leaving(envoi.MultiModel):
+    """Counts; the first agent leaves after two steps, the second after four."""
+
+    possible_agents = ("first", "second")
+    observation_spec = dict.fromkeys(possible_agents, envoi.Discrete(9))
+    action_spec = dict.fromkeys(possible_agents, envoi.Discrete(2))
+
+    def initial(self, rng, context):
+        return 0
+
+    def transition(self, state, actions, rng):
+        return state + 1
+
+    def observe(self, state, agent, rng):
+        return np.int64(state)
+
+    def reward(self, state, actions, next_state):
+        return {agent: float(next_state) for agent in actions}
+
+    def terminal(self, state):
+        return {"first": state >= 2, "second": state >= 4}
+
+    def info(self, state):
+        return {"__common__": {"state": state}}
+
+
+class Breakable:
+    """Raises an error in the function named by `broken`."""
+
+    broken = None
+
+    def may_break(self, name):
+        if self.broken == name:
+            raise ZeroDivisionError(f"{type(self).__name__}: {name}")
+
+
+class Drifting(Breakable, envoi.Model):
+    """Takes random numbers in every function that may, and has no optional functions."""
+
+    observation_spec = envoi.Array((2,), "float64")
+    action_spec = envoi.Discrete(3)
+    context_space = envoi.ContextSpace([envoi.UniformFloat("drift", -1, 1, default=0.25)])
+
+    def initial(self, rng, context):
+        return (float(rng.normal()), 0, context["drift"])
+
+    def transition(self, state, action, rng):
+        self.may_break("transition")
+        return (state[0] + float(rng.normal()) + action - 1 + state[2], state[1] + 1, state[2])
+
+    def observe(self, state, rng):
+        self.may_break("observation")
+        return np.array([state[0] + rng.normal(), state[1]])
+
+    def reward(self, state, action, next_state):
+        self.may_break("reward")
+        return next_state[0] - state[0] + action
+
+    def terminal(self, state):
+        self.may_break("terminal")
+        return int(abs(state[0]) > 9)  # true or false, but no bool

@@ -1,10 +1,9 @@
-"""Any chain of wrappers is one function, which does what each wrapper's plain step does, whatever happens to it."""
+"""Any chain of wrappers is one function, which does what its layers do one inside the other, whatever happens."""
 
 import copy
 import gc
 import pickle
 import weakref
-from contextlib import contextmanager
 from functools import partial, reduce
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from depth import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import Breakable, Drifting
 from traces import exact
 
 import envoi
@@ -24,101 +24,38 @@ from envoi import (
     FunctionReward,
     History,
     Lifted,
-    Model,
     RunStats,
     Terminated,
     TimeLimit,
     Validated,
+    explain,
 )
+from envoi.adapters import to_gymnasium
 from envoi.context import Factory
-from envoi.protocol.env import full_step
-from envoi.protocol.episode import OVER
-from envoi.protocol.fast_steps import explain, fast_step, parts_of
-from envoi.wrapping.lifted_single import LiftedEnv
-
-# The plain path: each wrapper calls the step of the environment inside.
-
-
-def plain_step(self, action, restart=None):
-    """One wrapper's step as its change says it, without parts."""
-    change = self._change
-    if self._cut:
-        raise EpisodeError(f"step: {OVER}")
-    inner = self.env.step(action if change.action is None else change.action(action))
-    observation, reward, terminated, truncated, discount, info = inner
-    memory, has_memory = self._memory, change.begin is not None
-    if change.remember is not None:
-        memory = change.remember(memory, action, observation, reward)
-    if change.note is not None:
-        memory = change.note(memory, info)
-    self._memory = memory
-    with_memory = (memory,) if has_memory else ()
-    if change.observation is not None:
-        observation = change.observation(observation, *with_memory)
-    if change.reward is not None:
-        reward = change.reward(reward, *with_memory)
-    if change.truncated is not None:
-        self._cut = truncated = bool(change.truncated(truncated, memory))
-    if change.info is not None:
-        info = {**info, **change.info(*with_memory)}
-    return full_step((observation, reward, terminated, truncated, discount, info))
-
-
-@contextmanager
-def plain_steps():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LiftedEnv, "step", plain_step)
-        yield
-
 
 # What is wrapped, and the wrappers.
 
 
-class Breakable:
-    broken = None
-
-    def may_break(self, name):
-        if self.broken == name:
-            raise ZeroDivisionError(f"{type(self).__name__}: {name}")
-
-
-class Drifting(Breakable, Model):
-    """Takes random numbers in every function that may."""
-
-    observation_spec = envoi.Array((2,), "float64")
-    action_spec = envoi.Discrete(3)
-    context_space = envoi.ContextSpace([envoi.UniformFloat("drift", -1, 1, default=0.25)])
-
-    def initial(self, rng, context):
-        return (float(rng.normal()), 0, context["drift"])
-
-    def transition(self, state, action, rng):
-        self.may_break("transition")
-        return (state[0] + float(rng.normal()) + action - 1 + state[2], state[1] + 1, state[2])
-
-    def observe(self, state, rng):
-        self.may_break("observation")
-        return np.array([state[0] + rng.normal(), state[1]])
-
-    def reward(self, state, action, next_state):
-        self.may_break("reward")
-        return next_state[0] - state[0] + action
-
-    def terminal(self, state):
-        return abs(state[0]) > 9
-
-
-class Talkative(Drifting):
-    """Has all optional functions."""
-
+class Cut(Drifting):
     def truncated(self, state):
+        self.may_break("truncated")
         return np.bool_(state[1] % 7 == 6)
 
+
+class Discounted(Drifting):
     def discount(self, state):
+        self.may_break("discount")
         return [None, 1.0, 0.5, 0.0, np.float32(0.25)][state[1] % 5]
 
+
+class Informed(Drifting):
     def info(self, state):
+        self.may_break("info")
         return {"time": state[1]}
+
+
+class Talkative(Cut, Discounted, Informed):
+    """Has all optional functions."""
 
 
 class OwnStep(Drifting):
@@ -270,14 +207,23 @@ WRAPPERS = {
     "contextual": lambda env: Contextual(env, CONTEXTS, hide_context=True, max_episode_length=8),
 }
 UNPICKLED = {"a patched step"}  # pickling a patched method is the patcher's business
-MODELS = {"model": Drifting, "talkative": Talkative, "called": OwnStep}
+MODELS = {kind.__name__: kind for kind in (Drifting, Cut, Discounted, Informed, Talkative, OwnStep)}
 REWARDERS = {"moved": moved, "noisy": noisy, "bounded": FunctionReward(moved, -30, 30), "native": None}
 
 
-def chain(model, names):
-    env = MODELS[model]()
+class Apart(envoi.Wrapper):
+    """Changes nothing, and has a step of its own: the step inside and the one outside are not one function."""
+
+    def step(self, action):
+        return super().step(action)
+
+
+def chain(model, names, apart=False):
+    """Returns a model in wrappers; if `apart`, each calls the step of the environment inside."""
+    around = Apart if apart else lambda env: env
+    env = around(MODELS[model]())
     for name in names:
-        env = WRAPPERS[name](env)
+        env = around(WRAPPERS[name](env))
     return env
 
 
@@ -285,19 +231,16 @@ def layers(env):
     found = [env]
     while hasattr(found[-1], "env"):
         found.append(found[-1].env)
-    return found
+    return [layer for layer in found if type(layer) is not Apart]
 
 
-def filled(values):
-    return exact(tuple(full_step(values)))
-
-
-def state_of(env):
-    *wrappers, model = layers(env)
-    held = [[exact(getattr(layer, name)) for name in layer._memorised()] for layer in wrappers]
-    held.append(exact((model._state, model._observation, model._episode_state)))
-    held.append([repr(stream.bit_generator.state) for stream in (model.rng, model.streams.observation)])
-    return held
+def looks(env):
+    try:
+        seen = [exact(layer.observation) for layer in layers(env)]
+    except (EpisodeError, ZeroDivisionError) as error:
+        seen = str(error)
+    streams = [repr(stream.bit_generator.state) for stream in (env.rng, env.unwrapped.streams.observation)]
+    return seen, exact(getattr(env.unwrapped, "state", None)) if isinstance(seen, list) else None, streams
 
 
 INDEX = st.integers(0, 6)
@@ -323,26 +266,24 @@ EVENTS = st.lists(
 )
 
 
-def happen(env, events, is_fast, picklable):
-    """Returns the results of events, errors included, and the state of all layers after each.
+def happen(env, events, picklable):
+    """Returns the results of events, errors included, and what can be seen after each.
 
     Args:
         env: The outermost layer.
-        events: The events.
-        is_fast: True for steps by functions that were assembled once and are held; False for `step`.
+        events: The events. Those with an index are steps of forms, which hold an assembled step.
         picklable: True if it can be pickled.
     """
     native, token, said = env.rewarder, None, []
-    held = [fast_step(env)]
+    held = [to_gymnasium(env)]
     for kind, value, index in events:
         some = layers(env)
         layer = some[index % len(some)]
         try:
             if kind == "step":
-                step = held[index % len(held)] if is_fast and index else env.step
-                said.append(filled(step(value)))
+                said.append(exact(tuple((held[index % len(held)] if index else env).step(value))))
             elif kind == "hold":
-                held.append(fast_step(env))
+                held.append(to_gymnasium(env))
             elif kind == "reset":
                 said.append(exact(tuple(env.reset(seed=value))))
             elif kind == "rewarder":
@@ -354,39 +295,36 @@ def happen(env, events, is_fast, picklable):
                     env = value(env) if picklable else env
                 elif picklable:
                     env = pickle.loads(pickle.dumps(env))
-                held, native = [fast_step(env)], native if env.rewarder != native else env.rewarder
+                held, native = [to_gymnasium(env)], native if env.rewarder != native else env.rewarder
             elif token is None or value:
                 token = env.snapshot()
             else:
                 env.restore(token)
         except (EpisodeError, ZeroDivisionError, envoi.SpecError) as error:
             said.append((type(error), str(error)))
-        said.append(state_of(env))
+        said.append(looks(env))
     return said
 
 
 @examples(1000)
 @given(
     model=st.sampled_from(sorted(MODELS)),
-    names=st.lists(st.sampled_from(sorted(WRAPPERS)), min_size=1, max_size=6),
+    names=st.lists(st.sampled_from(sorted(WRAPPERS)), max_size=6),
     rewarder=st.sampled_from([None, *REWARDERS]),
     events=EVENTS,
 )
-def test_an_assembled_step_of_a_chain_of_wrappers_is_the_plain_one_whatever_happens(model, names, rewarder, events):
+def test_a_chain_steps_as_its_layers_do(model, names, rewarder, events):
     picklable = not UNPICKLED.intersection(names)
     events = [("reset", 3, 0), ("step", 1, 1), *events]
+    events += [("broken", None, index) for index in range(7)] + [("step", 1, 1)] * 9  # by then, any memory is visible
     if rewarder is not None:
         events.insert(0, ("rewarder", rewarder, 0))
-
-    def played(is_fast):
-        env = chain(model, names)
-        layers(env)[-1].rng = np.random.default_rng(5)
-        return happen(env, events, is_fast, picklable)
-
-    fast = played(True)
-    with plain_steps():
-        plain = played(False)
-    assert fast == plain
+    played = []
+    for apart in (False, True):
+        env = chain(model, names, apart)
+        env.unwrapped.rng = np.random.default_rng(5)
+        played.append(happen(env, events, picklable))
+    assert played[0] == played[1]
 
 
 # One function.
@@ -394,57 +332,52 @@ def test_an_assembled_step_of_a_chain_of_wrappers_is_the_plain_one_whatever_happ
 
 @pytest.mark.parametrize("n", [0, 1, 3, 6])
 def test_a_chain_of_wrappers_is_one_function(n):
-    env = chain("model", ["all", "memory", "limit", "history", "reward", "noting"][:n])
-    assert len(parts_of(env)) == n + 1
-    assert "called as it is" not in explain(env)
-    assert explain(env).count("def ") == 2
+    text = explain(chain("Drifting", ["all", "memory", "limit", "history", "reward", "noting"][:n]))
+    assert "called as it is" not in text
+    assert text.count("def ") == 2
 
 
 @pytest.mark.parametrize("name", ["a step of its own", "a patched step", "validated", "stats", "fixed"])
-def test_a_wrapper_with_a_step_of_its_own_is_called(name):
-    assert parts_of(chain("model", [name])) == ()
-    assert "called as it is" in explain(chain("model", [name, "reward"]))
+def test_a_wrapper_with_its_own_step_is_called(name):
+    assert "called as it is" in explain(chain("Drifting", [name]))
+    assert "called as it is" in explain(chain("Drifting", [name, "reward"]))
 
 
 def test_what_a_change_does_not_define_costs_nothing():
     def lines(name):
-        return explain(chain("model", [name])).count("\n")
+        return explain(chain("Drifting", [name])).count("\n")
 
     assert lines("nothing") == lines("reward") - 2  # which has a comment and a line
 
 
-def test_values_that_stay_the_same_at_every_step_are_declared():
-    assert parts_of(chain("model", ["reward", "memory"]))[-1].constants == {
-        "truncated": False,
-        "discount": None,
-        "info": {},
-    }
-    assert parts_of(chain("model", ["limit", "noting"]))[-1].constants == {"discount": None}
+@pytest.mark.parametrize(("model", "varies"), [("Drifting", False), ("Discounted", True)])
+def test_forms_look_only_at_values_that_vary(model, varies):
+    assert ("'discount'" in explain(to_gymnasium(chain(model, ["reward", "memory"])))) == varies
 
 
 # Another rewarder.
 
 
-def test_a_step_held_since_before_a_rewarder_was_set_takes_the_change_that_follows_from_it():
+def test_a_held_step_follows_a_rewarder_set_later():
     env = Adaptive(Simple(Drifting(), "reward"))
-    held = [fast_step(env)]
+    native, held = env.rewarder, [to_gymnasium(env).step]
     env.reset(seed=0)
     plain = held[0](1)[1]
     for bound in (10, 20, 40):
         env.rewarder = FunctionReward(lambda state, action, next_state: 8.25, -bound, bound)
-        held.append(fast_step(env))
+        held.append(to_gymnasium(env).step)
         for step in held:
             env.reset(seed=0)
             assert step(1)[1] == 8.0 / bound + 1
-    env.rewarder = layers(env)[-1]._native_rewarder()
+    env.rewarder = native
     for step in held:
         env.reset(seed=0)
         assert step(1)[1] == plain
 
 
-def test_steps_that_are_held_do_not_grow_with_the_number_of_rewarders():
+def test_held_steps_do_not_grow_with_rewarders():
     env = Adaptive(Drifting())
-    held = fast_step(env)
+    held = to_gymnasium(env).step
     for _ in range(2000):  # each would be a call inside the other
         env.reset()
         env.rewarder = moved
@@ -453,7 +386,7 @@ def test_steps_that_are_held_do_not_grow_with_the_number_of_rewarders():
 
 def test_another_environment_inside_is_stepped_from_then_on():
     env = Simple(Contextual(Drifting(), CONTEXTS, bind=Factory(remade), hide_context=True), "reward")
-    held = fast_step(env)
+    held = to_gymnasium(env).step
     seen = []
     for _ in range(4):
         env.reset()
@@ -464,10 +397,10 @@ def test_another_environment_inside_is_stepped_from_then_on():
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_nothing_keeps_wrappers_alive_once_they_are_let_go(steps):
-    env = chain("model", ["adaptive"] * 3)  # whose functions do not hold it
+def test_nothing_keeps_wrappers_alive(steps):
+    env = chain("Drifting", ["adaptive"] * 3)  # whose functions do not hold it
     env.reset()
-    held = fast_step(env)
+    held = to_gymnasium(env).step
     for _ in range(steps):
         env.rewarder = REWARDERS["bounded"]
         env.step(1)
