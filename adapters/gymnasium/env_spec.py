@@ -27,26 +27,28 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 import envoi
-from envoi import Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel
+from envoi import Contextual, FixedLength, Lanes, Model, ModelBatch, MultiEnv, MultiModel, as_multi, as_single
 from envoi.context import ContextSet
 from envoi.structural_equality import structure
 from envoi.wrapping.delegate import Around
 from envoi.wrapping.one_agent import OneOfMany, Sole
 
+from ..loading import load
+from ..registry import FRAMEWORKS, from_env
 from ..shared.introspection import attributes
 from ..shared.origin import Origin, context_of, core_layers, mark, rewarder_of
 
-# The functions that gymnasium calls, as text, because they need forms, which need this module.
-MAKE, MAKE_VEC = (f"envoi.adapters.gymnasium_vector.entry_points:{name}" for name in ("make_form", "make_vector_form"))
+MAKE, MAKE_VEC = f"{__name__}:make_form", f"{__name__}:make_vector_form"
 _BY_ENTRY_POINT = "vector_entry_point"  # the mode in which `gymnasium.make_vec` calls one
 
 
@@ -89,11 +91,6 @@ def vector_spec_of(core: Any, mode: AutoresetMode) -> EnvSpec | None:
         if isinstance(base, Lanes) and base.shares_streams:
             kwargs["streams"] = "batch"
     return made_vector_spec(spec, core.batch_size, kwargs)
-
-
-def assign(core: Any, spec: EnvSpec | None) -> None:
-    """Records the spec that `gymnasium.make` assigns to an environment."""
-    mark(core, spec=spec)
 
 
 def source_spec(core: Any) -> EnvSpec | None:
@@ -251,3 +248,63 @@ def limit_of(core: Any) -> int | None:
     elif isinstance(core, Contextual):
         found.append(core.max_episode_length)
     return min((int(one) for one in found if one is not None), default=None)
+
+
+# What `gymnasium.make` and `gymnasium.make_vec` call.
+
+
+def make_form(
+    name: str = "", *, source: str | EnvSpec | None = None, around: Iterable[Any] = (), **arguments: Any
+) -> gymnasium.Env[Any, Any]:
+    """Makes the form of an environment that `load`, or `gymnasium.make` of `source`, makes, with core wrappers."""
+    core: Any = load(name, **arguments) if source is None else from_env(gymnasium.make(from_text(source), **arguments))
+    core = _wrapped(core, around)
+    # Now, because gymnasium assigns the spec to a source inside.
+    given = {"name": name} if source is None else {"source": source}
+    mark(core, spec=made_spec(**given, **arguments, **({"around": [*around]} if around else {})))
+    # By the registry, because the modules of the forms import this one.
+    return FRAMEWORKS["gymnasium"].adapter.FORM(as_single(core) if isinstance(core, MultiEnv) else core)
+
+
+def make_vector_form(
+    num_envs: int = 1,
+    *,
+    lane: str | EnvSpec | None = None,
+    batch: str | EnvSpec | None = None,
+    around: Iterable[Any] = (),
+    autoreset_mode: str = AutoresetMode.NEXT_STEP.value,
+    max_episode_steps: int | None = None,
+    processes: Mapping[str, Any] | None = None,
+    streams: Literal["lanes", "batch"] | None = None,
+    **arguments: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """Makes the vector form of lanes that `gymnasium.make` makes, or of what `gymnasium.make_vec` makes of `batch`."""
+    if batch is not None:
+        spec = from_text(batch)
+        spec.kwargs |= {**arguments, "num_envs": num_envs}
+        core: Any = _wrapped(from_env(gymnasium.make_vec(spec)), around)
+        kwargs: dict[str, Any] = {"batch": batch, "around": [*around], **arguments, "autoreset_mode": autoreset_mode}
+        mark(core, spec=made_vector_spec(spec, num_envs, kwargs))
+        limit = limit_of(core)
+    else:
+        spec = from_text(lane)
+        limit = spec.max_episode_steps
+        core = envoi.batch(partial(_lane, spec, arguments), num_envs, **(processes or {}), streams=streams)
+    if max_episode_steps not in (None, limit):
+        core = envoi.TimeLimit(core, max_episode_steps)
+    return FRAMEWORKS["gymnasium_vector"].adapter.FORM(core, autoreset_mode)
+
+
+def _lane(spec: EnvSpec, arguments: Mapping[str, Any]) -> Any:
+    """Makes one lane; a function of this module, because workers are sent its name."""
+    limit = -1 if spec.entry_point == MAKE else None  # what `make` makes has its limits
+    return from_env(gymnasium.make(spec, limit, **arguments))
+
+
+def _wrapped(core: Any, around: Iterable[Any]) -> Any:
+    for entry in around:
+        if "agent" in entry and not isinstance(core, MultiEnv):
+            core = as_multi(core, entry["agent"])
+        kind: Any = entry["wrapper"] if isinstance(entry["wrapper"], type) else load_env_creator(entry["wrapper"])
+        core = kind(core, *entry["args"], **entry["kwargs"])
+    return core

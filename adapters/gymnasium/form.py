@@ -17,6 +17,7 @@ from envoi.protocol.fast_steps import Part, step_around
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
 from ..shared.exported import OpenForm
+from ..shared.origin import mark
 from .specs import NAME, decoder, encoder, like_source, to_space
 
 
@@ -116,9 +117,7 @@ class ToGymnasium(CoreGenerator, OpenForm, gymnasium.Env[Any, Any]):
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
-        from .env_spec import assign
-
-        assign(self.core, spec)
+        mark(self.core, spec=spec)
 
     @property
     def np_random_seed(self) -> int | None:

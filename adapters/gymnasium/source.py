@@ -148,20 +148,10 @@ class FromGymnasium(TakesContext):
         self.unwrapped.np_random = generator
 
     def _parts(self) -> list[Any]:
-        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
-        layers = [self.source]
-        while isinstance(layers[-1], gymnasium.Wrapper):
-            layers.append(layers[-1].env)
-        each = {id(space): space for layer in layers for space in (layer.observation_space, layer.action_space)}
-        return [*layers, *each.values()]
+        return layers_and_spaces(self.source, "observation_space", "action_space")
 
     def native_space(self, what: str, agent: Any = None) -> spaces.Space[Any]:
-        """Returns a space of the source.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: None, because there is only one agent.
-        """
+        """Returns the source's `"observation"` or `"action"` space."""
         return getattr(self.source, f"{what}_space")
 
     @property
@@ -175,6 +165,15 @@ def bare(source: Any) -> Any:
     while isinstance(layer, (gymnasium.Wrapper, VectorWrapper)):
         layer = layer.env
     return layer if isinstance(layer, CoreHolder) else source.unwrapped
+
+
+def layers_and_spaces(source: Any, *names: str) -> list[Any]:
+    """Returns the layers of a source, and their spaces of some names, each once."""
+    layers = [source]
+    while isinstance(layers[-1], (gymnasium.Wrapper, VectorWrapper)):
+        layers.append(layers[-1].env)
+    each = {id(space): space for layer in layers for space in (getattr(layer, name) for name in names)}
+    return [*layers, *each.values()]
 
 
 def replay_seeds(native: Any) -> None:

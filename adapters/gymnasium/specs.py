@@ -237,7 +237,11 @@ def encoder(spec: SpecTree, fresh: bool = False) -> Convert | None:
         return _convert_one_of([encoder(sub, fresh) for sub in spec.specs])
     if isinstance(spec, Spec):
         return None
-    parts = [(key, encoder(sub, fresh)) for _, key, sub in children(spec)]
+    return native_encoder(spec, [(key, encoder(sub, fresh)) for _, key, sub in children(spec)], fresh)
+
+
+def native_encoder(spec: Any, parts: list[tuple[Any, Convert | None]], fresh: bool = False) -> Convert | None:
+    """Returns a function that converts a core dict, list or tuple to a dict or tuple, or None if it is one already."""
     native = dict(spec) if isinstance(spec, dict) else tuple(spec)  # gymnasium has no lists and no named tuples
     return branch_encoder(native, parts, fresh or type(native) is not type(spec))
 

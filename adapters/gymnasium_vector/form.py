@@ -23,7 +23,7 @@ from ..gymnasium.specs import encoder, like_source, to_space
 from ..registry import is_of
 from ..shared.discounts import is_default_discount
 from ..shared.exported import AnyForm
-from ..shared.origin import core_layers
+from ..shared.origin import core_layers, mark
 from .infos import write, write_lanes
 from .lane_attributes import LaneAttributes, pictures
 from .specs import NAME, batched_decoder, batched_encoder, batched_space
@@ -319,9 +319,7 @@ class ToGymnasiumVector(CoreGenerator, AnyForm, VectorEnv[Any, Any, Any]):
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
-        from ..gymnasium.env_spec import assign
-
-        assign(self.core, spec)
+        mark(self.core, spec=spec)
 
 
 def _batch_inside(core: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from envoi import ContextError, Contextual, Env, Lanes, SpecError
+from envoi import ContextError, Contextual, Lanes, SpecError
 
 from ..gymnasium import to_gymnasium
 from ..shared.exported import inside, is_own
@@ -20,16 +20,17 @@ class LaneAttributes:
 
     def __init__(self, core: Any) -> None:
         self._core = core
-        self._lanes: list[_LaneForm] = []
+        self._lanes: list[Any] = []
+        self._forms: list[Any] = []  # of the lanes of a loop; they answer for attributes
 
     def holder(self, name: str) -> Any:
         """Finds the holder of an attribute of the lanes."""
         around, native = inside(self._core)
         for layer in (*around, *native):
             if isinstance(layer, Lanes):
-                if [form.core for form in self._lanes] != list(layer.envs):
-                    self._lanes = [_LaneForm(env) for env in layer.envs]
-                return [form.env for form in self._lanes]
+                if self._lanes != list(layer.envs):
+                    self._lanes, self._forms = list(layer.envs), [to_gymnasium(env) for env in layer.envs]
+                return self._forms
             if _asks_lanes(layer) or _asks_some_lanes(layer):
                 return layer
             if (layer in native or is_own(name)) and hasattr(layer, name):
@@ -78,7 +79,7 @@ class LaneAttributes:
         if isinstance(holder, list) or _asks_some_lanes(holder):
             for lane, value in zip(lanes, values, strict=True):
                 if isinstance(holder, list) and not holder[lane].has_wrapper_attr(name):
-                    setattr(self._lanes[lane].core.unwrapped, name, value)
+                    setattr(self._lanes[lane].unwrapped, name, value)
                 elif isinstance(holder, list):
                     holder[lane].set_wrapper_attr(name, value)
                 else:
@@ -97,9 +98,8 @@ class LaneAttributes:
         """Returns the context of each lane, or its id, if the batch has them; None for other attributes."""
         if name not in ("context", "context_id", "context_key"):
             return None
-        contextual = self._contextual
-        if contextual is not None:
-            return getattr(contextual, name)
+        if self._contextual is not None:
+            return getattr(self._contextual, name)
         columns = getattr(self._core, name, None)
         if name != "context" or not isinstance(columns, Mapping) or isinstance(inside(self._core)[1][0], Lanes):
             return None
@@ -117,14 +117,12 @@ class LaneAttributes:
         if not hasattr(core, "context"):
             self._put_contexts_of_source(values, lanes)
             return
-        space: Any = getattr(core, "context_space", None)
-        fill: Any = dict if space is None else space.insert_defaults
-        fill = fill if contextual is None else contextual.fill_context_with_default
-        full: list[dict[str, Any]] = []
         for value in values:
             if not isinstance(value, Mapping):
                 raise ContextError(f"context: expected a mapping of features to values, got {value!r}")
-            full.append(fill(value))
+        space: Any = getattr(core, "context_space", None)
+        fill: Any = dict if space is None else space.insert_defaults
+        full = [*map(fill if contextual is None else contextual.fill_context_with_default, values)]
         for names in dict.fromkeys(tuple(one) for one in full):
             chosen = [index for index, one in enumerate(full) if tuple(one) == names]
             columns = {name: [full[index][name] for index in chosen] for name in names}
@@ -182,10 +180,3 @@ def _asks_lanes(layer: Any) -> bool:
 def _asks_some_lanes(layer: Any) -> bool:
     """Returns True for a `VecEnv` of Stable-Baselines3."""
     return callable(getattr(type(layer), "env_method", None)) and hasattr(type(layer), "env_is_wrapped")
-
-
-class _LaneForm:
-    """A lane of a loop, and the gymnasium environment that answers for its attributes."""
-
-    def __init__(self, core: Env) -> None:
-        self.core, self.env = core, to_gymnasium(core)

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, TypeGuard, cast
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from envoi import Env, EpisodeError, Infos, LossyConversion, Reset, SnapshotUnsupported, SpecError, Step
 from envoi.lane_values import lane, stack
@@ -18,7 +18,7 @@ from envoi.seeding import Streams, batch_streams, check_seed, lane_seeds
 from envoi.spec import zeros
 
 from ..gymnasium import from_gymnasium
-from ..gymnasium.source import NATIVE_REWARD, bare, replay_seeds
+from ..gymnasium.source import NATIVE_REWARD, bare, layers_and_spaces, replay_seeds
 from ..gymnasium.specs import from_space
 from ..shared.arrival import Copy, fresh, incoming
 from ..shared.discounts import is_number
@@ -284,13 +284,8 @@ class FromGymnasiumVector(VectorSpaces, ImportedBatch):
             raise SnapshotUnsupported(f"{self.source}: cannot be copied, because its lanes are in other processes")
 
     def _parts(self) -> list[Any]:
-        """Returns the layers of the source and their spaces, the objects that a restore does not replace."""
-        layers: list[Any] = [self.source]
-        while isinstance(layers[-1], VectorWrapper):
-            layers.append(layers[-1].env)
         names = ("observation_space", "action_space", "single_observation_space", "single_action_space")
-        each = {id(space): space for layer in layers for space in (getattr(layer, name) for name in names)}
-        return [*layers, *each.values()]
+        return layers_and_spaces(self.source, *names)
 
     @property
     def unwrapped(self) -> Any:

@@ -16,7 +16,8 @@ from envoi.spec import SpecTree
 from envoi.spec.base import shown
 from envoi.tree import children, map_leaves, rebuild
 
-from ..gymnasium.specs import Convert, decoder, encoder
+from ..gymnasium.specs import decoder, encoder, native_encoder
+from ..shared.array_specs import Convert, branch_decoder
 
 NAME = "gymnasium_vector"
 
@@ -52,12 +53,7 @@ def batched_encoder(spec: SpecTree) -> Convert | None:
     if isinstance(spec, Spec):
         one = encoder(spec)
         return one and (lambda values: tuple(one(value) for value in values))
-    parts = [(key, batched_encoder(sub)) for _, key, sub in children(spec)]
-    if type(spec) in (dict, tuple) and not any(part for _, part in parts):
-        return None
-    if isinstance(spec, dict):
-        return lambda values: {key: part(values[key]) if part else values[key] for key, part in parts}
-    return lambda values: tuple(part(values[key]) if part else values[key] for key, part in parts)
+    return native_encoder(spec, [(key, batched_encoder(sub)) for _, key, sub in children(spec)])
 
 
 def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
@@ -66,25 +62,16 @@ def batched_decoder(spec: SpecTree, n: int, path: str = "actions") -> Convert:
         return _array_decoder((n, *spec.shape), path)
     if isinstance(spec, Spec):
         return _tuple_decoder(decoder(spec, path), n, path)
-    parts = [(part, key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
-
-    def decode(values: Any) -> Any:
-        try:
-            return rebuild(spec, [part(values[key]) for _, key, part in parts])
-        except (KeyError, IndexError, TypeError) as error:
-            known = ", ".join(f"{path}{part}" for part, _, _ in parts)
-            raise SpecError(f"{path}: expected {known}, got {shown(values)}") from error
-
-    return decode
+    parts = [(key, batched_decoder(sub, n, path + part)) for part, key, sub in children(spec)]
+    return branch_decoder(spec, parts, path, exact=False)
 
 
 def _array_decoder(shape: tuple[int, ...], path: str) -> Convert:
     def decode(values: Any) -> Any:
         array = np.asarray(values)
         if array.shape != shape:
-            raise SpecError(
-                f"{path}: expected shape {shape}, with one entry for each of {shape[0]} lanes, got {array.shape}"
-            )
+            each = f"with one entry for each of {shape[0]} lanes"
+            raise SpecError(f"{path}: expected shape {shape}, {each}, got {array.shape}")
         return array
 
     return decode
@@ -101,11 +88,9 @@ def _tuple_decoder(one: Convert | None, n: int, path: str) -> Convert:
 
 def batched_spec(spec: SpecTree, n: int) -> SpecTree:
     """Returns the spec of the values of n lanes: unbounded arrays of shape (n, …), and tuples for other leaves."""
-
-    def leaf_of(leaf: Any) -> Any:
-        return Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n
-
-    return map_leaves(leaf_of, spec)
+    return map_leaves(
+        lambda leaf: Array((n, *leaf.shape), leaf.dtype) if isinstance(leaf, _ARRAYS) else (leaf,) * n, spec
+    )
 
 
 def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Sequence[Any]) -> Any:
@@ -117,9 +102,8 @@ def with_lanes(spec: SpecTree, values: Any, index: NDArray[np.intp], some: Seque
     if isinstance(spec, Spec):
         new = dict(zip(index.tolist(), some, strict=True))
         return tuple(new.get(lane, value) for lane, value in enumerate(values))
-    return rebuild(
-        spec, [with_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in children(spec)]
-    )
+    parts = children(spec)
+    return rebuild(spec, [with_lanes(sub, values[key], index, [one[key] for one in some]) for _, key, sub in parts])
 
 
 class VectorSpaces:
@@ -128,12 +112,7 @@ class VectorSpaces:
     source: Any
 
     def native_space(self, what: str, agent: Any = None) -> Any:
-        """Returns the source's space of one lane.
-
-        Args:
-            what: `"observation"` or `"action"`.
-            agent: None, because there is only one agent.
-        """
+        """Returns the source's `"observation"` or `"action"` space of one lane."""
         return getattr(self.source, f"single_{what}_space")
 
     def native_lanes_space(self, what: str) -> Any:

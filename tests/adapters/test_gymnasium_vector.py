@@ -819,7 +819,7 @@ def test_spaces_are_batched_and_those_of_one_lane_are_there_in_order():
         (Discrete(3), np.zeros(3, int), r"actions: expected shape \(2,\).*each of 2 lanes, got \(3,\)"),
         (Discrete(3), 1, r"actions: expected shape"),
         ({"a": Array((2,))}, {"a": np.zeros(2)}, r"actions\['a'\]: expected shape \(2, 2\)"),
-        ({"a": Array((2,))}, {"b": np.zeros(2)}, r"actions: expected actions\['a'\]"),
+        ({"a": Array((2,))}, {"b": np.zeros(2)}, r"actions: expected keys \['a'\]; missing \['a'\], too many \['b'\]"),
         ((Text(3), Discrete(2)), (("a",), [0, 0]), r"actions\[0\]: expected a tuple with one entry for each of 2"),
     ],
 )

@@ -117,5 +117,5 @@ def test_the_parts_of_an_agents_action_are_named_with_the_agent(to_form, validat
 def test_the_lanes_of_an_action_that_is_no_dict_are_an_error_that_names_its_parts():
     form = to_gymnasium_vector(walker(LEGS), 2)
     form.reset()
-    with pytest.raises(SpecError, match=r"^actions: expected actions\['leg'\], actions\['hand'\], got 3"):
+    with pytest.raises(SpecError, match=r"^actions: expected a dict with keys \['leg', 'hand'\], got 3"):
         form.step(3)
