@@ -64,30 +64,6 @@ class Binding(ABC):
             lanes: The indices of the lanes of a batch that get a new context; None for an environment without lanes.
         """
 
-    def held(self, env: Any) -> Any:
-        """Returns what `apply` may replace, for `put_back` and `release`; None if it replaces nothing."""
-        return None
-
-    def put_back(self, env: Any, held: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        """Takes `apply` back, because the reset was refused; returns the environment to use from here on.
-
-        Args:
-            env: The environment that `apply` returned; the one of before if it raised an error.
-            held: The result of `held` before it.
-            contexts: The contexts that were in force before it.
-            lanes: As for `apply`.
-        """
-        return self.apply(env, contexts, lanes)
-
-    def release(self, env: Any, held: Any) -> None:
-        """Closes what `apply` has replaced; called after the reset.
-
-        Args:
-            env: The environment that `apply` returned.
-            held: The result of `held` before it.
-        """
-        return
-
 
 class Native(Binding):
     """Sets the environment's own features, through its attribute `context` or its method `put_context`.
@@ -216,24 +192,10 @@ class Factory(Binding):
             for index in lanes:
                 envs[index] = self._made(envs[index], contexts[index])
         except Exception:
-            _close_replaced(envs, env.envs)
+            close_replaced(envs, env.envs)
             raise
         env.envs = tuple(envs)
         return env
-
-    def held(self, env: Any) -> tuple[Any, ...]:
-        return (env,) if getattr(env, "batch_size", None) is None else getattr(env, "envs", ())
-
-    def put_back(self, env: Any, held: Any, contexts: Sequence[Context], lanes: Sequence[int] | None) -> Any:
-        _close_replaced(self.held(env), held)
-        if lanes is None:
-            return held[0]
-        if held:
-            env.envs = held
-        return env
-
-    def release(self, env: Any, held: Any) -> None:
-        _close_replaced(held, self.held(env))
 
     def _made(self, old: Any, context: Context) -> Any:
         new = self.make(**context)
@@ -243,11 +205,10 @@ class Factory(Binding):
                 "envoi.adapters.from_env"
             )
         for name in ("observation_spec", "action_spec"):
-            if getattr(new, name, None) != getattr(old, name):
-                new_spec = getattr(new, name, None)
+            if getattr(new, name) != getattr(old, name):
                 raise ContextError(
                     f"bind: expected an environment of one {name} under all contexts, {getattr(old, name)}; under "
-                    f"{dict(context)} it is {new_spec}"
+                    f"{dict(context)} it is {getattr(new, name)}"
                 )
         inner = old
         while hasattr(inner, "env"):
@@ -278,7 +239,7 @@ class Function(Binding):
         return env
 
 
-def _close_replaced(before: Iterable[Any], after: Iterable[Any]) -> None:
+def close_replaced(before: Iterable[Any], after: Iterable[Any]) -> None:
     """Closes environments that others have replaced."""
     for old, new in zip(before, after, strict=True):
         if old is not new:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..atomic_write import write_atomically
 from ..errors import ContextError, MissingBackend, nearest
-from ..structural_equality import structure
+from ..structural_equality import Structured
 from ..tree import AnyDict, AnyMapping, AnySequence
 from .features import plain
 from .space import ContextSpace
@@ -71,7 +71,7 @@ def contexts_of(given: Contexts | Sequence[Context] | None) -> Contexts:
     return contexts
 
 
-class ContextSet(Mapping[Any, Context]):
+class ContextSet(Structured, Mapping[Any, Context]):
     """An immutable set of contexts, which configs that merge dicts replace as a whole.
 
     RLlib merges each dict of `evaluation_config={"env_config": …}` into that of the training config, so that evaluation
@@ -107,14 +107,8 @@ class ContextSet(Mapping[Any, Context]):
     def __len__(self) -> int:
         return len(self._contexts)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ContextSet) and self._structure() == other._structure()
-
-    def __hash__(self) -> int:
-        return hash(self._structure())
-
-    def _structure(self) -> Hashable:
-        return structure(list(self._contexts.items()))
+    def parts(self) -> list[tuple[str, Any]]:
+        return [("contexts", list(self._contexts.items()))]
 
     def __repr__(self) -> str:
         if len(self) <= _SHOWN:

@@ -128,17 +128,14 @@ class ContextSpace:
             raise ContextError(f"n: expected how many contexts, at least 0, or None for one alone, got {n!r}")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed(seed))
         varied = self._features if features is None else self.distributions(features)
-        contexts = [self._sampled(varied, rng) for _ in range(1 if n is None else n)]
+        contexts = [
+            {**self.defaults, **{name: feature.sample(rng) for name, feature in varied.items()}}
+            for _ in range(1 if n is None else n)
+        ]
         if features is not None:
             for context in contexts:
                 self.verify(context, "a sampled context")
         return contexts[0] if n is None else contexts
-
-    def _sampled(self, varied: Mapping[str, Feature], rng: np.random.Generator) -> dict[str, Any]:
-        return {
-            name: varied[name].sample(rng) if name in varied else feature.default_value
-            for name, feature in self._features.items()
-        }
 
     def distributions(self, features: Any) -> dict[str, Feature]:
         """Returns distributions for some of the features by name, checked against their allowed values.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from os import PathLike
 from types import NoneType
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...batching.lane_contexts import LaneContexts
 from ...batching.loop import batch, lanes_of
-from ...context.binding import Binding, binding_of, check_names
+from ...context.binding import Binding, binding_of, check_names, close_replaced
 from ...context.selectors import Selector
 from ...errors import ContextError, EpisodeError, SpecError
 from ...protocol.batch_env import as_mask, each_of
@@ -29,7 +29,7 @@ from ...wrapping.change import Change, Specs
 from ...wrapping.delegate import Around
 from ...wrapping.lifted import Lifted
 from .schedule import Chosen, Indices, Noise, Places, Schedule, full_set, selector_of
-from .view import InForce, View, append, put_beside, put_by_name
+from .view import InForce, View, append, put_beside
 
 __all__ = ["Contextual"]
 
@@ -158,7 +158,7 @@ class Contextual(Lifted):
         if dict_observation_space:
             layout = partial(put_beside, keys=("state", "context"))
         elif obs_context_as_dict is not None:
-            layout = partial(put_by_name if obs_context_as_dict else put_beside, keys=("obs", "context"))
+            layout = partial(put_beside, keys=("obs", "context"), by_name=obs_context_as_dict)
         self._binding = binding_of(bind, env)
         if n_envs is not None and n_envs != (getattr(env, "batch_size", None) or 1):
             env = self._env_inside = lanes_of(env, n_envs) if self.one_by_one else batch(env, n_envs)
@@ -409,7 +409,7 @@ class Contextual(Lifted):
         if "options" in arguments:
             arguments["options"] = options or None
         self._take_charge()
-        with _Attempt(self, lanes):
+        with self._attempt(lanes):
             if seed is not None:
                 self._follow(seed, lanes)
             self._choose(lanes, wish, values)
@@ -417,16 +417,19 @@ class Contextual(Lifted):
                 arguments["seed"] = self._seed_of_replaced()
             return super().reset(**arguments)
 
-    @contextmanager
-    def beginning(self, restart: NDArray[np.bool_]) -> Generator[None]:
+    def beginning(self, restart: NDArray[np.bool_]) -> _Attempt:
         lanes = restart.nonzero()[0]
         self._take_charge()
-        with _Attempt(self, lanes):
+        begun = self._attempt(lanes)
+        try:
             self._choose(lanes)
             if self._binding.replaces:
                 for lane in lanes.tolist():
                     self._env_inside.envs[lane].rng = np.random.default_rng(self._seed_of_replaced())
-            yield
+        except Exception as error:  # functions of the user choose contexts and put them in force
+            begun.__exit__(type(error))
+            raise
+        return begun
 
     def _take_charge(self) -> None:
         """Refuses steps of another `Contextual` around the same environment, whose contexts are no longer in force."""
@@ -498,25 +501,38 @@ class Contextual(Lifted):
 
     # Contexts in force.
 
-    def _mark(self) -> tuple[Any, ...]:
-        """Returns what choosing contexts changes, for `_take_back`."""
-        held = self._in_force, self._bound, self._episodes, self._total
-        return held, self._schedule.mark(self._binding.replaces), self._binding.held(self._env_inside)
+    def _attempt(self, lanes: Indices) -> _Attempt:
+        """Returns the context of what may change the contexts of lanes, and may be refused."""
+        held, replaces = (self._in_force, self._bound, self._episodes, self._total), self._binding.replaces
+        mark, replaced = self._schedule.mark(replaces), self._replaceable() if replaces else ()
+        return _Attempt(partial(self._settle, lanes, replaced), partial(self._take_back, lanes, held, mark, replaced))
 
-    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: tuple[Any, ...], replaced: Any) -> None:
+    def _replaceable(self) -> tuple[Any, ...]:
+        """Returns the environments that a binding may replace."""
+        return (self._env_inside,) if self._lanes is None else getattr(self._env_inside, "envs", ())
+
+    def _take_back(self, lanes: Indices, held: tuple[Any, ...], mark: Any, replaced: tuple[Any, ...]) -> None:
         """Rolls back current and pending contexts after a refused reset or step."""
         tried = self._in_force
         self._in_force, self._bound, self._episodes, self._total = held
         self._schedule.go_back(mark)
-        if tried is not self._in_force:
-            env, contexts = self._env_inside, self._in_force.in_lanes()
-            self._use(self._binding.put_back(env, replaced, contexts, None if self._lanes is None else _listed(lanes)))
-            self._show()
+        if tried is self._in_force:
+            return
+        if replaced:
+            close_replaced(self._replaceable(), replaced)
+            if self._lanes is None:
+                self._use(replaced[0])
+            else:
+                self._env_inside.envs = replaced
+        else:
+            places = None if self._lanes is None else _listed(lanes)
+            self._use(self._binding.apply(self._env_inside, self._in_force.in_lanes(), places))
+        self._show()
 
-    def _settle(self, lanes: Indices, replaced: Any) -> None:
+    def _settle(self, lanes: Indices, replaced: tuple[Any, ...]) -> None:
         """Completes a reset or step that was not refused."""
-        if replaced is not None:
-            self._binding.release(self._env_inside, replaced)
+        if replaced:
+            close_replaced(replaced, self._replaceable())
         if self._log is not None:
             for lane in _listed(lanes):
                 self._log(self._episodes, self._total, dict(self._in_force.in_lanes()[lane]))
@@ -615,7 +631,7 @@ class Contextual(Lifted):
     def restore(self, snapshot: Snapshot) -> None:
         content, schedule = self._content(snapshot)
         lanes = range(self._lanes or 1)
-        with _Attempt(self, lanes):
+        with self._attempt(lanes):
             if self._binding.replaces:
                 self._in_force, self._bound = content[1]["_in_force"], None
                 self._bind(self._in_force.in_lanes(), lanes)
@@ -634,22 +650,22 @@ class Contextual(Lifted):
         return Contextual(env, *args, **{**kwargs, "context_selector": copy.deepcopy(self.context_selector)})
 
 
-class _Attempt:
+class _Attempt(AbstractContextManager[None]):
     """Context of a reset or step that may be refused: rolls back contexts on an error, else settles them."""
 
-    __slots__ = ("_env", "_lanes", "_mark")
+    __slots__ = ("_settle", "_take_back")
 
-    def __init__(self, env: Contextual, lanes: Indices) -> None:
-        self._env, self._lanes, self._mark = env, lanes, env._mark()
+    def __init__(self, settle: Callable[[], None], take_back: Callable[[], None]) -> None:
+        self._settle, self._take_back = settle, take_back
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._env._settle(self._lanes, self._mark[-1])
+            self._settle()
         elif issubclass(kind, Exception):
-            self._env._take_back(self._lanes, *self._mark)
+            self._take_back()
 
 
 _LATEST: WeakValueDictionary[int, Contextual] = WeakValueDictionary()

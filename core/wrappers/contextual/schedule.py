@@ -28,22 +28,12 @@ Chosen: TypeAlias = tuple[Hashable, Context]
 Indices: TypeAlias = Sequence[int] | NDArray[np.intp]
 """The indices of some lanes, in order."""
 
-# The set, as columns.
-
 Places = NDArray[np.intp]
 """Contexts of a set by their places in it: 0 for the first, and so on."""
 
 
 class SetColumns:
-    """The m contexts of a set, by place, as columns with one value for each.
-
-    It is never changed, so copies share it.
-
-    Attributes:
-        by_id: The contexts by id.
-        contexts: The contexts.
-        ids: Their ids: an object array of shape (m,).
-    """
+    """The contexts of a set, by place, as columns with one value for each. Never changed, so that copies share it."""
 
     def __init__(self, contexts: Contexts) -> None:
         self.by_id = contexts
@@ -52,8 +42,9 @@ class SetColumns:
         self._places = {key: place for place, key in enumerate(contexts)}
         lists = {name: [context[name] for context in self.contexts] for name in self.contexts[0]}
         # Episodes under contexts of the set differ in no other features.
-        self._lists = {n: column for n, column in lists.items() if any(not _same(v, column[0]) for v in column)}
-        self._arrays = {name: _array(column) for name, column in self._lists.items()}
+        self._columns = {
+            n: _array(column) for n, column in lists.items() if any(not _same(v, column[0]) for v in column)
+        }
 
     def entries(self, ids: NDArray[Any]) -> list[tuple[Any, Context]]:
         """Returns these ids, each with its context."""
@@ -70,17 +61,11 @@ class SetColumns:
         return np.array(places, np.intp)
 
     def values(self, places: Places, as_arrays: bool) -> dict[str, Any]:
-        """Returns the values of the features that differ over the set, by feature."""
-        if as_arrays:
-            return {
-                name: self._listed(name, places) if column is None else column[places]
-                for name, column in self._arrays.items()
-            }
-        return {name: self._listed(name, places) for name in self._lists}
-
-    def _listed(self, name: str, places: Places) -> list[Any]:
-        column = self._lists[name]
-        return [column[place] for place in places.tolist()]
+        """Returns the values of the features that differ over the set, by feature; as lists those of no array."""
+        return {
+            name: column[places] if as_arrays and not column.dtype.hasobject else column[places].tolist()
+            for name, column in self._columns.items()
+        }
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SetColumns:
         return self
@@ -94,12 +79,12 @@ def _same(value: Any, other: Any) -> bool:
     return value is other or (np.array_equal(value, other) and repr(value) == repr(other))
 
 
-def _array(values: list[Any]) -> NDArray[Any] | None:
-    """Returns a column as an array with the same values; None if there is none, as for values of several types."""
+def _array(values: list[Any]) -> NDArray[Any]:
+    """Returns a column as an array with the same values; one of objects for values of several types."""
     if {type(value) for value in values} not in ({float}, {int}, {bool}):
-        return None
+        return objects(values)
     array = np.array(values)
-    return array if array.dtype.kind in "fib" else None  # greater integers are objects
+    return array if array.dtype.kind in "fib" else objects(values)  # integers above 64 bits
 
 
 def same_contexts(contexts: Mapping[Any, Context], others: Mapping[Any, Context]) -> bool:
@@ -122,12 +107,7 @@ _REACH = 8
 
 
 class Noise:
-    """Gaussian noise relative to the value, `value + N(0, (deviation · |value|)²)`.
-
-    Attributes:
-        names: The features that get noise.
-        limits: The bounds by feature, to which noisy values are clipped; empty for no bounds.
-    """
+    """Gaussian noise relative to the value, `value + N(0, (deviation · |value|)²)`, clipped to `limits` by feature."""
 
     def __init__(
         self, deviation: float, chosen: Sequence[str] | None, context: Context, features: Mapping[str, Feature]
@@ -182,13 +162,7 @@ _BY_POSITION = frozenset({RoundRobin, Static, Random, Sampled})  # choices repla
 
 
 class Schedule:
-    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user.
-
-    Attributes:
-        next: The context of the next episode where it has been chosen already, or None.
-        fixed: The context of each lane, with None where the selector chooses; None where it chooses everywhere.
-        rng: The generator of all choices; None until the first one.
-    """
+    """Contexts for episodes: out of a set by a selector, with noise, or fixed by the user."""
 
     def __init__(
         self,
@@ -202,9 +176,9 @@ class Schedule:
         self.contexts, self.default_context = contexts, default_context
         self.noise, self.space = noise, space
         # Both are replaced, never changed, for snapshots share them.
-        self.next: Chosen | None = None
-        self.fixed: list[Chosen | None] | None = None
-        self.rng: np.random.Generator | None = None
+        self.next: Chosen | None = None  # the context of the next episode, where it has been chosen already
+        self.fixed: list[Chosen | None] | None = None  # that of each lane; None where the selector chooses
+        self.rng: np.random.Generator | None = None  # of all choices, from the first one on
 
     def begin(self) -> None:
         """Restarts the selector."""
@@ -338,9 +312,10 @@ class Schedule:
 
     def go_back(self, mark: tuple[Any, ...]) -> None:
         """Takes back all choices since a `mark`."""
-        self.selector, attributes, self.rng, state, self.next = mark
-        vars(self.selector).clear()
-        vars(self.selector).update(attributes)
+        self.selector, held, self.rng, state, self.next = mark
+        attributes = vars(self.selector)
+        attributes.clear()
+        attributes.update(held)
         if state is not None and self.rng is not None:
             self.rng.bit_generator.state = state
 

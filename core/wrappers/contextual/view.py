@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import tree
 from ...context.binding import check_names
 from ...context.features import is_number
 from ...errors import ContextError, SpecError, nearest
@@ -25,19 +26,11 @@ CHANGING = "changing_context_features"
 
 
 class Layout(NamedTuple):
-    """A way to combine observations with a context.
+    """A way to combine observations with a context."""
 
-    Attributes:
-        spec: The spec of the combined observation.
-        hold: Takes the visible numbers of a context, float64 of shape (…, numbers), for coming calls of `join`; called
-            once an episode.
-        join: `(observation, memory=None) -> observation`; returns a new observation, which shares no array that can be
-            changed with others. A memory is ignored.
-    """
-
-    spec: SpecTree
-    hold: Callable[[NDArray[np.float64]], None]
-    join: Callable[..., Any]
+    spec: SpecTree  # of the combined observation
+    hold: Callable[[NDArray[np.float64]], None]  # takes the visible numbers of an episode's context, (…, numbers)
+    join: Callable[..., Any]  # `(observation, memory=None) -> observation`, which shares no array with others
 
 
 def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
@@ -71,71 +64,40 @@ def append(inner: SpecTree, view: View, lanes: bool) -> Layout:
     return Layout(Array((size + numbers,), dtype, low, high, inner.name), hold, join)
 
 
-def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str]) -> Layout:
-    """Returns the layout of a dict with two entries: the observation, and the context as a vector."""
-    state, context = keys
-    held: Any = None
-
-    def hold(vector: NDArray[np.float64]) -> None:
-        nonlocal held
-        held = vector.copy()
-
-    def join(observation: Any, memory: Any = None) -> dict[str, Any]:
-        return {state: observation, context: held.copy()}
-
-    return Layout({state: inner, context: _between(view.low, view.high)}, hold, join)
-
-
-def put_by_name(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str]) -> Layout:
-    """Returns the layout of a dict with two entries: the observation, and the context as a dict of features."""
+def put_beside(inner: SpecTree, view: View, lanes: bool, keys: tuple[str, str], by_name: bool = False) -> Layout:
+    """Returns the layout of a dict with two entries: the observation, and the context as a vector or by feature."""
     state, context = keys
     ends = np.cumsum([0, *view.sizes.values()]).tolist()
     places: dict[str, Any] = {
         name: (Ellipsis, slice(start, end)) if view.sizes[name] != 1 else (Ellipsis, start)
         for name, start, end in zip(view.names, ends, ends[1:], strict=False)
     }
-    features: dict[str, SpecTree] = {
-        name: _between(np.asarray(view.low[place]), np.asarray(view.high[place])) for name, place in places.items()
-    }
-    held: dict[str, Any] = {}
-    arrays: list[str] = []
-    scalars = view.names if all(size == 1 for size in view.sizes.values()) else []
+    held: Any = None
+
+    def parts(vector: NDArray[np.float64]) -> Any:
+        return {name: vector[place][()] for name, place in places.items()} if by_name else vector
 
     def hold(vector: NDArray[np.float64]) -> None:
-        nonlocal held, arrays
-        if scalars and vector.ndim == 1:
-            held = dict(zip(scalars, vector, strict=True))
-            return
-        own = vector.copy()
-        held = {name: own[place][()] for name, place in places.items()}  # numbers are scalars, which never change
-        arrays = [name for name, value in held.items() if value.ndim]
+        nonlocal held
+        held = parts(vector)
 
     def join(observation: Any, memory: Any = None) -> dict[str, Any]:
-        shown = {**held}
-        for name in arrays:
-            shown[name] = shown[name].copy()
+        shown = {name: value.copy() for name, value in held.items()} if by_name else held.copy()
         return {state: observation, context: shown}
 
-    return Layout({state: inner, context: features}, hold, join)
+    spec = tree.map_leaves(_between, parts(view.low), parts(view.high))
+    return Layout({state: inner, context: spec}, hold, join)
 
 
-def _between(low: NDArray[Any], high: NDArray[Any], dtype: Any = np.float64) -> Array:
+def _between(low: Any, high: Any, dtype: Any = np.float64) -> Array:
     below, above = (None if np.isinf(bound).all() else bound.astype(dtype) for bound in (low, high))
     return Array(low.shape, dtype, below, above)
 
 
 class View:
-    """The agent's view of contexts: which features, where, and within which bounds.
+    """The agent's view of contexts: which features, where, and within which bounds."""
 
-    Attributes:
-        names: The visible features, in order.
-        sizes: The number of numbers of each visible feature.
-        low: The lower bounds of the numbers, float64 of shape (numbers,).
-        high: The upper bounds of the numbers, likewise.
-        env_bounds: Bounds of the environment's own observation, or None.
-    """
-
-    env_bounds: tuple[Any, Any] = (None, None)
+    env_bounds: tuple[Any, Any] = (None, None)  # of the environment's own observation
 
     def __init__(
         self,
@@ -336,14 +298,11 @@ _NONE: frozenset[int] = frozenset()
 
 
 class InForce(Structured):
-    """The contexts in force, by lane; an environment without lanes has one. It is replaced, never changed.
+    """The contexts in force, by lane; it is replaced, never changed.
 
-    Attributes:
-        ids: The ids of the contexts, shape (n,), read-only because infos hold it; of an environment without lanes a
-            tuple of one.
-        vectors: Their visible parts, float64 of shape (n, numbers); likewise.
-        unnamed: The lanes whose context was given by values, and so has no id.
-        columns: The set, if the contexts of all lanes were chosen out of it by their places; else None.
+    `ids` has shape (n,), read-only because infos hold it, and `vectors`, the visible parts, (n, numbers); without lanes
+    both are tuples of one. The lanes `unnamed` have contexts that were given by values. `columns` is the set, if the
+    contexts of all lanes were chosen out of it by their places.
     """
 
     __slots__ = ("_contexts", "columns", "ids", "unnamed", "vectors")
